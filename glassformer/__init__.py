@@ -1,0 +1,19 @@
+"""One Transformer, made of glass."""
+
+from glassformer.core import Cache, Capture
+from glassformer.errors import GlassformerError
+from glassformer.model import Model, create, load
+from glassformer.spec import ModelSpec
+from glassformer.text import Tokenizer
+
+__version__ = "0.1.0"
+__all__ = [
+    "Cache",
+    "Capture",
+    "GlassformerError",
+    "Model",
+    "ModelSpec",
+    "Tokenizer",
+    "create",
+    "load",
+]

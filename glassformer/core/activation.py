@@ -1,0 +1,25 @@
+"""Room 3, core: the activations, by the names that `spec.Activation` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.spec import Activation
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "relu2": lambda x: F.relu(x).square(),
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+    "silu": F.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "mish": F.mish,
+    "linear": lambda x: x,
+}

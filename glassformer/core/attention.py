@@ -1,0 +1,178 @@
+"""Room 3, core: attention. Every query takes a weighted mean of the values it may see."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.context import Context
+from glassformer.core.flex import flex_attention, prefers_flex
+from glassformer.core.linear import Linear
+from glassformer.core.mask import Visible, memory_visible, visible
+from glassformer.spec import Attention, Pattern
+
+
+class Attend(nn.Module):
+    """softmax(q k^T * scale + bias) v for queries, keys and values that are split into heads.
+
+    The fused kernels and the plain computation below give the same numbers; the plain one is
+    taken where the pattern itself is needed on the way, or when `ctx.eager` asks for it.
+    """
+
+    def __init__(self, spec: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        self.scale = spec.head_dim**-0.5 if spec.scale is None else spec.scale
+        if spec.score == "additive":
+            self.direction = nn.Parameter(torch.zeros(spec.heads, spec.head_dim))
+
+    def forward(
+        self,
+        q: Tensor,  # [batch, head, query, dim]
+        k: Tensor,  # [batch, key head, key, dim]
+        v: Tensor,
+        ctx: Context,
+        seen: Visible,
+        bias: Tensor | None = None,
+        position: nn.Module | None = None,
+        pattern: Pattern | None = None,
+        scope: str = "",
+    ) -> Tensor:
+        on_values = getattr(position, "values", None) is not None
+        plain = ctx.eager or on_values or self.spec.score == "additive"
+        z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
+        if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
+            scores = self.scores(q, k, seen, bias)
+            shown_scores = ctx.see(f"{scope}scores", scores)
+            weights = _softmax(shown_scores, seen)
+            shown = ctx.see(f"{scope}pattern", weights)
+            if z is None or shown_scores is not scores or shown is not weights:
+                shown = F.dropout(shown, self.spec.dropout, self.training)
+                z = shown @ self.repeat(v)
+                if on_values and position is not None:
+                    z = position.add_values(z, shown, ctx)  # type: ignore[operator]
+        assert z is not None
+        return ctx.see(f"{scope}z", z)
+
+    def fused(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        seen: Visible,
+        bias: Tensor | None,
+        ctx: Context,
+        pattern: Pattern | None,
+    ) -> Tensor:
+        if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
+            return flex_attention(q, k, v, self.scale, ctx, pattern)
+        mask = seen.mask
+        if bias is not None:
+            if seen.causal:
+                mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        return F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            dropout_p=self.spec.dropout if self.training else 0.0,
+            is_causal=seen.causal and bias is None,
+            scale=self.scale,
+            enable_gqa=self.spec.key_heads != self.spec.heads,
+        )
+
+    def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
+        """Scaled, biased and masked: [batch, head, query, key]."""
+        k = self.repeat(k)
+        if self.spec.score == "dot":
+            scores = q @ k.transpose(-1, -2) * self.scale
+        else:  # Bahdanau et al.: a small network scores each pair
+            pairs = torch.tanh(q[..., :, None, :] + k[..., None, :, :])
+            scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
+        if bias is not None:
+            scores = scores + bias
+        mask = _explicit(seen, scores)
+        return scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+
+    def repeat(self, x: Tensor) -> Tensor:
+        """Grouped heads: each key head serves several query heads that stand side by side."""
+        groups = self.spec.heads // self.spec.key_heads
+        return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _softmax(scores: Tensor, seen: Visible) -> Tensor:
+    """A row with nothing to attend to becomes zeros."""
+    weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
+    mask = _explicit(seen, scores)
+    return weights if mask is None else weights.masked_fill(~mask, 0.0)
+
+
+def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
+    if seen.causal:
+        return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    return seen.mask
+
+
+class SelfAttention(nn.Module):
+    """Queries, keys and values all come from the stream itself."""
+
+    def __init__(self, width: int, spec: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
+        self.qkv = Linear(width, (q, kv, kv), bias=spec.bias)
+        self.attend = Attend(spec)
+        self.out = Linear(q, width, bias=spec.out_bias)
+
+    def forward(
+        self, x: Tensor, ctx: Context, pattern: Pattern, position: nn.Module | None
+    ) -> Tensor:
+        q, k, v = self.qkv(x).split(self.qkv.parts, -1)
+        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        bias = None
+        if position is not None:
+            q, k, bias = position(q, k, ctx)
+        if ctx.cache is not None:
+            k, v = ctx.cache.append(ctx.depth, k, v)
+        q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
+        z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
+        return ctx.see("attn_out", self.out(_join_heads(z)))
+
+
+class CrossAttention(nn.Module):
+    """Queries come from the stream, keys and values from the other stack's last layer."""
+
+    def __init__(self, width: int, memory_width: int, spec: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
+        self.q = Linear(width, q, bias=spec.bias)
+        self.kv = Linear(memory_width, (kv, kv), bias=spec.bias)
+        self.attend = Attend(spec)
+        self.out = Linear(q, width, bias=spec.out_bias)
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        q = ctx.see("cross.q", _split_heads(self.q(x), self.spec.head_dim))
+        k, v = self.read_memory(ctx)
+        k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
+        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
+        return ctx.see("cross.attn_out", self.out(_join_heads(z)))
+
+    def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
+        held = None if ctx.cache is None else ctx.cache.cross(ctx.depth)
+        if held is None:
+            k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
+            held = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
+            if ctx.cache is not None:
+                ctx.cache.keep_cross(ctx.depth, *held)
+        return held
+
+
+def _split_heads(x: Tensor, dim: int) -> Tensor:
+    return x.unflatten(-1, (-1, dim)).transpose(1, 2)  # [batch, head, position, dim]
+
+
+def _join_heads(z: Tensor) -> Tensor:
+    return z.transpose(1, 2).flatten(2)  # [batch, position, head * dim]

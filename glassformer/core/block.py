@@ -1,0 +1,67 @@
+"""Room 3, core: a block. Attention, cross-attention and feed-forward around the residual stream."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.attention import CrossAttention, SelfAttention
+from glassformer.core.context import Context
+from glassformer.core.ffn import FeedForward
+from glassformer.core.norm import make_norm
+from glassformer.spec import Block as BlockSpec
+
+
+class Block(nn.Module):
+    """x + part(norm(x)), norm(x + part(x)), or x + norm(part(norm(x))): for each part in turn,
+    or for attention and feed-forward side by side."""
+
+    def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.attention = SelfAttention(width, spec.attention)
+        self.attention_norm = make_norm(width, spec.norm)
+        if spec.cross is not None:
+            self.cross = CrossAttention(width, memory_width, spec.cross)
+            self.cross_norm = make_norm(width, spec.norm)
+        self.ffn = FeedForward(width, spec.ffn)
+        if spec.residual != "parallel_shared_norm":
+            self.ffn_norm = make_norm(width, spec.norm)
+        if spec.placement == "sandwich":
+            self.attention_norm_out = make_norm(width, spec.norm)
+            self.ffn_norm_out = make_norm(width, spec.norm)
+            if spec.cross is not None:
+                self.cross_norm_out = make_norm(width, spec.norm)
+
+    def forward(self, x: Tensor, ctx: Context, position: nn.Module | None = None) -> Tensor:
+        x = ctx.see("resid_pre", x)
+        pattern = self.spec.pattern
+        if self.spec.residual == "serial":
+            attended = self.attention(self.read("attention", x), ctx, pattern, position)
+            x = ctx.see("resid_mid", self.write("attention", x, attended))
+            if self.spec.cross is not None and ctx.reads_memory:
+                x = self.write("cross", x, self.cross(self.read("cross", x), ctx))
+            x = self.write("ffn", x, self.ffn(self.read("ffn", x), ctx))
+        else:
+            y = self.attention_norm(x)
+            middle = self.write("attention", x, self.attention(y, ctx, pattern, position))
+            if self.spec.residual == "parallel":
+                y = self.ffn_norm(x)
+            x = self.write("ffn", ctx.see("resid_mid", middle), self.ffn(y, ctx))
+        return ctx.see("resid_post", x)
+
+    def read(self, part: str, x: Tensor) -> Tensor:
+        """What a part gets to see of the stream."""
+        if self.spec.placement == "post":
+            return x
+        out: Tensor = getattr(self, f"{part}_norm")(x)
+        return out
+
+    def write(self, part: str, x: Tensor, change: Tensor) -> Tensor:
+        """The stream after a part has added to it."""
+        if self.spec.placement == "sandwich":
+            change = getattr(self, f"{part}_norm_out")(change)
+        x = x + F.dropout(change, self.spec.dropout, self.training)
+        if self.spec.placement == "post":
+            x = getattr(self, f"{part}_norm")(x)
+        return x

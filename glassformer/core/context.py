@@ -1,0 +1,59 @@
+"""Room 3, core: what one pass through a stack knows besides the vectors that flow through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.cache import Cache
+from glassformer.core.tap import Tap, wants
+
+
+@dataclass
+class Context:
+    """Positions are explicit, always: cache offsets, padding and packed texts are data.
+
+    A *slot* is a place in the row, a *position* is what the model is told about it: with padding
+    on the left the first real token stands in a later slot, at position 0. Masks, and position
+    biases that only see distances, go by slots; tables and rotations go by positions.
+    """
+
+    stack: str  # "encoder" or "decoder"
+    q_slot: Tensor  # [query]
+    k_slot: Tensor  # [key]
+    q_pos: Tensor  # [batch or 1, query]; -1 at padding
+    key_mask: Tensor | None = None  # [batch, key], True at real tokens
+    documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
+    prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
+    memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
+    memory_mask: Tensor | None = None  # [batch, key]
+    cache: Cache | None = None
+    tap: Tap | None = None
+    eager: bool = False  # plain attention instead of the fused kernels
+    depth: int | None = None  # of execution, while inside a block
+    memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares
+
+    @property
+    def reads_memory(self) -> bool:
+        return self.memory is not None or (self.cache is not None and self.cache.has_memory)
+
+    def name(self, tensor: str) -> str:
+        where = "" if self.depth is None else f"blocks.{self.depth}."
+        return f"{self.stack}.{where}{tensor}"
+
+    def see(self, tensor: str, value: Tensor) -> Tensor:
+        """Shows a tensor to the tap, if there is one, and goes on with what the tap returns."""
+        return value if self.tap is None else self.tap(self.name(tensor), value)
+
+    def asked(self, *tensors: str) -> bool:
+        return self.tap is not None and wants(self.tap, map(self.name, tensors))
+
+
+def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tensor:
+    """Counts real tokens from 0; padding stands at -1. Without a mask all are real."""
+    if mask is None:
+        return torch.arange(length, device=device)[None]
+    return torch.where(mask, mask.cumsum(-1) - 1, -1)

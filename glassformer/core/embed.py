@@ -1,0 +1,107 @@
+"""Room 3, core: token ids become vectors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.context import Context
+from glassformer.core.linear import Linear
+from glassformer.core.norm import make_norm
+from glassformer.errors import GlassformerError
+from glassformer.spec import Embed, Table
+
+
+class Lookup(nn.Module):
+    """A row of the table for every id."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.weight)
+
+
+class PositionTable(nn.Module):
+    """A row for every position: learned, or sines and cosines that are fixed."""
+
+    def __init__(self, spec: Table, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        rows = spec.length + spec.offset
+        if spec.layout == "learned":
+            self.weight = nn.Parameter(torch.zeros(rows, width))
+        else:
+            self.register_buffer("weight", sinusoids(spec, rows, width))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        return F.embedding((positions + self.spec.offset).clamp(min=0), self.weight)
+
+
+def sinusoids(spec: Table, rows: int, width: int) -> Tensor:
+    """sin and cos of position / 10,000^(2j/width), laid out as `spec.Table` describes."""
+    position = torch.arange(rows, dtype=torch.float64)[:, None]
+    pair = torch.arange((width + 1) // 2, dtype=torch.float64)
+    last = width // 2 - 1 if spec.layout == "inclusive" else width / 2
+    angle = position * torch.exp(-math.log(10_000) * pair / last)
+    sin, cos = angle.sin(), angle[:, : width // 2].cos()
+    if spec.layout == "interleaved":
+        table = torch.zeros(rows, width, dtype=torch.float64)
+        table[:, 0::2], table[:, 1::2] = sin, cos
+    elif spec.layout == "halves":
+        table = torch.cat((sin, cos), -1)
+    else:  # an odd width leaves the last column zero
+        table = F.pad(torch.cat((sin[:, : width // 2], cos), -1), (0, width % 2))
+    if spec.pad is not None:
+        table[spec.pad] = 0
+    return table.float()
+
+
+class Embedding(nn.Module):
+    """token * scale + position + segment + language, then norm, dropout, and a projection to the
+    model's width where the tables are narrower."""
+
+    def __init__(self, width: int, spec: Embed) -> None:
+        super().__init__()
+        self.spec = spec
+        inner = spec.factor or width
+        self.token = Lookup(spec.vocabulary, inner)
+        if spec.position is not None:
+            self.position = PositionTable(spec.position, inner)
+        if spec.segments:
+            self.segment = Lookup(spec.segments, inner)
+        if spec.languages:
+            self.language = Lookup(spec.languages, inner)
+        if spec.norm is not None:
+            self.norm = make_norm(inner, spec.norm)
+        if spec.factor is not None:
+            self.project = Linear(inner, width)
+
+    def forward(
+        self, tokens: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None
+    ) -> Tensor:
+        x = self.token(tokens)
+        if self.spec.scale != 1.0:
+            x = x * self.spec.scale
+        if self.spec.segments:
+            x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
+        elif segments is not None:
+            if not self.spec.segments_are_tokens:
+                raise GlassformerError("This model has no segment embeddings; leave segments out.")
+            x = x + self.token(segments)
+        if languages is not None:
+            if not self.spec.languages:
+                raise GlassformerError("This model has no language embeddings; leave them out.")
+            x = x + self.language(languages)
+        if self.spec.position is not None:
+            x = x + self.position(ctx.q_pos)
+        if self.spec.norm is not None:
+            x = self.norm(x)
+        x = F.dropout(x, self.spec.dropout, self.training)
+        if self.spec.factor is not None:
+            x = self.project(x)
+        return ctx.see("embed", x)

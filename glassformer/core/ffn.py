@@ -1,0 +1,32 @@
+"""Room 3, core: the feed-forward layer, applied to each position by itself."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.context import Context
+from glassformer.core.linear import Linear
+from glassformer.spec import FFN
+
+
+class FeedForward(nn.Module):
+    """down(activation(up(x))), or gated: down(activation(gate(x)) * up(x))."""
+
+    def __init__(self, width: int, spec: FFN) -> None:
+        super().__init__()
+        self.spec = spec
+        parts = (spec.width, spec.width) if spec.gated else spec.width
+        self.up = Linear(width, parts, bias=spec.bias)  # gated: the gate's rows, then the others
+        self.down = Linear(spec.width, width, bias=spec.bias)
+        self.activation = ACTIVATIONS[spec.activation]
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        if self.spec.gated:
+            gate, linear = self.up(x).chunk(2, -1)
+            hidden = self.activation(ctx.see("ffn_pre", gate)) * linear
+        else:
+            hidden = self.activation(ctx.see("ffn_pre", self.up(x)))
+        hidden = F.dropout(ctx.see("ffn_post", hidden), self.spec.dropout, self.training)
+        return ctx.see("ffn_out", self.down(hidden))

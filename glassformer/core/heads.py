@@ -1,0 +1,93 @@
+"""Room 3, core: heads. The last hidden states become logits, or one vector for a text."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.linear import Linear
+from glassformer.core.norm import make_norm
+from glassformer.errors import GlassformerError
+from glassformer.spec import Head as HeadSpec
+from glassformer.spec import SpecialTokens
+from glassformer.spec import Transform as TransformSpec
+
+
+class Transform(nn.Module):
+    def __init__(self, width: int, spec: TransformSpec) -> None:
+        super().__init__()
+        self.dense = Linear(width, spec.width)
+        self.activation = ACTIVATIONS[spec.activation]
+        self.norm = None if spec.norm is None else make_norm(spec.width, spec.norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.activation(self.dense(x))
+        return x if self.norm is None else self.norm(x)
+
+
+class Projection(Linear):
+    """The head's output layer. A fixed bias is part of the model but never learned."""
+
+    def __init__(self, width: int, spec: HeadSpec) -> None:
+        assert spec.outputs is not None
+        super().__init__(width, spec.outputs, bias=spec.bias == "learned")
+        if spec.bias == "fixed":
+            del self.bias
+            self.register_buffer("bias", torch.zeros(spec.outputs))
+
+
+class Head(nn.Module):
+    def __init__(self, width: int, spec: HeadSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        if spec.transform is not None:
+            self.transform = Transform(width, spec.transform)
+            width = spec.transform.width
+        if spec.outputs is not None:
+            self.out = Projection(width, spec)
+        self.activation = ACTIVATIONS[spec.activation]
+
+    def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
+        """`where` is the position to read for each row, or weights to mean by (see `pick`)."""
+        x = hidden
+        if where is not None:
+            x = where @ x if where.is_floating_point() else x.gather(1, _wide(where, x))
+            x = x[:, 0]
+        if self.spec.scale != 1.0:
+            x = x * self.spec.scale
+        if self.spec.transform is not None:
+            x = self.transform(F.dropout(x, self.spec.dropout_in, self.training))
+        if self.spec.outputs is not None:
+            x = self.out(F.dropout(x, self.spec.dropout, self.training))
+        return self.activation(x)
+
+
+def _wide(where: Tensor, x: Tensor) -> Tensor:
+    return where[:, None, None].expand(-1, 1, x.shape[-1])
+
+
+def pick(
+    head: HeadSpec, text: Tensor, mask: Tensor | None, special: SpecialTokens, dtype: torch.dtype
+) -> Tensor | None:
+    """Where a head reads: a slot per row, weights of [batch, 1, position], or None for all."""
+    if head.pick == "each":
+        return None
+    slots = torch.arange(text.shape[1], device=text.device)
+    if mask is None:
+        mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
+    if head.pick == "first":
+        return mask.int().argmax(-1)
+    if head.pick == "last":
+        return (slots * mask).argmax(-1)
+    if head.pick == "mean":
+        weights = mask.to(dtype)
+        return (weights / weights.sum(-1, keepdim=True))[:, None]
+    ends = text.eq(-1 if special.eos is None else special.eos) & mask
+    if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
+        raise GlassformerError(
+            f"This head reads the end-of-text token (id {special.eos}), and a text has none; "
+            "end every text with it."
+        )
+    return (slots * ends).argmax(-1)

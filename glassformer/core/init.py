@@ -1,0 +1,63 @@
+"""Room 3, core: the first values of a fresh model's tensors, each drawn from the seed and its name."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.attention import Attend
+from glassformer.core.embed import Lookup, PositionTable, sinusoids
+from glassformer.core.linear import Linear
+from glassformer.core.model import Net
+from glassformer.core.norm import RMSNorm
+from glassformer.core.position import BucketBias, ShawPosition
+
+
+@torch.no_grad()
+def first_values(net: Net, name: str, seed: int) -> Tensor:
+    """The float32 values with which the tensor `name` of this net starts, wherever the net is."""
+    owner, _, leaf = name.rpartition(".")
+    module = net.get_submodule(owner)
+    tensor: Tensor = getattr(module, leaf)
+    if isinstance(module, PositionTable) and module.spec.layout != "learned":
+        return sinusoids(module.spec, *tensor.shape)
+    deviation = _deviation(net, owner, module, leaf)
+    if deviation is None:
+        return torch.full(tensor.shape, _constant(module, leaf), dtype=tensor.dtype)
+    generator = torch.Generator().manual_seed(seed * 0x1_0000_0000 + zlib.crc32(name.encode()))
+    values = torch.empty(tensor.shape)
+    if net.spec.init.kind == "xavier" and isinstance(module, Linear):
+        reach = deviation * math.sqrt(3)
+        return values.uniform_(-reach, reach, generator=generator)
+    return values.normal_(0.0, deviation, generator=generator)
+
+
+def _constant(module: nn.Module, leaf: str) -> float:
+    if leaf not in ("weight", "running_var"):
+        return 0.0
+    return 0.0 if isinstance(module, RMSNorm) and module.unit_offset else 1.0
+
+
+def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | None:
+    """The standard deviation to draw with; None for what starts as a constant."""
+    rule = net.spec.init
+    if isinstance(module, Linear) and leaf == "weight":
+        rows, columns = module.weight.shape
+        by_kind = {
+            "normal": rule.std,
+            "fan_in": rule.std * columns**-0.5,
+            "xavier": rule.std * math.sqrt(2 / (columns + rows / len(module.parts))),
+        }
+        layers = len(net.spec.last_stack.order)
+        writes = rule.shrink_residual and owner.endswith((".attention.out", ".ffn.down"))
+        return by_kind[rule.kind] / (math.sqrt(2 * layers) if writes else 1.0)
+    if isinstance(module, Lookup | PositionTable):
+        width = module.weight.shape[1]
+        by_kind = {"normal": rule.std, "fan_in": rule.std, "xavier": rule.std * width**-0.5}
+        return by_kind[rule.kind]
+    if isinstance(module, BucketBias | ShawPosition | Attend):
+        return rule.std if rule.kind == "normal" else 0.02
+    return None

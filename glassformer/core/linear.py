@@ -1,0 +1,48 @@
+"""Room 3, core: the linear layer, and its weight packed for fast inference on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Linear(nn.Linear):
+    """y = x W^T + b with W of [out, in].
+
+    Several projections of one input are joined into one matrix, row block by row block:
+    `parts` holds their heights, so that files which keep them apart can be read and written.
+    """
+
+    def __init__(self, width: int, parts: int | Sequence[int], bias: bool = True) -> None:
+        self.parts = (parts,) if isinstance(parts, int) else tuple(parts)
+        super().__init__(width, sum(self.parts), bias=bias)
+        self._packed: tuple[Tensor, int] | None = None
+
+    def reset_parameters(self) -> None:
+        """Weights are drawn by `core.init` or read from a file, never here."""
+
+    def pack(self) -> None:
+        """Keeps a copy of the weight in oneDNN's blocked layout for forward passes without grad.
+
+        A weight that has changed since is noticed, and the plain path taken.
+        """
+        weight = self.weight
+        if weight.device.type == "cpu" and weight.dtype == torch.float32:
+            blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
+            self._packed = (blocked, weight._version)
+
+    def unpack(self) -> None:
+        self._packed = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self._packed is not None and not torch.is_grad_enabled():
+            blocked, version = self._packed
+            if version == self.weight._version and not torch.compiler.is_compiling():
+                out: Tensor = torch.ops.mkldnn._linear_pointwise(
+                    x, blocked, self.bias, "none", [], ""
+                )
+                return out
+        return F.linear(x, self.weight, self.bias)

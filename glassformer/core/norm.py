@@ -1,0 +1,61 @@
+"""Room 3, core: norms. A vector comes in and leaves with a common size."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.spec import Norm
+
+
+class LayerNorm(nn.Module):
+    """(x - mean) / deviation over the width, then a learned scale and shift."""
+
+    def __init__(self, width: int, spec: Norm) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if spec.bias else None
+        self.eps = spec.eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(nn.Module):
+    """x / root mean square over the width, then a learned scale; computed in float32."""
+
+    def __init__(self, width: int, spec: Norm) -> None:
+        super().__init__()
+        one = 0.0 if spec.unit_offset else 1.0
+        self.weight = nn.Parameter(torch.full((width,), one))
+        self.eps = spec.eps
+        self.unit_offset = spec.unit_offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight + 1.0 if self.unit_offset else self.weight
+        if x.dtype == torch.float32:
+            return F.rms_norm(x, self.weight.shape, weight, self.eps)
+        wide = x.float()
+        return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)).to(
+            x.dtype
+        )
+
+
+class BatchNorm(nn.Module):
+    """Each dimension normed over batch and positions: here to compare the others with."""
+
+    def __init__(self, width: int, spec: Norm) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, eps=spec.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x.flatten(0, -2))
+        return out.view_as(x)
+
+
+KINDS = {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}
+
+
+def make_norm(width: int, spec: Norm) -> nn.Module:
+    return KINDS[spec.kind](width, spec)

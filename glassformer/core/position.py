@@ -1,0 +1,192 @@
+"""Room 3, core: how attention is told where tokens stand.
+
+Each module maps (q, k, ctx) to (q, k, bias): rotary turns queries and keys, the others return a
+bias of [batch or 1, head, query, key] that is added to the scaled scores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.context import Context
+from glassformer.spec import Alibi, Attention, Buckets, Position, Rotary, RotaryScaling, Shaw
+
+Turned = tuple[Tensor, Tensor, Tensor | None]
+
+
+class RotaryPosition(nn.Module):
+    per_layer: ClassVar[bool] = False
+
+    def __init__(self, spec: Rotary, attention: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+        if self not in ctx.memo:
+            ctx.memo[self] = self.angles(ctx.q_pos, q.dtype)
+        cos, sin = ctx.memo[self]
+        return self.turn(q, cos, sin), self.turn(k, cos, sin), None
+
+    def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of [batch or 1, 1, position, dim]."""
+        frequencies = rotary_frequencies(self.spec, positions.device)
+        angle = positions[..., None].float() * frequencies
+        doubled = (
+            torch.cat((angle, angle), -1)
+            if self.spec.pairing == "halves"
+            else angle.repeat_interleave(2, -1)
+        )[:, None]
+        magnitude = 1.0 if self.spec.scaling is None else self.spec.scaling.magnitude
+        return (doubled.cos() * magnitude).to(dtype), (doubled.sin() * magnitude).to(dtype)
+
+    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        dim = self.spec.dim
+        turned, rest = x[..., :dim], x[..., dim:]
+        if self.spec.pairing == "halves":
+            first, second = turned.chunk(2, -1)
+            quarter = torch.cat((-second, first), -1)
+        else:
+            quarter = torch.stack((-turned[..., 1::2], turned[..., ::2]), -1).flatten(-2)
+        turned = turned * cos + quarter * sin
+        return turned if dim == x.shape[-1] else torch.cat((turned, rest), -1)
+
+
+def rotary_frequencies(spec: Rotary, device: torch.device) -> Tensor:
+    """Radians per position, [dim / 2], in float32 as the published models compute them."""
+    exponent = torch.arange(0, spec.dim, 2, dtype=torch.float32, device=device) / spec.dim
+    periods = spec.theta**exponent
+    return 1.0 / periods if spec.scaling is None else _stretched(spec, spec.scaling, periods)
+
+
+def _stretched(spec: Rotary, scaling: RotaryScaling, periods: Tensor) -> Tensor:
+    plain = 1.0 / periods
+    if scaling.kind == "linear":
+        return plain / scaling.factor
+    if scaling.kind == "llama3":
+        wavelength = 2 * math.pi / plain
+        turns = scaling.trained_length / wavelength
+        smooth = (turns - scaling.low) / (scaling.high - scaling.low)
+        between = (1 - smooth) * plain / scaling.factor + smooth * plain
+        slow = torch.where(turns < scaling.low, plain / scaling.factor, between)
+        return torch.where(turns > scaling.high, plain, slow)
+
+    def dimension(turns: float) -> float:
+        return (
+            spec.dim
+            * math.log(scaling.trained_length / (turns * 2 * math.pi))
+            / (2 * math.log(spec.theta))
+        )
+
+    low, high = dimension(scaling.high), dimension(scaling.low)
+    if scaling.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, spec.dim - 1)
+    steps = torch.arange(spec.dim // 2, dtype=torch.float32, device=periods.device)
+    keep = 1 - ((steps - low) / (high - low or 0.001)).clamp(0, 1)
+    return 1.0 / (scaling.factor * periods) * (1 - keep) + plain * keep
+
+
+class BucketBias(nn.Module):
+    """Small distances have buckets of their own, larger ones share them on a log scale (T5)."""
+
+    per_layer: ClassVar[bool] = False
+
+    def __init__(self, spec: Buckets, attention: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        self.weight = nn.Parameter(torch.zeros(spec.buckets, attention.heads))
+
+    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+        if self not in ctx.memo:
+            distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
+            bias = self.weight[self.bucket(distance)]  # [query, key, head]
+            ctx.memo[self] = bias.permute(2, 0, 1)[None].to(q.dtype)
+        return q, k, ctx.memo[self]
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        buckets, first = self.spec.buckets, torch.zeros_like(distance)
+        if self.spec.bidirectional:
+            buckets //= 2
+            first = (distance > 0) * buckets
+            distance = distance.abs()
+        else:
+            distance = (-distance).clamp(min=0)
+        exact = buckets // 2
+        octaves = math.log(self.spec.max_distance / exact)
+        far = exact + (torch.log(distance.float() / exact) / octaves * (buckets - exact)).long()
+        return first + torch.where(distance < exact, distance, far.clamp(max=buckets - 1))
+
+
+class AlibiBias(nn.Module):
+    """-slope * distance, with slopes in geometric progression over the heads (Press et al.)."""
+
+    per_layer: ClassVar[bool] = False
+
+    def __init__(self, spec: Alibi, attention: Attention) -> None:
+        super().__init__()
+        self.heads = attention.heads
+
+    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+        if self not in ctx.memo:
+            distance = (ctx.k_slot[None, :] - ctx.q_slot[:, None]).abs()
+            slopes = torch.tensor(alibi_slopes(self.heads), device=q.device)
+            ctx.memo[self] = (-slopes[:, None, None] * distance)[None].to(q.dtype)
+        return q, k, ctx.memo[self]
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """For a power of two 2^(-8/n), 2^(-16/n), ...; otherwise those of the next lower one, filled
+    up with every other slope of the next higher."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    between = [2 ** (-4 * (i + 1) / power) for i in range(2 * power)]
+    return slopes + between[0::2][: heads - power]
+
+
+class ShawPosition(nn.Module):
+    """score += q . a[distance]; where asked, output += sum of pattern * b[distance]."""
+
+    per_layer: ClassVar[bool] = True
+
+    def __init__(self, spec: Shaw, attention: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        self.scale = attention.scale or attention.head_dim**-0.5
+        rows = 2 * spec.max_distance + 1
+        self.keys = nn.Parameter(torch.zeros(rows, attention.head_dim))
+        self.values = (
+            nn.Parameter(torch.zeros(rows, attention.head_dim)) if spec.values else None
+        )
+
+    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+        by_distance = torch.einsum("bhqd,rd->bhqr", q, self.keys) * self.scale
+        rows = self.rows(ctx).expand(*q.shape[:2], -1, -1)
+        return q, k, by_distance.gather(-1, rows)
+
+    def add_values(self, z: Tensor, pattern: Tensor, ctx: Context) -> Tensor:
+        assert self.values is not None
+        rows = self.rows(ctx).expand_as(pattern)
+        by_distance = pattern.new_zeros(*pattern.shape[:-1], len(self.values))
+        return z + by_distance.scatter_add(-1, rows, pattern) @ self.values
+
+    def rows(self, ctx: Context) -> Tensor:
+        reach = self.spec.max_distance
+        distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
+        return (distance.clamp(-reach, reach) + reach)[None, None]
+
+
+MODULES: dict[type, type[nn.Module]] = {
+    Rotary: RotaryPosition,
+    Buckets: BucketBias,
+    Alibi: AlibiBias,
+    Shaw: ShawPosition,
+}
+
+
+def make_position(spec: Position, attention: Attention) -> nn.Module:
+    module: nn.Module = MODULES[type(spec)](spec, attention)
+    return module

@@ -1,0 +1,95 @@
+"""Room 4, families: one small file a family. A config.json comes in, a ModelSpec goes out.
+
+A file in this folder that has MODEL_TYPES is a family; nothing else has to be told about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Protocol
+
+from glassformer.errors import GlassformerError
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+from glassformer.spec import ModelSpec
+
+
+class Family(Protocol):
+    NAME: str
+    MODEL_TYPES: tuple[str, ...]
+    CLASSES: Mapping[str, str]  # published class -> where it keeps its body ({base} in rules)
+    IGNORED: Mapping[str, str]  # config keys without effect, each with the reason
+    DROPPED: Mapping[str, str]  # tensors without effect, each with the reason
+    TINY: Sequence[Mapping[str, Any]]  # small configs that the tests make models of
+    PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> class, config
+
+    def translate(self, config: Config, architecture: str) -> ModelSpec: ...
+
+    def rules(self, model: ModelSpec) -> Sequence[Rule]: ...
+
+
+@cache
+def families() -> dict[str, Family]:
+    """All families by the `model_type` of their config files."""
+    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
+    return {
+        model_type: module  # type: ignore[misc]
+        for module in modules
+        for model_type in getattr(module, "MODEL_TYPES", ())
+    }
+
+
+def find_family(config: Mapping[str, Any]) -> Family:
+    model_type = config.get("model_type")
+    if model_type not in families():
+        said = "no model_type" if model_type is None else f"the model_type {model_type!r}"
+        raise GlassformerError(
+            f"config.json has {said}; known are {', '.join(sorted(families()))}."
+        )
+    return families()[model_type]
+
+
+def classes_of(family: Family, model_type: str) -> list[str]:
+    """The published classes of one model type (a family's file may serve several)."""
+    marks = {kind: kind.replace("-", "").lower() for kind in family.MODEL_TYPES}
+    others = [mark for mark in marks.values() if mark != marks[model_type]]
+
+    def belongs(name: str) -> bool:
+        longest = max((m for m in marks.values() if name.lower().startswith(m)), key=len, default="")
+        return longest not in others
+
+    return [name for name in family.CLASSES if belongs(name)]
+
+
+def translate(config: Mapping[str, Any], architecture: str) -> ModelSpec:
+    """What a config file describes, as the published class `architecture`."""
+    family = find_family(config)
+    if architecture not in family.CLASSES:
+        raise GlassformerError(
+            f"{family.NAME} has no class {architecture!r}; it has {', '.join(family.CLASSES)}."
+        )
+    reader = Config(config, family.NAME)
+    spec = family.translate(reader, architecture)
+    reader.finish(family.IGNORED)
+    return spec
+
+
+def find_preset(name: str) -> dict[str, Any]:
+    """The config file of a model to create, by its name."""
+    known: dict[str, dict[str, Any]] = {}
+    for model_type, family in families().items():
+        for preset, (architecture, config) in family.PRESETS.items():
+            if architecture in classes_of(family, model_type):
+                known[preset] = {
+                    "model_type": model_type,
+                    "architectures": [architecture],
+                    **config,
+                }
+    if name not in known:
+        raise GlassformerError(
+            f"There is no preset {name!r}; there are {', '.join(sorted(known))}."
+        )
+    return known[name]

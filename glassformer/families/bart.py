@@ -1,0 +1,87 @@
+"""BART (Lewis et al., 2019): an encoder-decoder with learned positions and normed embeddings."""
+
+from __future__ import annotations
+
+from glassformer import spec
+from glassformer.families import common, seq2seq
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "BART"
+MODEL_TYPES = ("bart",)
+CLASSES = {
+    "BartModel": "",
+    "BartForConditionalGeneration": "model.",
+    "BartForCausalLM": "model.",
+    "BartForSequenceClassification": "model.",
+    "BartForQuestionAnswering": "model.",
+}
+IGNORED = seq2seq.IGNORED
+DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+TINY = (
+    {**seq2seq.SMALL, "vocab_size": 99},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False, "num_labels": 5},
+)
+PRESETS = {
+    "bart-base": (
+        "BartForConditionalGeneration",
+        {"d_model": 768, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 12,
+         "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072},
+    ),
+    "bart-large": ("BartForConditionalGeneration", {}),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    kind = architecture.removeprefix("Bart")
+    vocabulary = config.int("vocab_size", 50265)
+    positions = spec.Table(length=config.int("max_position_embeddings", 1024), offset=2)
+    encoder, decoder = (
+        seq2seq.stack(config, side, vocabulary, positions, norm=spec.Norm())
+        for side in ("encoder", "decoder")
+    )
+    count = len(common.labels(config, default=3))
+    dropout = config.float("classifier_dropout", 0.0)
+    heads: tuple[spec.Head, ...] = {
+        "Model": (),
+        "ForConditionalGeneration": (common.language_model(vocabulary, bias="fixed"),),
+        "ForCausalLM": (common.language_model(vocabulary),),
+        "ForSequenceClassification": (classify_at_end(encoder.width, count, dropout),),
+        "ForQuestionAnswering": (common.span(),),
+    }[kind]
+    alone = kind == "ForCausalLM"
+    tied = config.bool("tie_word_embeddings", True)
+    stacks = ("decoder",) if alone else ("encoder", "decoder")
+    return spec.ModelSpec(
+        encoder=None if alone else encoder,
+        decoder=decoder,
+        heads=heads,
+        tie=seq2seq.ties(stacks, heads) if tied else (),
+        tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
+        labels=common.labels(config, default=3),
+        shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
+        init=spec.Init(std=config.float("init_std", 0.02)),
+    )
+
+
+def classify_at_end(width: int, count: int, dropout: float) -> spec.Head:
+    """Reads the decoder where the text ends, when it has seen all of it."""
+    return spec.Head(
+        name="classify",
+        pick="eos",
+        transform=spec.Transform(width=width, activation="tanh"),
+        outputs=count,
+        dropout_in=dropout,
+        dropout=dropout,
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return (
+        *seq2seq.embeddings(shared=bool(model.tie)),
+        *seq2seq.BODY,
+        Rule("classification_head.dense", "heads.classify.transform.dense"),
+        Rule("classification_head.out_proj", "heads.classify.out"),
+        Rule("qa_outputs", "heads.span.out"),
+    )

@@ -1,0 +1,156 @@
+"""BERT (Devlin et al., 2018): an encoder with learned positions and segments, norm after the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from glassformer import spec
+from glassformer.families import common
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule, projections
+
+NAME = "BERT"
+MODEL_TYPES = ("bert",)
+CLASSES = {
+    "BertModel": "",
+    "BertForPreTraining": "bert.",
+    "BertForMaskedLM": "bert.",
+    "BertLMHeadModel": "bert.",
+    "BertForNextSentencePrediction": "bert.",
+    "BertForSequenceClassification": "bert.",
+    "BertForMultipleChoice": "bert.",
+    "BertForTokenClassification": "bert.",
+    "BertForQuestionAnswering": "bert.",
+}
+IGNORED: Mapping[str, str] = {}
+DROPPED = {
+    "{base}embeddings.position_ids": "counts from 0, which is computed",
+    "{base}embeddings.token_type_ids": "zeros, which are computed",
+    "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
+}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 44}
+TINY = (
+    SMALL,
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "gelu_new", "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_labels": 5,
+     "tie_word_embeddings": False},
+    {**SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "hidden_act": "relu",
+     "is_decoder": True, "add_cross_attention": True},
+)
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+         "intermediate_size": 4096}
+PRESETS = {"bert-base": ("BertModel", {}), "bert-large": ("BertModel", LARGE)}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    positions = spec.Table(length=config.int("max_position_embeddings", 512))
+    stack = body(config, positions)
+    kind = architecture.removeprefix("Bert")
+    pooled = common.pooler(stack.width)
+    masked = masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
+    count, dropout = len(common.labels(config)), head_dropout(config)
+    next_sentence = replace(pooled, name="next_sentence", outputs=2)
+    heads: tuple[spec.Head, ...] = {
+        **common.encoder_heads(pooled, masked, count, dropout),
+        "ForPreTraining": (masked, next_sentence),
+        "ForNextSentencePrediction": (next_sentence,),
+    }[kind]
+    return assemble(config, stack, heads, common.special_tokens(config, pad=0))
+
+
+def body(config: Config, positions: spec.Table) -> spec.Stack:
+    config.only("position_embedding_type", "absolute")
+    config.only("pruned_heads", {})
+    width = config.int("hidden_size", 768)
+    count = config.int("num_attention_heads", 12)
+    norm = spec.Norm(eps=config.float("layer_norm_eps", 1e-12))
+    dropout = config.float("hidden_dropout_prob", 0.1)
+    attention = spec.Attention(
+        heads=count,
+        head_dim=common.head_dim(config, width, count),
+        dropout=config.float("attention_probs_dropout_prob", 0.1),
+    )
+    block = spec.Block(
+        attention=attention,
+        cross=attention if config.bool("add_cross_attention", False) else None,
+        ffn=spec.FFN(
+            width=config.int("intermediate_size", 3072),
+            activation=common.activation(config, "hidden_act", "gelu"),
+        ),
+        norm=norm,
+        placement="post",
+        pattern=spec.CAUSAL if config.bool("is_decoder", False) else spec.FULL,
+        dropout=dropout,
+    )
+    embed = spec.Embed(
+        vocabulary=config.int("vocab_size", 30522),
+        position=positions,
+        segments=config.int("type_vocab_size", 2),
+        norm=norm,
+        dropout=dropout,
+    )
+    layers = config.int("num_hidden_layers", 12)
+    return spec.Stack(width=width, embed=embed, blocks=(block,) * layers)
+
+
+def masked_head(config: Config, stack: spec.Stack, act: spec.Activation) -> spec.Head:
+    norm = spec.Norm(eps=config.float("layer_norm_eps", 1e-12))
+    return common.masked_language_model(stack.embed.vocabulary, stack.width, act, norm)
+
+
+def head_dropout(config: Config) -> float:
+    return float(config.optional("classifier_dropout", config.float("hidden_dropout_prob", 0.1)))
+
+
+def assemble(
+    config: Config, stack: spec.Stack, heads: tuple[spec.Head, ...], tokens: spec.SpecialTokens
+) -> spec.ModelSpec:
+    """An encoder, or a decoder where the config makes the attention causal."""
+    name = "decoder" if stack.blocks[0].pattern == spec.CAUSAL else "encoder"
+    return spec.ModelSpec(
+        encoder=stack if name == "encoder" else None,
+        decoder=stack if name == "decoder" else None,
+        heads=heads,
+        tie=common.tie_head(config, heads, f"{name}.embed.token.weight"),
+        tokens=tokens,
+        labels=common.labels(config),
+        init=spec.Init(std=config.float("initializer_range", 0.02)),
+    )
+
+
+LAYER, OURS = "{base}encoder.layer.{i}", "{stack}.blocks.{i}"
+PROJECTIONS = ("self.query", "self.key", "self.value", "output.dense")
+BODY = (
+    Rule("{base}embeddings.word_embeddings", "{stack}.embed.token"),
+    Rule("{base}embeddings.position_embeddings", "{stack}.embed.position"),
+    Rule("{base}embeddings.token_type_embeddings", "{stack}.embed.segment"),
+    Rule("{base}embeddings.LayerNorm", "{stack}.embed.norm"),
+    *projections(f"{LAYER}.attention.", f"{OURS}.attention", *PROJECTIONS),
+    Rule(f"{LAYER}.attention.output.LayerNorm", f"{OURS}.attention_norm"),
+    *projections(f"{LAYER}.crossattention.", f"{OURS}.cross", *PROJECTIONS),
+    Rule(f"{LAYER}.crossattention.output.LayerNorm", f"{OURS}.cross_norm"),
+    Rule(f"{LAYER}.intermediate.dense", f"{OURS}.ffn.up"),
+    Rule(f"{LAYER}.output.dense", f"{OURS}.ffn.down"),
+    Rule(f"{LAYER}.output.LayerNorm", f"{OURS}.ffn_norm"),
+    Rule("{base}pooler.dense", "heads.pooler.transform.dense"),
+    Rule("{base}pooler.dense", "heads.choose.transform.dense"),
+    Rule("classifier", "heads.choose.out"),
+    Rule("classifier", "heads.tag.out"),
+    Rule("qa_outputs", "heads.span.out"),
+)
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return (
+        *BODY,
+        Rule("{base}pooler.dense", "heads.classify.transform.dense"),
+        Rule("{base}pooler.dense", "heads.next_sentence.transform.dense"),
+        Rule("classifier", "heads.classify.out"),
+        Rule("cls.seq_relationship", "heads.next_sentence.out"),
+        Rule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
+        Rule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
+        common.masked_bias("cls.predictions.", tied=bool(model.tie)),
+        Rule("cls.predictions.decoder", "heads.lm.out"),
+    )

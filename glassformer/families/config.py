@@ -1,0 +1,114 @@
+"""Room 4, families: reading a config.json so that every key is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from glassformer.errors import GlassformerError
+
+T = TypeVar("T")
+
+WITHOUT_EFFECT = {
+    key: reason
+    for reason, keys in {
+        "names the class or the file, read elsewhere": "architectures model_type _name_or_path "
+        "name_or_path tokenizer_class finetuning_task task_specific_params _commit_hash "
+        "transformers_version auto_map",
+        "the weights have their own dtype": "dtype torch_dtype use_bfloat16",
+        "how the reference runs, not what it computes": "use_cache output_attentions "
+        "output_hidden_states output_past return_dict gradient_checkpointing torchscript "
+        "xla_device chunk_size_feed_forward attn_implementation _attn_implementation "
+        "_attn_implementation_autoset tf_legacy_loss pretraining_tp memory_efficient_attention",
+        "which task the labels are for, used in training": "problem_type",
+        "a default of text generation": "max_length min_length do_sample early_stopping num_beams "
+        "num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty "
+        "length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids "
+        "num_return_sequences output_scores return_dict_in_generate forced_bos_token_id "
+        "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty "
+        "suppress_tokens begin_suppress_tokens prefix sep_token_id",
+    }.items()
+    for key in keys.split()
+}
+
+
+class Config:
+    """A config.json that notices which of its keys were read, and of what type they are."""
+
+    def __init__(self, values: Mapping[str, Any], family: str) -> None:
+        self.values = values
+        self.family = family
+        self.used: set[str] = set()
+
+    def int(self, key: str, default: int | None = None) -> int:
+        return int(self._number(key, default, int))
+
+    def float(self, key: str, default: float | None = None) -> float:
+        return float(self._number(key, default, float))
+
+    def bool(self, key: str, default: bool | None = None) -> bool:
+        return self._read(key, default, bool, "true or false")
+
+    def str(self, key: str, default: str | None = None) -> str:
+        return self._read(key, default, str, "a text")
+
+    def optional(self, key: str, default: Any = None) -> Any:
+        """A value of any type that may also be absent or null."""
+        self.used.add(key)
+        value = self.values.get(key)
+        return default if value is None else value
+
+    def id(self, key: str, default: int | None = None) -> int | None:
+        """A token id that may be null; the first one of several."""
+        self.used.add(key)
+        value = self.values.get(key, default)
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise self.wrong(key, "a token id")
+        return value
+
+    def only(self, key: str, *known: Any) -> None:
+        """A key of which we compute these values alone; absent or null is fine."""
+        value = self.optional(key)
+        if value is not None and value not in known:
+            raise GlassformerError(
+                f"config.json sets {key} to {value!r}, and {self.family} is computed here "
+                f"with {' or '.join(map(repr, known))} alone."
+            )
+
+    def wrong(self, key: str, wanted: str) -> GlassformerError:
+        return GlassformerError(
+            f"config.json has {key} = {self.values.get(key)!r}; it must be {wanted}."
+        )
+
+    def finish(self, ignored: Iterable[str]) -> None:
+        """Every key was read or is known to have no effect; otherwise the model may differ."""
+        unknown = sorted(set(self.values) - self.used - set(ignored) - set(WITHOUT_EFFECT))
+        if unknown:
+            near = get_close_matches(unknown[0], self.used, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise GlassformerError(
+                f"config.json has keys that {self.family} does not know: {', '.join(unknown)}"
+                f"{hint}; remove them, or a newer Glassformer may know them."
+            )
+
+    def _number(self, key: str, default: float | None, kind: type) -> float:
+        value = self._read(key, default, (int, float) if kind is float else int, "a number")
+        if isinstance(value, bool):
+            raise self.wrong(key, "a number")
+        return value
+
+    def _read(self, key: str, default: T | None, kind: Any, wanted: str) -> T:
+        self.used.add(key)
+        value = self.values.get(key)
+        if value is None:
+            if default is None:
+                raise GlassformerError(
+                    f"config.json lacks {key}, which a model of the family {self.family} needs."
+                )
+            return default
+        if not isinstance(value, kind):
+            raise self.wrong(key, wanted)
+        return value  # type: ignore[no-any-return]

@@ -1,0 +1,110 @@
+"""DistilBERT (Sanh et al., 2019): BERT's layers without segments, in a file layout of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from glassformer import spec
+from glassformer.families import common
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule, projections
+
+NAME = "DistilBERT"
+MODEL_TYPES = ("distilbert",)
+CLASSES = {
+    "DistilBertModel": "",
+    "DistilBertForMaskedLM": "distilbert.",
+    "DistilBertForSequenceClassification": "distilbert.",
+    "DistilBertForMultipleChoice": "distilbert.",
+    "DistilBertForTokenClassification": "distilbert.",
+    "DistilBertForQuestionAnswering": "distilbert.",
+}
+IGNORED: Mapping[str, str] = {"qa_dropout": "used in training a span head by the reference alone"}
+DROPPED = {"{base}embeddings.position_ids": "counts from 0, which is computed"}
+TINY = (
+    {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 99,
+     "max_position_embeddings": 40},
+    {"dim": 24, "n_layers": 3, "n_heads": 2, "hidden_dim": 40, "vocab_size": 61, "num_labels": 4,
+     "max_position_embeddings": 64, "activation": "relu", "sinusoidal_pos_embds": True,
+     "tie_word_embeddings": False},
+)
+PRESETS: Mapping[str, tuple[str, dict[str, object]]] = {"distilbert": ("DistilBertForMaskedLM", {})}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    config.only("pruned_heads", {})
+    width = config.int("dim", 768)
+    count = config.int("n_heads", 12)
+    dropout = config.float("dropout", 0.1)
+    norm = spec.Norm(eps=1e-12)
+    act = common.activation(config, "activation", "gelu")
+    block = spec.Block(
+        attention=spec.Attention(
+            heads=count,
+            head_dim=common.head_dim(config, width, count),
+            dropout=config.float("attention_dropout", 0.1),
+        ),
+        ffn=spec.FFN(width=config.int("hidden_dim", 3072), activation=act),
+        norm=norm,
+        placement="post",
+        dropout=dropout,
+    )
+    sinusoidal = config.bool("sinusoidal_pos_embds", False)
+    positions = spec.Table(
+        length=config.int("max_position_embeddings", 512),
+        layout="interleaved" if sinusoidal else "learned",
+    )
+    vocabulary = config.int("vocab_size", 30522)
+    embed = spec.Embed(vocabulary=vocabulary, position=positions, norm=norm, dropout=dropout)
+    kind = architecture.removeprefix("DistilBert")
+    heads: tuple[spec.Head, ...] = ()
+    classify_dropout = config.float("seq_classif_dropout", 0.2)
+    if kind != "Model":
+        heads = common.encoder_heads(
+            spec.Head(
+                name="pooler",
+                pick="first",
+                transform=spec.Transform(width=width, activation="relu"),
+            ),
+            common.masked_language_model(vocabulary, width, act, norm),
+            len(common.labels(config)),
+            dropout if kind == "ForTokenClassification" else classify_dropout,
+        )[kind]
+    return spec.ModelSpec(
+        encoder=spec.Stack(
+            width=width, embed=embed, blocks=(block,) * config.int("n_layers", 6)
+        ),
+        heads=heads,
+        tie=common.tie_head(config, heads, "encoder.embed.token.weight"),
+        tokens=common.special_tokens(config, pad=0),
+        labels=common.labels(config),
+        init=spec.Init(std=config.float("initializer_range", 0.02)),
+    )
+
+
+LAYER, OURS = "{base}transformer.layer.{i}", "encoder.blocks.{i}"
+RULES = (
+    Rule("{base}embeddings.word_embeddings", "encoder.embed.token"),
+    Rule("{base}embeddings.position_embeddings", "encoder.embed.position"),
+    Rule("{base}embeddings.LayerNorm", "encoder.embed.norm"),
+    *projections(
+        f"{LAYER}.attention.", f"{OURS}.attention", "q_lin", "k_lin", "v_lin", "out_lin"
+    ),
+    Rule(f"{LAYER}.sa_layer_norm", f"{OURS}.attention_norm"),
+    Rule(f"{LAYER}.ffn.lin1", f"{OURS}.ffn.up"),
+    Rule(f"{LAYER}.ffn.lin2", f"{OURS}.ffn.down"),
+    Rule(f"{LAYER}.output_layer_norm", f"{OURS}.ffn_norm"),
+    Rule("vocab_transform", "heads.lm.transform.dense"),
+    Rule("vocab_layer_norm", "heads.lm.transform.norm"),
+    Rule("vocab_projector", "heads.lm.out"),
+    Rule("pre_classifier", "heads.classify.transform.dense"),
+    Rule("pre_classifier", "heads.choose.transform.dense"),
+    Rule("classifier", "heads.classify.out"),
+    Rule("classifier", "heads.choose.out"),
+    Rule("classifier", "heads.tag.out"),
+    Rule("qa_outputs", "heads.span.out"),
+)
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return RULES

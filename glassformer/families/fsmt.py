@@ -1,0 +1,58 @@
+"""FSMT: fairseq's translators, the Transformer of 2017 with two vocabularies. The decoder carries
+the output layer, in the bare model too, so that both classes give logits."""
+
+from __future__ import annotations
+
+from glassformer import spec
+from glassformer.families import common, seq2seq
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "FSMT (Transformer of 2017)"
+MODEL_TYPES = ("fsmt",)
+CLASSES = {"FSMTModel": "", "FSMTForConditionalGeneration": "model."}
+IGNORED = {
+    **seq2seq.IGNORED,
+    "langs": "names the two languages, read by the tokenizer",
+    "decoder": "a copy of settings that the reference drops too",
+    "vocab_size": "the same as tgt_vocab_size",
+}
+DROPPED: dict[str, str] = {}
+TINY = (
+    {**seq2seq.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
+    {**seq2seq.UNEVEN, "src_vocab_size": 61, "tgt_vocab_size": 61, "scale_embedding": False,
+     "activation_function": "gelu", "tie_word_embeddings": True},
+)
+PRESETS: dict[str, tuple[str, dict[str, object]]] = {}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    pad = config.int("pad_token_id", 1)
+    positions = spec.Table(
+        length=config.int("max_position_embeddings", 1024),
+        layout="inclusive",
+        offset=pad + 1,
+        pad=pad,
+    )
+    source, target = config.int("src_vocab_size", 42024), config.int("tgt_vocab_size", 42024)
+    heads = (common.language_model(target),)
+    config.values = {"activation_function": "relu", "scale_embedding": True, **config.values}
+    tied = config.bool("tie_word_embeddings", False)
+    return spec.ModelSpec(
+        encoder=seq2seq.stack(config, "encoder", source, positions, norm=None),
+        decoder=seq2seq.stack(config, "decoder", target, positions, norm=None),
+        heads=heads,
+        tie=seq2seq.ties(("decoder", "encoder"), heads) if tied else (),
+        tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
+        labels=common.labels(config),
+        init=spec.Init(std=config.float("init_std", 0.02)),
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return (
+        Rule("{base}decoder.output_projection", "heads.lm.out"),
+        *seq2seq.embeddings(shared=False),
+        *seq2seq.FIXED_POSITIONS,
+        *seq2seq.BODY,
+    )

@@ -1,0 +1,78 @@
+"""The Transformer of 2017 (Vaswani et al.), in the layout of Marian's published translators:
+sinusoid positions, norm after the sum, one matrix for both inputs and the output."""
+
+from __future__ import annotations
+
+from glassformer import spec
+from glassformer.families import common, seq2seq
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "Marian (Transformer of 2017)"
+MODEL_TYPES = ("marian",)
+CLASSES = {"MarianModel": "", "MarianMTModel": "model.", "MarianForCausalLM": "model."}
+IGNORED = {
+    **seq2seq.IGNORED,
+    "classifier_dropout": "no class of this family classifies",
+    "init_std": "fresh models are drawn as in 2017",
+}
+DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+TINY = (
+    {**seq2seq.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
+     "scale_embedding": True, "activation_function": "swish", "decoder_vocab_size": 71,
+     "share_encoder_decoder_embeddings": False},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
+     "activation_function": "relu", "tie_word_embeddings": False},
+)
+OF_2017 = {"vocab_size": 37000, "scale_embedding": True, "activation_function": "relu",
+           "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None,
+           "decoder_start_token_id": 0, "forced_eos_token_id": None}
+
+
+def of_2017(width: int, heads: int, ffn: int, dropout: float) -> dict[str, object]:
+    sides = {
+        f"{side}_{key}": value
+        for side in ("encoder", "decoder")
+        for key, value in (("layers", 6), ("attention_heads", heads), ("ffn_dim", ffn))
+    }
+    return {**OF_2017, **sides, "d_model": width, "dropout": dropout}
+
+
+PRESETS = {
+    "transformer-base": ("MarianMTModel", of_2017(512, 8, 2048, 0.1)),
+    "transformer-big": ("MarianMTModel", of_2017(1024, 16, 4096, 0.3)),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    alone = architecture == "MarianForCausalLM"
+    shared = config.bool("share_encoder_decoder_embeddings", True)
+    vocabulary = config.int("vocab_size", 58101)
+    target = config.int("decoder_vocab_size", vocabulary)
+    positions = spec.Table(
+        length=config.int("max_position_embeddings", 1024), layout="halves"
+    )
+    encoder = seq2seq.stack(config, "encoder", vocabulary, positions, norm=None)
+    decoder = seq2seq.stack(config, "decoder", target, positions, norm=None)
+    heads: tuple[spec.Head, ...] = {
+        "MarianModel": (),
+        "MarianMTModel": (common.language_model(target, bias="fixed"),),
+        "MarianForCausalLM": (common.language_model(target),),
+    }[architecture]
+    stacks = ("encoder", "decoder") if shared and not alone else ("decoder",)
+    tied = config.bool("tie_word_embeddings", True)
+    return spec.ModelSpec(
+        encoder=None if alone else encoder,
+        decoder=decoder,
+        heads=heads,
+        tie=seq2seq.ties(stacks, heads) if tied else (),
+        tokens=common.special_tokens(config, pad=58100, eos=0, start=58100),
+        labels=common.labels(config),
+        init=spec.Init(kind="xavier", std=1.0),
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    shared = ("encoder.embed.token.weight", "decoder.embed.token.weight") in model.tie
+    return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)

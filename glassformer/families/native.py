@@ -1,0 +1,64 @@
+"""Models of no published family: the config file is the spec itself, the tensors keep our names."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from glassformer import spec
+from glassformer.errors import GlassformerError
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "Glassformer"
+MODEL_TYPES = ("glassformer",)
+CLASSES = {"Glassformer": ""}
+IGNORED: Mapping[str, str] = {}
+DROPPED: Mapping[str, str] = {}
+TINY: tuple[dict[str, Any], ...] = ()
+PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    try:
+        model = from_plain(config.optional("spec"), spec.ModelSpec)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise GlassformerError(f"config.json's spec does not describe a model: {error}.") from None
+    assert isinstance(model, spec.ModelSpec)
+    return model
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return (Rule("{name}", "{name}"),)
+
+
+def config_of(model: spec.ModelSpec) -> dict[str, Any]:
+    return {"model_type": "glassformer", "architectures": ["Glassformer"], "spec": to_plain(model)}
+
+
+def to_plain(value: Any) -> Any:
+    """A spec as JSON; which kind of position it is stands under "is"."""
+    if is_dataclass(value):
+        plain = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        return {"is": type(value).__name__, **plain}
+    return [to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def from_plain(value: Any, hint: Any) -> Any:
+    """The inverse of `to_plain`, by the types that the fields declare."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return tuple(from_plain(item, options[0]) for item in value)
+    if origin in (Union, types.UnionType):
+        kinds = [option for option in options if is_dataclass(option)]
+        if isinstance(value, dict):
+            hint = next(kind for kind in kinds if kind.__name__ == value["is"])
+        else:
+            return value
+    if not is_dataclass(hint):
+        return value
+    hints = get_type_hints(hint)
+    known = {name: from_plain(item, hints[name]) for name, item in value.items() if name != "is"}
+    return hint(**known)

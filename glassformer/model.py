@@ -1,0 +1,194 @@
+"""A model as its user holds it: the description, the net, the tokenizer, and what loading did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.core import Net, first_values
+from glassformer.errors import GlassformerError
+from glassformer.families import find_family, find_preset, native, translate
+from glassformer.spec import ModelSpec
+from glassformer.text import Tokenizer
+from glassformer.weights.load import (
+    Request,
+    load_net,
+    make_net,
+    named_class,
+    put,
+    read_config,
+    retie,
+    tied_names,
+)
+from glassformer.weights.report import Report
+from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
+
+BUILT_IN = Path(__file__).parent / "zoo"
+
+
+@dataclass
+class Model:
+    net: Net
+    config: dict[str, Any]  # as in config.json
+    architecture: str  # the published class
+    tokenizer: Tokenizer | None = None
+    report: Report = field(default_factory=Report)
+    generation: dict[str, Any] | None = None  # as in generation_config.json
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.net.spec
+
+    def save(self, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
+        """Writes a folder that `load`, and the reference implementation, read back."""
+        config = {
+            **self.config,
+            "architectures": [self.architecture],
+            "dtype": dtype_of(self.net),
+        }
+        config.pop("torch_dtype", None)
+        with whole_folder(Path(folder)) as draft:
+            family = find_family(config)
+            save_net(draft, self.net, family, config, self.architecture, shard_bytes)
+            if self.tokenizer is not None:
+                self.tokenizer.save(draft)
+            if self.generation is not None:
+                write_json(draft / "generation_config.json", self.generation)
+
+    def pack(self) -> Model:
+        """Packs the linear layers for faster inference on a CPU; see `Net.pack`."""
+        self.net.pack()
+        return self
+
+    def __repr__(self) -> str:
+        count = sum(parameter.numel() for parameter in self.net.parameters())
+        return f"<{self.architecture}: {count:,} parameters>"
+
+
+def load(
+    source: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype | str | None = None,
+    *,
+    architecture: str | None = None,
+    make: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Model:
+    """Loads a folder in the published layout, or a built-in model by its name.
+
+    The model computes what the published class computes, in evaluation mode. `dtype` None keeps
+    the file's. A difference between config.json and the tensors is an error, unless it is asked
+    for by name: `architecture` is another class of the family than the config names; `make` are
+    tensors, by the beginning of their names, that start fresh; `drop` tensors to leave out. With
+    `labels` a new classification head gets these classes.
+
+    >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
+    ...         drop="cls", labels=["bad", "good"])
+    """
+    folder = find_folder(source)
+    config = read_config(folder)
+    if labels is not None:
+        config.pop("num_labels", None)
+        config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        config["label2id"] = {label: i for i, label in enumerate(labels)}
+    request = Request(
+        device=device,
+        dtype=as_dtype(dtype),
+        architecture=architecture,
+        make=(make,) if isinstance(make, str) else tuple(make),
+        drop=(drop,) if isinstance(drop, str) else tuple(drop),
+        seed=seed,
+    )
+    loaded = load_net(folder, config, request)
+    return Model(
+        net=loaded.net,
+        config=config,
+        architecture=loaded.architecture,
+        tokenizer=Tokenizer.load(folder) if has_tokenizer(folder) else None,
+        report=loaded.report,
+        generation=read_generation(folder),
+    )
+
+
+def create(
+    what: ModelSpec | str,
+    seed: int = 0,
+    *,
+    tokenizer: Tokenizer | None = None,
+    **settings: Any,
+) -> Model:
+    """A fresh model: of a preset's name, with settings as its config.json would have them, or of
+    a spec of your own. The same seed gives the same weights.
+
+    >>> gf.create("gpt2", seed=1, n_layer=4, vocab_size=1000)
+    """
+    if isinstance(what, ModelSpec):
+        if settings:
+            raise GlassformerError("Settings go with a preset's name; change the spec itself.")
+        config = native.config_of(what)
+    else:
+        config = {**find_preset(what), **settings}
+    architecture = named_class(config)
+    assert architecture is not None
+    net = make_net(translate(config, architecture))
+    for name, *_ in tied_names(net):
+        put(net, name, first_values(net, name, seed))
+    retie(net)
+    return Model(net=net, config=config, architecture=architecture, tokenizer=tokenizer)
+
+
+def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
+    """Config, class and spec of a folder or preset, without its weights."""
+    folder = Path(source)
+    if not folder.exists() and not (BUILT_IN / str(source)).is_dir() and "/" not in str(source):
+        config = find_preset(str(source))
+    else:
+        config = read_config(find_folder(source))
+    family = find_family(config)
+    architecture = named_class(config) or next(iter(family.CLASSES))
+    return config, architecture, translate(config, architecture)
+
+
+def find_folder(source: str | Path) -> Path:
+    folder = Path(source)
+    if not folder.exists() and (BUILT_IN / str(source)).is_dir():
+        return BUILT_IN / str(source)
+    if not folder.is_dir():
+        names = ", ".join(sorted(path.name for path in BUILT_IN.glob("*/"))) or "none"
+        raise GlassformerError(
+            f"There is no folder {folder}; built-in models are: {names}."
+        )
+    return folder
+
+
+def has_tokenizer(folder: Path) -> bool:
+    kinds = ("tokenizer.json", "vocab*", "*.model", "*.spm")
+    return any(any(folder.glob(kind)) for kind in kinds)
+
+
+def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+             "float64": torch.float64}
+    if dtype not in known:
+        raise GlassformerError(f"There is no dtype {dtype!r}; choose of {', '.join(known)}.")
+    return known[dtype]
+
+
+def read_generation(folder: Path) -> dict[str, Any] | None:
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return None
+    try:
+        value: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+    return value

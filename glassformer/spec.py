@@ -1,0 +1,299 @@
+"""Room 1, the description: what a model is made of, as values. Imports no torch.
+
+A model is a `ModelSpec`; the module tree in `core/` mirrors it part by part. Core code
+branches on the fields written here, never on a model's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glassformer.errors import GlassformerError
+
+Activation = Literal[
+    "relu", "relu2", "gelu", "gelu_tanh", "gelu_sigmoid", "silu", "tanh", "sigmoid", "mish", "linear"
+]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise GlassformerError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """Brings a vector back to a common size: LayerNorm, RMSNorm (no centering), or BatchNorm."""
+
+    kind: Literal["layer", "rms", "batch"] = "layer"
+    eps: float = 1e-5
+    bias: bool = True
+    unit_offset: bool = False  # the learned scale is stored as its difference from one
+
+
+# --- positions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One vector per absolute position, added to the token's embedding.
+
+    The sinusoid layouts: `interleaved` puts sine and cosine of a frequency side by side (the
+    paper of 2017, XLM); `halves` puts all sines before all cosines (Marian, CTRL);
+    `inclusive` is `halves` with the slowest frequency exactly 1/10,000 (tensor2tensor, fairseq).
+    """
+
+    length: int
+    layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
+    offset: int = 0  # position 0 is row `offset`
+    pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryScaling:
+    """Stretches rotary frequencies so that a model reads further than it was trained to."""
+
+    kind: Literal["linear", "llama3", "yarn"]
+    factor: float
+    trained_length: int
+    low: float = 1.0  # llama3: low_freq_factor; yarn: beta_slow
+    high: float = 4.0  # llama3: high_freq_factor; yarn: beta_fast
+    magnitude: float = 1.0  # what sines and cosines are multiplied by (yarn)
+    truncate: bool = True  # yarn: round the band of mixed frequencies to whole dimensions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotary:
+    """Turns queries and keys by an angle that grows with the position.
+
+    `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
+    (the paper, GPT-J). Dimensions beyond `dim` are left as they are (partial rotary).
+    """
+
+    dim: int
+    theta: float = 10_000.0
+    pairing: Literal["halves", "pairs"] = "halves"
+    scaling: RotaryScaling | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buckets:
+    """T5's bias: one learned number per head and bucket of distance, shared by a stack."""
+
+    buckets: int = 32
+    max_distance: int = 128
+    bidirectional: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alibi:
+    """A penalty on distance, linear with a fixed slope per head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaw:
+    """A learned vector per clipped distance, scored against the query, in every layer."""
+
+    max_distance: int
+    values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
+
+
+Position = Rotary | Buckets | Alibi | Shaw
+
+# --- the parts of a block --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    heads: int
+    head_dim: int
+    kv_heads: int | None = None  # fewer than `heads`: grouped; one: shared by all
+    scale: float | None = None  # None: 1 / sqrt(head_dim)
+    score: Literal["dot", "additive"] = "dot"
+    bias: bool = True  # on queries, keys and values
+    out_bias: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            self.heads > 0 and self.heads % self.key_heads == 0,
+            f"{self.heads} attention heads cannot share {self.key_heads} key heads evenly; "
+            "choose a number of key heads that divides them.",
+        )
+
+    @property
+    def key_heads(self) -> int:
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
+
+    None is without limit, so `Pattern()` sees all and `Pattern(right=0)` is causal. With a
+    dilation d only every d-th slot, counted from the query, is seen.
+    """
+
+    left: int | None = None
+    right: int | None = None
+    dilation: int = 1
+
+
+CAUSAL = Pattern(right=0)
+FULL = Pattern()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FFN:
+    width: int
+    activation: Activation = "gelu"
+    gated: bool = False  # activation(gate) * up, as in GLU, GeGLU, SwiGLU
+    bias: bool = True
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One layer. `cross` is attention to another stack's output, between the other two parts."""
+
+    attention: Attention
+    ffn: FFN
+    norm: Norm
+    cross: Attention | None = None
+    placement: Literal["pre", "post", "sandwich"] = "pre"
+    residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
+    position: Position | None = None
+    pattern: Pattern = FULL
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            self.residual == "serial" or (self.placement == "pre" and self.cross is None),
+            "Parallel sub-layers need the norm before them and no cross-attention; "
+            "use residual='serial' otherwise.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embed:
+    """Token ids to vectors: the sum of the tables that are there, then norm and dropout."""
+
+    vocabulary: int
+    factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
+    scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
+    position: Table | None = None
+    segments: int = 0
+    segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
+    languages: int = 0
+    norm: Norm | None = None
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """Embedding and blocks. `order` is the order of execution; a block may stand there often."""
+
+    width: int
+    embed: Embed
+    blocks: tuple[Block, ...]
+    order: tuple[int, ...] = ()
+    final_norm: Norm | None = None
+    dropout: float = 0.0  # after the final norm
+    layer_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.order:
+            object.__setattr__(self, "order", tuple(range(len(self.blocks))))
+        _require(
+            all(0 <= i < len(self.blocks) for i in self.order),
+            f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
+        )
+
+
+# --- heads and the whole ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform:
+    """A dense layer before a head's output: dense, activation, norm."""
+
+    width: int
+    activation: Activation
+    norm: Norm | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Reads the last hidden states: pick positions, transform, project.
+
+    `pick`: every position, the first, the last real one, the last end-of-text token, the mean
+    of the real ones. Without `outputs` the head is a pooler: it gives a vector, no logits.
+    With `choices` the rows of one example are rivals and the result is [batch, choice].
+    """
+
+    name: str
+    pick: Literal["each", "first", "last", "eos", "mean"] = "each"
+    transform: Transform | None = None
+    scale: float = 1.0  # multiplies the hidden state first (T5)
+    outputs: int | None = None
+    bias: Literal["none", "learned", "fixed"] = "learned"
+    activation: Activation = "linear"
+    choices: bool = False
+    dropout_in: float = 0.0  # before the transform
+    dropout: float = 0.0  # before the projection
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    pad: int | None = None
+    bos: int | None = None
+    eos: int | None = None
+    start: int | None = None  # what a decoder beside an encoder starts from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Init:
+    """How a fresh model's weights are drawn.
+
+    `normal`: deviation `std` for all. `xavier`: uniform, by both widths (2017), embeddings normal
+    with 1/sqrt(width). `fan_in`: deviation 1/sqrt(inputs), embeddings 1 (T5). The last two are
+    multiplied by `std`.
+    """
+
+    kind: Literal["normal", "xavier", "fan_in"] = "normal"
+    std: float = 0.02
+    shrink_residual: bool = False  # divide what writes to the residual stream by sqrt(2 layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A whole model. With both stacks the decoder's cross-attention reads the encoder's output.
+
+    `tie` lists pairs of parameters that are one: (the one that is kept, the one that follows).
+    Of the followers, those in `loose` are let go where a file has other values for them.
+    `shift_text` says that a head on an encoder-decoder reads a plain text, which is also the
+    decoder's input, moved right behind the start token.
+    """
+
+    encoder: Stack | None = None
+    decoder: Stack | None = None
+    heads: tuple[Head, ...] = ()
+    tie: tuple[tuple[str, str], ...] = ()
+    loose: tuple[str, ...] = ()
+    tokens: SpecialTokens = field(default_factory=SpecialTokens)
+    labels: tuple[str, ...] = ()
+    shift_text: bool = False
+    init: Init = field(default_factory=Init)
+
+    def __post_init__(self) -> None:
+        _require(
+            self.encoder is not None or self.decoder is not None,
+            "A model needs an encoder, a decoder, or both.",
+        )
+
+    @property
+    def last_stack(self) -> Stack:
+        """The stack whose output the heads read."""
+        stack = self.encoder if self.decoder is None else self.decoder
+        assert stack is not None
+        return stack

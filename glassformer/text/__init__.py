@@ -1,0 +1,8 @@
+"""The first room: text comes in, token ids go out, and the way back."""
+
+from glassformer.text.encoded import Batch, Encoded
+from glassformer.text.representations import one_hot
+from glassformer.text.stream import Stream
+from glassformer.text.tokenizer import Tokenizer
+
+__all__ = ["Batch", "Encoded", "Stream", "Tokenizer", "one_hot"]

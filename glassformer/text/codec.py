@@ -1,0 +1,65 @@
+"""Text room, the lens: how one vocabulary reads and writes text. Texts and tokens come in.
+
+Most families need only the `tokenizers` library (`LibraryCodec`). Those that do not (Marian,
+FSMT) bring a codec of their own.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tokenizers import Tokenizer as Backend
+
+from glassformer.text.encoded import Encoded
+
+Text = str | tuple[str, str]
+
+
+class Codec(Protocol):
+    @property
+    def vocabulary(self) -> Backend:
+        """Knows tokens, ids, and which of them are special."""
+
+    @property
+    def piecewise(self) -> bool:
+        """Whether the text of a token depends only on its neighbors, so that it can be streamed."""
+
+    @property
+    def target(self) -> "Codec":
+        """The codec of the language that a translation model writes."""
+
+    def read(self, texts: list[Text], special: bool) -> list[Encoded]: ...
+
+    def write(self, tokens: list[str]) -> str: ...
+
+    def files(self) -> dict[str, bytes]:
+        """The files from which this codec can be loaded again."""
+
+    def reference_class(self) -> str:
+        """The class by which `transformers` loads those files."""
+
+
+@dataclass(frozen=True)
+class LibraryCodec:
+    vocabulary: Backend
+
+    @property
+    def piecewise(self) -> bool:
+        return True
+
+    @property
+    def target(self) -> Codec:
+        return self
+
+    def read(self, texts: list[Text], special: bool) -> list[Encoded]:
+        encodings = self.vocabulary.encode_batch(texts, add_special_tokens=special)
+        return [Encoded.of(encoding) for encoding in encodings]
+
+    def write(self, tokens: list[str]) -> str:
+        decoder = self.vocabulary.decoder
+        return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
+
+    def files(self) -> dict[str, bytes]:
+        return {"tokenizer.json": self.vocabulary.to_str(pretty=True).encode("utf-8")}
+
+    def reference_class(self) -> str:
+        return "PreTrainedTokenizerFast"

@@ -1,0 +1,97 @@
+"""Text room, the shelf: reads and writes the small files of a tokenizer folder. Paths come in."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise GlassformerError(f"The file {path} does not exist.") from None
+    except OSError as error:
+        raise GlassformerError(f"The file {path} cannot be read: {error.strerror}.") from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file; only line feeds end a line (U+2028 may be a token of its own)."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise GlassformerError(
+            f"The file {path} is not UTF-8 text: byte {error.start} cannot be read."
+        ) from None
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(read_bytes(path))
+    except ValueError as error:
+        raise GlassformerError(
+            f"The file {path} is not JSON ({error}); it may be cut off, so copy it again."
+        ) from None
+    if not isinstance(value, dict):
+        raise GlassformerError(f"The file {path} must hold a JSON object.")
+    return value
+
+
+def read_json_if_there(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """A `vocab.json`: token to id."""
+    vocabulary = read_json(path)
+    for token, index in vocabulary.items():
+        if type(index) is not int or index < 0:
+            raise GlassformerError(f"The file {path} gives the token {token!r} the id {index!r}.")
+    return vocabulary
+
+
+def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:
+    """A `merges.txt`: one pair a line, learned first comes first; maybe with a count after it."""
+    merges = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        pair = line.split(" ")
+        if counted and len(pair) == 3 and pair[2].isdigit():
+            pair.pop()
+        if len(pair) != 2 or not all(pair):
+            raise GlassformerError(
+                f"Line {number} of {path} is not a merge (two tokens with a space between): {line!r}."
+            )
+        merges.append((pair[0], pair[1]))
+    return merges
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write every file whole or not at all: a reader never sees half of one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(content)
+                os.chmod(temporary, 0o644)
+                os.replace(temporary, folder / name)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+    except OSError as error:
+        raise GlassformerError(
+            f"The tokenizer cannot be saved in {folder}: {error.strerror}."
+        ) from None

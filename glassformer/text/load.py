@@ -1,0 +1,96 @@
+"""Text room, its door: finds out which tokenizer a folder holds. A folder comes in."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.codec import Codec, LibraryCodec
+from glassformer.text.files import read_bytes, read_json, read_json_if_there
+from glassformer.text.legacy import BY_FILES, FAMILIES, Family
+from glassformer.text.settings import Settings, add_tokens
+
+
+def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
+    """The codec, the settings, and whether the model wants segments.
+
+    `tokenizer.json` comes first, except for families that it cannot describe.
+    """
+    if not folder.is_dir():
+        raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
+    model_type = read_json_if_there(folder / "config.json").get("model_type")
+    family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
+    complete = family is not None and has_files(folder, family)
+    library_file = folder / "tokenizer.json"
+    if family and complete and not (family.library_file and library_file.is_file()):
+        settings = Settings.read(folder, family.defaults)
+        codec = family.load(folder, settings)
+    elif library_file.is_file():
+        backend = read_library_file(library_file)
+        settings = Settings.read(folder, known_defaults(family if model_type else None, backend))
+        add_tokens(backend, settings)
+        codec = LibraryCodec(backend)
+    else:
+        raise GlassformerError(nothing_found(folder, model_type, family))
+    return codec, settings, wants_segments(codec, settings, family)
+
+
+def read_library_file(path: Path) -> Backend:
+    read_json(path)
+    try:
+        backend = Backend.from_str(read_bytes(path).decode("utf-8"))
+    except Exception as error:  # the library raises nothing more precise
+        raise GlassformerError(
+            f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
+        ) from None
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def family_by_files(folder: Path) -> Family | None:
+    """Where no config.json names the family, its files do."""
+    return next((FAMILIES[n] for n in BY_FILES if has_files(folder, FAMILIES[n])), None)
+
+
+def has_files(folder: Path, family: Family) -> bool:
+    return all((folder / name).is_file() for name in family.files)
+
+
+def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]:
+    """A family's settings, without the tokens that this vocabulary does not have."""
+    defaults = family.defaults if family else {}
+    return {
+        name: value
+        for name, value in defaults.items()
+        if not name.endswith("_token") or backend.token_to_id(value) is not None
+    }
+
+
+def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> bool:
+    names = settings.values.get("model_input_names")
+    if names is not None:
+        return "token_type_ids" in names
+    if family is not None:
+        return family.segments
+    return "cls" in settings.roles and 1 in codec.read([("a", "b")], True)[0].segments
+
+
+def nothing_found(folder: Path, model_type: str | None, family: Family | None) -> str:
+    if model_type is None:
+        legacy = "; ".join(" + ".join(FAMILIES[name].files) for name in BY_FILES)
+        return (
+            f"The folder {folder} has no tokenizer: looked for tokenizer.json and for {legacy}. "
+            "Copy the tokenizer files next to the model."
+        )
+    if family is None:
+        return (
+            f"The folder {folder} has no tokenizer.json, and its model type {model_type!r} is not "
+            f"among those whose older files can be read ({', '.join(FAMILIES)}); "
+            "save the tokenizer as tokenizer.json."
+        )
+    missing = [name for name in family.files if not (folder / name).is_file()]
+    return (
+        f"The folder {folder} has no tokenizer: a {model_type} model needs tokenizer.json or "
+        f"{' + '.join(family.files)}, and there is no {', no '.join(missing)}."
+    )

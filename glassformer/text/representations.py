@@ -1,0 +1,21 @@
+"""Text room, the way out: how a token id is written as numbers. Integer ids come in.
+
+A token has three representations. *Integer*: its row in the vocabulary, what a tokenizer gives.
+*One-hot*: a vector as long as the vocabulary with a single 1. *Embedded*: a row of a learned
+matrix. The last two are one multiplication apart: `one_hot(ids, size) @ table == table[ids]`.
+"""
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+
+
+def one_hot(ids: Tensor | list[int], size: int) -> Tensor:
+    """Float vectors of length `size` with a 1 at each id: [...] -> [..., size]."""
+    ids = torch.as_tensor(ids, dtype=torch.long)
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+        raise GlassformerError(
+            f"one_hot needs ids from 0 to {size - 1}, got {int(ids.min())} to {int(ids.max())}."
+        )
+    return torch.nn.functional.one_hot(ids, size).to(torch.get_default_dtype())

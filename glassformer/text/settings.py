@@ -1,0 +1,135 @@
+"""Text room, the label on the door: what `tokenizer_config.json` and its neighbors say.
+
+A tokenizer folder comes in. Keys that nobody here reads are kept and written back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.files import read_json_if_there
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+NO_LIMIT = 10**9
+"""`model_max_length` at or above this means that nobody set one (the reference writes 1e30)."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path, defaults: Mapping[str, Any]) -> "Settings":
+        config = read_json_if_there(folder / "tokenizer_config.json")
+        if "added_tokens_decoder" not in config:
+            # Folders of before 2023 keep the details of their tokens in two further files.
+            config |= read_json_if_there(folder / "special_tokens_map.json")
+            added = read_json_if_there(folder / "added_tokens.json")
+            config["added_tokens_decoder"] = {
+                str(index): {"content": token, "normalized": True}
+                for token, index in added.items()
+            }
+        return cls({**defaults, **config})
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise GlassformerError(
+                f"tokenizer_config.json gives {name} the value {value!r}; it must be true or false."
+            )
+        return value
+
+    def side(self, name: str, default: str) -> str:
+        value = self.values.get(name) or default
+        if value not in ("left", "right"):
+            raise GlassformerError(
+                f'tokenizer_config.json gives {name} the value {value!r}; '
+                'it must be "left" or "right".'
+            )
+        return str(value)
+
+    def number(self, name: str, default: int) -> int:
+        value = self.values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise GlassformerError(
+                f"tokenizer_config.json gives {name} the value {value!r}; it must be a number."
+            )
+        return int(value)
+
+    @property
+    def max_length(self) -> int | None:
+        limit = self.number("model_max_length", NO_LIMIT)
+        return limit if limit < NO_LIMIT else None
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Role to token, for instance `{"eos": "</s>"}`."""
+        return {role: token.content for role, token in self._role_tokens().items()}
+
+    def special_tokens(self) -> list[AddedToken]:
+        """The tokens with a role, then the further special ones, in the reference's order."""
+        extra = self.values.get("extra_special_tokens") or []
+        extra = list(extra.values()) if isinstance(extra, dict) else list(extra)
+        extra += self.values.get("additional_special_tokens") or []
+        return [*self._role_tokens().values(), *(special_token(token) for token in extra)]
+
+    def added_tokens(self) -> list[tuple[int, AddedToken]]:
+        """The tokens that were added after training, with their ids, lowest first."""
+        entries = self.values.get("added_tokens_decoder") or {}
+        special = {token.content for token in self.special_tokens()}
+        tokens = []
+        for index, entry in sorted(entries.items(), key=lambda item: int(item[0])):
+            if entry["content"] in special:
+                entry = {"normalized": False, **entry, "special": True}
+            tokens.append((int(index), added_token(entry)))
+        return tokens
+
+    def written(self, **changes: Any) -> dict[str, Any]:
+        """What to write to `tokenizer_config.json`."""
+        tokens = {f"{role}_token": token for role, token in self.roles.items()}
+        return {**self.values, **tokens, **changes}
+
+    def _role_tokens(self) -> dict[str, AddedToken]:
+        described = {token.content: token for token in map(added_token, self._described())}
+        tokens = {}
+        for role in ROLES:
+            value = self.values.get(f"{role}_token")
+            if value is not None:
+                token = special_token(value)
+                tokens[role] = described.get(token.content, token)
+        return tokens
+
+    def _described(self) -> list[dict[str, Any]]:
+        entries = (self.values.get("added_tokens_decoder") or {}).values()
+        return [{"normalized": False, **entry, "special": True} for entry in entries]
+
+
+def special_token(value: str | Mapping[str, Any]) -> AddedToken:
+    entry = {"content": value} if isinstance(value, str) else value
+    return added_token({"normalized": False, **entry, "special": True})
+
+
+def added_token(entry: Mapping[str, Any]) -> AddedToken:
+    known = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("content"), str):
+        raise GlassformerError(f"tokenizer_config.json describes a token by {entry!r}.")
+    return AddedToken(**{key: entry[key] for key in known if key in entry})
+
+
+def add_tokens(backend: Backend, settings: Settings) -> None:
+    """Teach the backend the tokens that the settings name."""
+    for index, token in settings.added_tokens():
+        (backend.add_special_tokens if token.special else backend.add_tokens)([token])
+        if backend.token_to_id(token.content) != index:
+            raise GlassformerError(
+                f"tokenizer_config.json gives the added token {token.content!r} the id {index}, "
+                f"but the vocabulary gives it {backend.token_to_id(token.content)}."
+            )
+    backend.add_special_tokens(settings.special_tokens())

@@ -1,0 +1,196 @@
+"""Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tokenizers.models import BPE
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.text.codec import Codec, Text
+from glassformer.text.encoded import Batch, Encoded
+from glassformer.text.files import json_bytes, write_files
+from glassformer.text.load import load_codec
+from glassformer.text.settings import Settings
+from glassformer.text.stream import Stream, clean_spaces
+
+
+class Tokenizer:
+    """Text to token ids and back. It is a value: no method changes it, so threads may share one."""
+
+    def __init__(self, codec: Codec, settings: Settings, *, segments: bool = False) -> None:
+        self._codec = codec
+        self._settings = settings
+        self._segments = segments
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Tokenizer":
+        """From `tokenizer.json`, or else from the legacy files of the model's family."""
+        codec, settings, segments = load_codec(Path(folder))
+        return cls(codec, settings, segments=segments)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the files that `load`, and the reference implementation, read."""
+        kinds = ["input_ids", "token_type_ids", "attention_mask"]
+        if not self._segments:
+            kinds.remove("token_type_ids")
+        config = self._settings.written(
+            tokenizer_class=self._codec.reference_class(),
+            model_input_names=kinds,
+            padding_side=self.padding_side,
+            clean_up_tokenization_spaces=self._settings.flag("clean_up_tokenization_spaces", False),
+        )
+        files = {**self._codec.files(), "tokenizer_config.json": json_bytes(config)}
+        write_files(Path(folder), files)
+
+    @property
+    def size(self) -> int:
+        """How many tokens the vocabulary has."""
+        return self._codec.vocabulary.get_vocab_size(with_added_tokens=True)
+
+    @cached_property
+    def special(self) -> dict[str, int]:
+        """Role (bos, eos, unk, sep, pad, cls, mask) to id; a role that nobody has is absent."""
+        ids = {r: self._codec.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
+        return {role: id for role, id in ids.items() if id is not None}
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest input the model was made for, where the folder says so."""
+        return self._settings.max_length
+
+    @property
+    def padding_side(self) -> str:
+        return self._settings.side("padding_side", "right")
+
+    @cached_property
+    def target(self) -> "Tokenizer":
+        """The tokenizer of the language that a translation model writes; mostly this one."""
+        if self._codec.target is self._codec:
+            return self
+        return Tokenizer(self._codec.target, self._settings, segments=self._segments)
+
+    def token(self, id: int) -> str:
+        token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
+        if token is None:
+            raise GlassformerError(f"The vocabulary of {self.size} tokens has no id {id}.")
+        return str(token)
+
+    def id(self, token: str) -> int:
+        id = self._codec.vocabulary.token_to_id(token)
+        if id is None:
+            raise GlassformerError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
+        return int(id)
+
+    def __contains__(self, token: str) -> bool:
+        return self._codec.vocabulary.token_to_id(token) is not None
+
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        special: bool = True,
+        max_length: int | None = None,
+        truncate: str = "right",
+    ) -> Encoded:
+        """One text, or a pair of them. Without `max_length` nothing is cut off."""
+        texts: Text = text if pair is None else (text, pair)
+        return self._encode([texts], special, max_length, truncate)[0]
+
+    def batch(
+        self,
+        texts: Sequence[str | tuple[str, str]],
+        *,
+        special: bool = True,
+        max_length: int | None = None,
+        truncate: str = "right",
+        pad_to: int | None = None,
+        side: str | None = None,
+    ) -> Batch:
+        """Texts, or pairs of them, as tensors: padded to the longest, or to `pad_to`.
+
+        A vocabulary without a padding token pads with its end token, or else with id 0. Any id
+        would do: the mask, not the id, says what is real.
+        """
+        if isinstance(texts, str) or not texts:
+            raise GlassformerError("A batch is a list of at least one text; encode() takes one.")
+        check_choice("side", side or self.padding_side)
+        return Batch.of(
+            self._encode(list(texts), special, max_length, truncate),
+            pad=self.special.get("pad", self.special.get("eos", 0)),
+            length=pad_to,
+            side=side or self.padding_side,
+            segments=self._segments,
+        )
+
+    def decode(self, ids: Iterable[int] | Tensor, *, special: bool = False) -> str:
+        """The text of these ids; with `special`, special tokens are written out.
+
+        Ids above the vocabulary give no text: models pad their output layer beyond it.
+        """
+        whole = [int(id) for id in ids]
+        tokens = [token for id in whole if (token := self._shown(id, special)) is not None]
+        text = self._codec.write(tokens)
+        return clean_spaces(text) if self._cleans else text
+
+    def stream(self, *, special: bool = False) -> Stream:
+        """Decode ids one by one, as a model makes them."""
+        return Stream(
+            lambda id: self._shown(id, special),
+            self._codec.write,
+            piecewise=self._codec.piecewise,
+            clean=self._cleans,
+        )
+
+    def _encode(
+        self, texts: list[Text], special: bool, max_length: int | None, truncate: str
+    ) -> list[Encoded]:
+        check_choice("truncate", truncate)
+        for text in texts:
+            check_text(text)
+        encoded = self._codec.read(texts, special)
+        if max_length is None:
+            return encoded
+        return [one.truncated(max_length, truncate) for one in encoded]
+
+    def _shown(self, id: int, special: bool) -> str | None:
+        """The token that decoding writes for an id, if any."""
+        if id < 0:
+            raise GlassformerError(f"{id} is no token id; ids start at 0.")
+        if not special and id in self._special_ids:
+            return None
+        token: str | None = self._codec.vocabulary.id_to_token(id)
+        return token
+
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        added = self._codec.vocabulary.get_added_tokens_decoder()
+        return frozenset(id for id, token in added.items() if token.special)
+
+    @property
+    def _cleans(self) -> bool:
+        # Cleaning is meant for word pieces; byte pairs carry their own spaces.
+        wanted = self._settings.flag("clean_up_tokenization_spaces", False)
+        return wanted and not isinstance(self._codec.vocabulary.model, BPE)
+
+
+def check_choice(name: str, value: str) -> None:
+    if value not in ("left", "right"):
+        raise GlassformerError(f'{name} must be "left" or "right", not {value!r}.')
+
+
+def check_text(text: Text) -> None:
+    parts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
+    for part in parts:
+        if not isinstance(part, str):
+            raise GlassformerError(
+                f"A text must be a str, or a tuple of two for a pair, not {type(part).__name__}."
+            )
+        try:
+            part.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise GlassformerError(
+                f"The text has half a character (a lone surrogate) at index {error.start}."
+            ) from None

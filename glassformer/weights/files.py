@@ -1,0 +1,188 @@
+"""Room 5, weights: the tensors of a folder by name, unread until they are asked for.
+
+safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
+a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import pickle
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+class TensorFile(ABC):
+    """One file: shapes by name, and the tensors."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @abstractmethod
+    def read(self, name: str, mapped: bool) -> Tensor:
+        """A tensor; `mapped` leaves it in the file until it is used, otherwise it is a copy."""
+
+
+class SafetensorsFile(TensorFile):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with safe_open(path, framework="pt"):  # checks the header against the file
+                pass
+        except (SafetensorError, OSError, ValueError) as error:
+            raise GlassformerError(
+                f"{path} is not a whole safetensors file ({error}); get it again."
+            ) from None
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            self.header: dict[str, Any] = json.loads(file.read(size))
+            self.start = 8 + size
+            # private: what a program writes into a mapped weight never reaches the file
+            self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self.header.pop("__metadata__", None)
+        for name, entry in self.header.items():
+            if entry["dtype"] not in DTYPES:
+                raise GlassformerError(f"{path}: {name} has the unknown type {entry['dtype']}.")
+        self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        entry = self.header[name]
+        dtype = DTYPES[entry["dtype"]]
+        first, last = (self.start + offset for offset in entry["data_offsets"])
+        if first == last:
+            return torch.empty(entry["shape"], dtype=dtype)
+        if mapped and first % dtype.itemsize == 0:
+            count = (last - first) // dtype.itemsize
+            flat = torch.frombuffer(self.map, dtype=dtype, count=count, offset=first)
+        else:
+            flat = torch.empty((last - first) // dtype.itemsize, dtype=dtype)
+            with self.path.open("rb", buffering=0) as file:
+                file.seek(first)
+                _fill(file, memoryview(flat.view(torch.uint8).numpy()), self.path)
+        return flat.view(entry["shape"])
+
+
+def _fill(file: Any, buffer: memoryview, path: Path) -> None:
+    done = 0
+    while done < len(buffer):
+        got = file.readinto(buffer[done:])
+        if not got:
+            raise GlassformerError(f"{path} ended while it was read; get it again.")
+        done += got
+
+
+class PickleFile(TensorFile):
+    """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            state = torch.load(
+                path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
+            )
+        except pickle.UnpicklingError as error:
+            reason = str(error).partition("Unsupported")[2].partition("\n")[0]
+            raise GlassformerError(
+                f"{path} holds something else than tensors"
+                f"{f' (unsupported{reason})' if reason else ''} and was not read: a pickle can "
+                "run code; ask its maker for safetensors."
+            ) from None
+        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+            raise GlassformerError(
+                f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
+            ) from None
+        if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+            raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
+        self.tensors: dict[str, Tensor] = {_modern(name): t for name, t in state.items()}
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        return self.tensors[name] if mapped else self.tensors[name].clone()
+
+
+def _modern(name: str) -> str:
+    """The first checkpoints call a norm's scale and shift gamma and beta."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+class TensorFiles:
+    """All tensors of a folder, whatever files they are in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place: dict[str, TensorFile] = {}
+        self.paths: list[Path] = []
+        for name in WHOLE:
+            path, index = folder / name, folder / f"{name}.index.json"
+            if path.is_file():
+                self._add(path)
+                return
+            if index.is_file():
+                self._add_shards(index)
+                return
+        looked = ", ".join(f"{name} or its shards" for name in WHOLE)
+        raise GlassformerError(f"{folder} has no weights: it holds neither {looked}.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.place)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.place
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.place[name].shapes[name]
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        return self.place[name].read(name, mapped)
+
+    def _add(self, path: Path) -> TensorFile:
+        if path.stat().st_size == 0:
+            raise GlassformerError(f"{path} is empty; get it again.")
+        safe = path.suffix == ".safetensors"
+        file: TensorFile = SafetensorsFile(path) if safe else PickleFile(path)
+        self.place.update(dict.fromkeys(file.shapes, file))
+        self.paths.append(path)
+        return file
+
+    def _add_shards(self, index: Path) -> None:
+        try:
+            where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
+            shards = sorted(set(where.values()))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise GlassformerError(f"{index} is not an index of shards; get it again.") from None
+        for shard in shards:
+            path = index.parent / shard
+            if Path(shard).name != shard or not path.is_file():
+                raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
+            found = set(self._add(path).shapes)
+            named = {name for name, place in where.items() if place == shard}
+            if found != {_modern(name) for name in named}:
+                odd = sorted(found ^ named)[0]
+                raise GlassformerError(f"{index} and {shard} do not agree on the tensor {odd}.")

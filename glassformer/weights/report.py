@@ -1,0 +1,33 @@
+"""Room 5, weights: what happened to every tensor when a model was loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Report:
+    """`read`: our tensor from these of the file. `made`: fresh, because it was asked for or is
+    computed. `tied`: one with another. `dropped`: tensors of the file that are not used, and why.
+    """
+
+    files: tuple[str, ...] = ()
+    read: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    made: list[str] = field(default_factory=list)
+    tied: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    bytes: int = 0
+    dtypes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.read)} tensors read from {', '.join(self.files) or 'no file'}"]
+        for name, group in (("made", self.made), ("tied", self.tied), ("dropped", self.dropped)):
+            if group:
+                parts.append(f"{len(group)} {name} ({_some(list(group))})")
+        size = f"{self.bytes / 1e6:,.1f} MB of {', '.join(self.dtypes)}"
+        return f"{'; '.join(parts)}; {size} in {self.seconds:.2f} s"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

@@ -1,0 +1,91 @@
+"""The reference implementation, as the harness uses it: tiny random models, and their outputs."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+SPAN = ("start_logits", "end_logits")
+
+
+def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
+    """A published class with random values in every tensor, so that none can hide."""
+    known = transformers.AutoConfig.for_model(config["model_type"], **_own(config))
+    known._attn_implementation = "eager"
+    torch.manual_seed(seed)
+    model = find_class(architecture)(known).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in sorted(model.state_dict(keep_vars=True).items()):
+            if tensor.is_floating_point() and "embed_positions" not in name:
+                spread = 0.3 if tensor.ndim == 1 else 0.08
+                noise = torch.randn(tensor.shape, generator=generator) * spread
+                tensor.copy_(noise + (1.0 if _is_scale(name, tensor) else 0.0))
+    model.tie_weights()
+    return model
+
+
+def _own(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in ("model_type", "architectures")}
+
+
+def _is_scale(name: str, tensor: torch.Tensor) -> bool:
+    return tensor.ndim == 1 and name.endswith("weight")
+
+
+def find_class(architecture: str) -> Any:
+    found = getattr(transformers, architecture, None)
+    if found is None:
+        raise LookupError(f"transformers has no {architecture}")
+    return found
+
+
+def published_classes(model_type: str) -> set[str]:
+    """Every model class that the reference exports for a model type."""
+    config = transformers.AutoConfig.for_model(model_type)
+    module = importlib.import_module(type(config).__module__.replace("configuration", "modeling"))
+    return {
+        name
+        for name in module.__all__
+        if issubclass(getattr(module, name), transformers.PreTrainedModel)
+        and not any(part in name for part in ("PreTrained", "Pretrained"))
+    }
+
+
+def save(model: Any, folder: Path, **options: Any) -> None:
+    model.save_pretrained(folder, **options)
+
+
+def load(folder: Path, architecture: str) -> tuple[Any, dict[str, Any]]:
+    model, info = find_class(architecture).from_pretrained(
+        folder, output_loading_info=True, attn_implementation="eager"
+    )
+    return model.eval(), info
+
+
+@torch.no_grad()
+def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The reference's outputs under our heads' names; `hidden` for a bare model."""
+    out = model(**inputs, use_cache=False) if _takes_cache(model) else model(**inputs)
+    if SPAN[0] in out:
+        return {"span": torch.stack([out[name] for name in SPAN], -1)}
+    named = {
+        "prediction_logits": "lm",
+        "seq_relationship_logits": "next_sentence",
+        "mc_logits": "choose",
+        "logits": "logits",
+        "last_hidden_state": "hidden",
+        "pooler_output": "pooler",
+    }
+    return {ours: out[theirs] for theirs, ours in named.items() if out.get(theirs) is not None}
+
+
+def _takes_cache(model: Any) -> bool:
+    return hasattr(model.config, "use_cache")
