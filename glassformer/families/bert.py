@@ -30,7 +30,7 @@ DROPPED = {
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
 }
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 44}
+         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160}
 TINY = (
     SMALL,
     {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,

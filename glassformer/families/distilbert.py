@@ -23,9 +23,9 @@ IGNORED: Mapping[str, str] = {"qa_dropout": "used in training a span head by the
 DROPPED = {"{base}embeddings.position_ids": "counts from 0, which is computed"}
 TINY = (
     {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 99,
-     "max_position_embeddings": 40},
+     "max_position_embeddings": 160},
     {"dim": 24, "n_layers": 3, "n_heads": 2, "hidden_dim": 40, "vocab_size": 61, "num_labels": 4,
-     "max_position_embeddings": 64, "activation": "relu", "sinusoidal_pos_embds": True,
+     "max_position_embeddings": 144, "activation": "relu", "sinusoidal_pos_embds": True,
      "tie_word_embeddings": False},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, object]]] = {"distilbert": ("DistilBertForMaskedLM", {})}

@@ -31,12 +31,12 @@ DROPPED = {
     for mask in ("bias", "masked_bias")
 }
 TINY = (
-    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40, "vocab_size": 99,
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
      "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
-    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 64, "vocab_size": 61, "n_inner": 40,
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61, "n_inner": 40,
      "activation_function": "relu", "scale_attn_by_inverse_layer_idx": True, "pad_token_id": 0,
      "bos_token_id": 3, "eos_token_id": 4, "tie_word_embeddings": False, "num_labels": 3},
-    {"n_embd": 32, "n_layer": 1, "n_head": 8, "n_positions": 40, "vocab_size": 50,
+    {"n_embd": 32, "n_layer": 1, "n_head": 8, "n_positions": 160, "vocab_size": 50,
      "add_cross_attention": True, "scale_attn_weights": False, "pad_token_id": 0,
      "bos_token_id": 3, "eos_token_id": 4, "summary_activation": "tanh",
      "activation_function": "gelu"},

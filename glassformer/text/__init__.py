@@ -4,5 +4,6 @@ from glassformer.text.encoded import Batch, Encoded
 from glassformer.text.representations import one_hot
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.train import train
 
-__all__ = ["Batch", "Encoded", "Stream", "Tokenizer", "one_hot"]
+__all__ = ["Batch", "Encoded", "Stream", "Tokenizer", "one_hot", "train"]

@@ -59,7 +59,9 @@ class LibraryCodec:
         return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
 
     def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.vocabulary.to_str(pretty=True).encode("utf-8")}
+        # The library reads some scores a bit off what it wrote; what it then writes, it keeps.
+        settled = Backend.from_str(self.vocabulary.to_str())
+        return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
 
     def reference_class(self) -> str:
         return "PreTrainedTokenizerFast"

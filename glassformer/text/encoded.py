@@ -1,5 +1,4 @@
-"""Text room, the result: what encoding gives, one text or a batch. The backend's encodings come in.
-"""
+"""Text room, the result: what encoding gives, for one text or a batch. Encodings come in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from tokenizers.models import WordLevel
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import Codec, Text
 from glassformer.text.encoded import Encoded
-from glassformer.text.settings import Settings, add_tokens
+from glassformer.text.settings import Settings, add_tokens, id_of
 
 Cut = tuple[str, int, int]
 """A piece, and its start and end in the text."""
@@ -76,7 +76,7 @@ class ForeignCodec(ABC):
             if special and (self.ends_both or index == len(texts) - 1):
                 cuts.append((self.end, 0, 0))
                 sequence.append(None)
-        unknown = self.vocabulary.token_to_id(self.unknown)
+        unknown = id_of(self.vocabulary, self.unknown)
         ids = [self.vocabulary.token_to_id(piece) for piece, _, _ in cuts]
         return Encoded(
             ids=[unknown if id is None else id for id in ids],

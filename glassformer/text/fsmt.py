@@ -1,4 +1,4 @@
-"""Text room, FSMT's codec: Moses makes words, byte pairs cut them, a vocabulary a side numbers them.
+"""Text room, FSMT's codec: Moses makes words, byte pairs cut them, two vocabularies number them.
 
 A folder with `vocab-src.json`, `vocab-tgt.json` and `merges.txt` comes in. Moses is the optional
 package `sacremoses`.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from glassformer.text.settings import Settings
 
 END_OF_WORD = "</w>"
 ASCII_FORMS = str.maketrans(
-    "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％",  # noqa: RUF001
-    ",,\"\"::?\"\")!(;1\"\"032569784~'-<>[]%",
+    "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％",
+    ',,""::?"")!(;1""032569784~\'-<>[]%',
 )
 REACH = 16
 """How far to look for a word of Moses in the text, which may have been normalized away."""
@@ -64,10 +65,10 @@ class MosesCodec(ForeignCodec):
     @cached_property
     def _moses(self) -> Any:
         try:
-            import sacremoses
+            import sacremoses  # type: ignore[import-untyped]
         except ImportError:
             raise GlassformerError(
-                "FSMT tokenizers need the package sacremoses: pip install sacremoses."
+                'FSMT tokenizers need the package sacremoses: pip install "glassformer[moses]".'
             ) from None
         return sacremoses
 
@@ -80,7 +81,7 @@ class MosesCodec(ForeignCodec):
         return self._moses.MosesTokenizer(lang=self.language)
 
     def _words(self, text: str) -> list[str]:
-        text = re.sub(r"[。．]\s*", ". ", text.translate(ASCII_FORMS)).replace("…", "...")  # noqa: RUF001
+        text = re.sub(r"[。．]\s*", ". ", text.translate(ASCII_FORMS)).replace("…", "...")
         text = self._normalizer.normalize(text)
         text = "".join(c for c in text if not unicodedata.category(c).startswith("C"))
         words = self._tokenizer.tokenize(text, aggressive_dash_splits=True, escape=True)
@@ -97,7 +98,7 @@ class MosesCodec(ForeignCodec):
 def merged(parts: list[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
     """Join the neighbors whose merge was learned first, until no merge is left."""
     while True:
-        pairs = [pair for pair in zip(parts, parts[1:], strict=False) if pair in ranks]
+        pairs = [pair for pair in pairwise(parts) if pair in ranks]
         if not pairs:
             return parts
         first = min(pairs, key=ranks.__getitem__)
@@ -130,7 +131,8 @@ def load_fsmt(folder: Path, settings: Settings) -> MosesCodec:
         )
     names = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
     originals = {name: read_bytes(folder / name) for name in names}
-    merges = {pair: rank for rank, pair in enumerate(read_merges(folder / "merges.txt", counted=True))}
+    pairs = read_merges(folder / "merges.txt", counted=True)
+    merges = {pair: rank for rank, pair in enumerate(pairs)}
 
     def side(language: str, vocabulary: str, other: MosesCodec | None) -> MosesCodec:
         path = folder / vocabulary

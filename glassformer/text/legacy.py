@@ -1,11 +1,9 @@
 """Text room, the archive: tokenizers from the files of before `tokenizer.json`.
 
-A folder and its settings come in. A family is an entry in `FAMILIES`: the files it needs, its
-special tokens, and the function that builds it.
+A folder and its settings come in; `catalog.py` says which family has which files.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +14,8 @@ from tokenizers.models import BPE, Unigram, WordPiece
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_lines, read_merges, read_vocabulary
-from glassformer.text.fsmt import load_fsmt
-from glassformer.text.marian import load_marian
-from glassformer.text.sentencepiece import SPACE, Algorithm, SentencePieceModel
-from glassformer.text.settings import Settings, add_tokens
-
-
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    files: tuple[str, ...]
-    load: Callable[[Path, Settings], Codec]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What `tokenizer_config.json` need not say."""
-    segments: bool = False
-    """Whether the model embeds which text of a pair a token is in."""
-    library_file: bool = True
-    """Whether `tokenizer.json` can describe it."""
+from glassformer.text.sentencepiece import SPACE, Algorithm, Kind, SentencePieceModel
+from glassformer.text.settings import Settings, add_tokens, id_of, special_token
 
 
 def load_bert(folder: Path, settings: Settings) -> Codec:
@@ -64,8 +48,8 @@ def load_roberta(folder: Path, settings: Settings) -> Codec:
     backend = byte_level(folder, settings)
     cls, sep = settings.roles["cls"], settings.roles["sep"]
     backend.post_processor = processors.RobertaProcessing(
-        (sep, backend.token_to_id(sep)),
-        (cls, backend.token_to_id(cls)),
+        (sep, id_of(backend, sep)),
+        (cls, id_of(backend, cls)),
         trim_offsets=settings.flag("trim_offsets", True),
         add_prefix_space=settings.flag("add_prefix_space", False),
     )
@@ -102,9 +86,10 @@ def load_gpt(folder: Path, settings: Settings) -> Codec:
 def load_t5(folder: Path, settings: Settings) -> Codec:
     model = SentencePieceModel.read(folder / "spiece.model")
     extra = [f"<extra_id_{i}>" for i in reversed(range(settings.number("extra_ids", 100)))]
-    vocabulary = [*((piece.text, piece.score) for piece in model.pieces), *((x, 0.0) for x in extra)]
+    vocabulary = [(piece.text, piece.score) for piece in model.pieces]
+    vocabulary += [(token, 0.0) for token in extra]
     backend = unigram(vocabulary, model, unknown=model.unknown, prefix_space=True)
-    backend.add_special_tokens([AddedToken(x, normalized=False, special=True) for x in extra])
+    backend.add_special_tokens([special_token(token) for token in extra])
     add_tokens(backend, settings)
     eos = settings.roles["eos"]
     surround(backend, ["$A", eos], ["$A", eos, "$B", eos])
@@ -153,9 +138,7 @@ def load_llama(folder: Path, settings: Settings) -> Codec:
     if model.algorithm is not Algorithm.BPE:
         raise GlassformerError("This family needs a BPE SentencePiece model.")
     vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
-    backend = Backend(
-        BPE(vocabulary, merges_of(vocabulary), fuse_unk=True, byte_fallback=True)
-    )
+    backend = Backend(BPE(vocabulary, merges_of(vocabulary), fuse_unk=True, byte_fallback=True))
     prefix_space = settings.flag("add_prefix_space", True)
     scheme = "first" if prefix_space else "never"
     if prefix_space and settings.flag("legacy", False):
@@ -204,8 +187,10 @@ def require(vocabulary: Mapping[str, int], tokens: list[str], path: Path) -> Non
 
 
 def add_reserved(backend: Backend, model: SentencePieceModel) -> None:
-    tokens = [AddedToken(text, normalized=False, special=True) for text in model.reserved]
-    backend.add_special_tokens(tokens)
+    """Control and user-defined pieces stay whole wherever a text has them."""
+    backend.add_special_tokens([special_token(text) for text in model.texts(Kind.CONTROL)])
+    user_defined = model.texts(Kind.USER_DEFINED)
+    backend.add_tokens([AddedToken(text, normalized=False) for text in user_defined])
 
 
 def add_bos_eos(backend: Backend, settings: Settings, *, bos: bool) -> None:
@@ -223,76 +208,5 @@ def surround(backend: Backend, single: list[str], pair: list[str]) -> None:
     backend.post_processor = processors.TemplateProcessing(
         single=single,
         pair=pair,
-        special_tokens=[(name, backend.token_to_id(name)) for name in sorted(names)],
+        special_tokens=[(name, id_of(backend, name)) for name in sorted(names)],
     )
-
-
-BERT_TOKENS = {
-    "unk_token": "[UNK]",
-    "sep_token": "[SEP]",
-    "pad_token": "[PAD]",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-}
-GPT2_TOKENS = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>")
-T5_TOKENS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-ROBERTA_TOKENS = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "unk_token": "<unk>",
-    "sep_token": "</s>",
-    "pad_token": "<pad>",
-    "cls_token": "<s>",
-    "mask_token": "<mask>",
-}
-LLAMA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-
-BERT = Family(files=("vocab.txt",), load=load_bert, defaults=BERT_TOKENS, segments=True)
-DISTILBERT = Family(files=("vocab.txt",), load=load_bert, defaults=BERT_TOKENS)
-GPT2 = Family(files=("vocab.json", "merges.txt"), load=load_gpt2, defaults=GPT2_TOKENS)
-ROBERTA = Family(files=("vocab.json", "merges.txt"), load=load_roberta, defaults=ROBERTA_TOKENS)
-LLAMA = Family(
-    files=("tokenizer.model",),
-    load=load_llama,
-    defaults={**LLAMA_TOKENS, "padding_side": "left"},
-)
-
-FAMILIES: dict[str, Family] = {
-    "bert": BERT,
-    "distilbert": DISTILBERT,
-    "electra": BERT,
-    "gpt2": GPT2,
-    "gpt_neo": GPT2,
-    "gptj": GPT2,
-    "roberta": ROBERTA,
-    "bart": ROBERTA,
-    "longformer": ROBERTA,
-    "openai-gpt": Family(
-        files=("vocab.json", "merges.txt"), load=load_gpt, defaults={"unk_token": "<unk>"}
-    ),
-    "xlm-roberta": Family(
-        files=("sentencepiece.bpe.model",), load=load_xlm_roberta, defaults=ROBERTA_TOKENS
-    ),
-    "t5": Family(files=("spiece.model",), load=load_t5, defaults=T5_TOKENS),
-    "llama": LLAMA,
-    "marian": Family(
-        files=("source.spm", "target.spm", "vocab.json"),
-        load=load_marian,
-        library_file=False,
-        defaults={**T5_TOKENS, "model_max_length": 512},
-    ),
-    "fsmt": Family(
-        files=("vocab-src.json", "vocab-tgt.json", "merges.txt"),
-        load=load_fsmt,
-        library_file=False,
-        defaults={
-            "bos_token": "<s>",
-            "unk_token": "<unk>",
-            "sep_token": "</s>",
-            "pad_token": "<pad>",
-        },
-    ),
-}
-
-BY_FILES = ("fsmt", "marian", "bert", "gpt2", "xlm-roberta", "t5", "llama")
-"""Where no config.json names the family: the first of these whose files are all there."""

@@ -5,9 +5,9 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
+from glassformer.text.catalog import BY_FILES, FAMILIES, Family
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
-from glassformer.text.legacy import BY_FILES, FAMILIES, Family
 from glassformer.text.settings import Settings, add_tokens
 
 

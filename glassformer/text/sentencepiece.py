@@ -95,11 +95,8 @@ class SentencePieceModel:
             collapse_spaces=bool(whole(normalizer.get(4, 1))),
         )
 
-    @property
-    def reserved(self) -> list[str]:
-        """The pieces that text must not be split into by chance: control and user-defined ones."""
-        kinds = (Kind.CONTROL, Kind.USER_DEFINED)
-        return [piece.text for piece in self.pieces if piece.kind in kinds]
+    def texts(self, kind: Kind) -> list[str]:
+        return [piece.text for piece in self.pieces if piece.kind is kind]
 
 
 def fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:

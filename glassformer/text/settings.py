@@ -31,8 +31,7 @@ class Settings:
             config |= read_json_if_there(folder / "special_tokens_map.json")
             added = read_json_if_there(folder / "added_tokens.json")
             config["added_tokens_decoder"] = {
-                str(index): {"content": token, "normalized": True}
-                for token, index in added.items()
+                str(index): {"content": token, "normalized": True} for token, index in added.items()
             }
         return cls({**defaults, **config})
 
@@ -50,7 +49,7 @@ class Settings:
         value = self.values.get(name) or default
         if value not in ("left", "right"):
             raise GlassformerError(
-                f'tokenizer_config.json gives {name} the value {value!r}; '
+                f"tokenizer_config.json gives {name} the value {value!r}; "
                 'it must be "left" or "right".'
             )
         return str(value)
@@ -82,33 +81,37 @@ class Settings:
 
     def added_tokens(self) -> list[tuple[int, AddedToken]]:
         """The tokens that were added after training, with their ids, lowest first."""
-        entries = self.values.get("added_tokens_decoder") or {}
         special = {token.content for token in self.special_tokens()}
-        tokens = []
-        for index, entry in sorted(entries.items(), key=lambda item: int(item[0])):
-            if entry["content"] in special:
-                entry = {"normalized": False, **entry, "special": True}
-            tokens.append((int(index), added_token(entry)))
-        return tokens
+        return [
+            (int(index), special_token(entry) if content(entry) in special else added_token(entry))
+            for index, entry in sorted(self._added.items(), key=lambda item: int(item[0]))
+        ]
 
     def written(self, **changes: Any) -> dict[str, Any]:
         """What to write to `tokenizer_config.json`."""
         tokens = {f"{role}_token": token for role, token in self.roles.items()}
         return {**self.values, **tokens, **changes}
 
-    def _role_tokens(self) -> dict[str, AddedToken]:
-        described = {token.content: token for token in map(added_token, self._described())}
-        tokens = {}
-        for role in ROLES:
-            value = self.values.get(f"{role}_token")
-            if value is not None:
-                token = special_token(value)
-                tokens[role] = described.get(token.content, token)
-        return tokens
+    @property
+    def _added(self) -> dict[str, Any]:
+        return self.values.get("added_tokens_decoder") or {}
 
-    def _described(self) -> list[dict[str, Any]]:
-        entries = (self.values.get("added_tokens_decoder") or {}).values()
-        return [{"normalized": False, **entry, "special": True} for entry in entries]
+    def _role_tokens(self) -> dict[str, AddedToken]:
+        described = {content(entry): entry for entry in self._added.values()}
+        named = {role: self.values.get(f"{role}_token") for role in ROLES}
+        return {
+            role: special_token(described.get(content(value), value))
+            for role, value in named.items()
+            if value is not None
+        }
+
+
+def content(value: Any) -> str:
+    """The text of a token, which a config gives as such or in a description."""
+    text = value.get("content") if isinstance(value, Mapping) else value
+    if not isinstance(text, str):
+        raise GlassformerError(f"tokenizer_config.json describes a token by {value!r}.")
+    return text
 
 
 def special_token(value: str | Mapping[str, Any]) -> AddedToken:
@@ -118,9 +121,14 @@ def special_token(value: str | Mapping[str, Any]) -> AddedToken:
 
 def added_token(entry: Mapping[str, Any]) -> AddedToken:
     known = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("content"), str):
-        raise GlassformerError(f"tokenizer_config.json describes a token by {entry!r}.")
     return AddedToken(**{key: entry[key] for key in known if key in entry})
+
+
+def id_of(backend: Backend, token: str) -> int:
+    id = backend.token_to_id(token)
+    if id is None:
+        raise GlassformerError(f"The vocabulary lacks the token {token!r}.")
+    return id
 
 
 def add_tokens(backend: Backend, settings: Settings) -> None:

@@ -1,5 +1,4 @@
-"""Text room, the tap: turns token ids into text while they are being made. Ids come in one by one.
-"""
+"""Text room, the outlet: turns ids into text while they are being made. Ids come in one by one."""
 
 from collections.abc import Callable
 

@@ -1,133 +1,164 @@
-"""Text room, the workshop: learns a vocabulary from text. Files, or any stream of texts, come in.
+"""Text room, the workshop: learns a vocabulary from text. Files, or a stream of texts, come in.
 
 Files are read line by line, so they may be larger than memory.
 """
 
 import codecs
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import LibraryCodec
+from glassformer.text.kinds import KINDS, Plan
 from glassformer.text.legacy import add_bos_eos, surround
-from glassformer.text.sentencepiece import SPACE
-from glassformer.text.settings import ROLES, Settings
+from glassformer.text.settings import ROLES, Settings, special_token
 from glassformer.text.tokenizer import Tokenizer
 
-LONGEST_LINE = 2**20
-"""A longer line is read in parts of this many bytes."""
-SAMPLE = 2**30
-"""How many bytes to learn from, unless told otherwise: more text hardly changes a vocabulary."""
-
-END_OF_TEXT = {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
-SENTENCE_TOKENS = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
-BERT_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+LONGEST_READ = 2**20
+"""A line of more bytes is read in parts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    special: Mapping[str, str]
-    build: Callable[[str | None, bool], Backend]
-    """From the unknown token, and whether to lowercase."""
-    trainer: Callable[..., Any]
-    needs_unknown: bool = True
-    least: int = 0
-    """How many tokens it has besides the special ones, however small the text."""
+def train(
+    kind: str,
+    files: str | Path | Sequence[str | Path] = (),
+    size: int = 8000,
+    *,
+    texts: Iterable[str] = (),
+    special: Mapping[str, str] | None = None,
+    add_bos: bool = False,
+    add_eos: bool = False,
+    lowercase: bool = False,
+    min_frequency: int = 1,
+    sample: int | None = 2**30,
+    progress: bool = False,
+) -> Tokenizer:
+    """A tokenizer of at most `size` tokens, from files and from texts in memory.
 
+    `special` maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
+    are framed as BERT frames them; `add_bos` and `add_eos` put those two around each text.
 
-def byte_bpe(unknown: str | None, lowercase: bool) -> Backend:
-    backend = Backend(models.BPE())
-    backend.normalizer = normalizers.Lowercase() if lowercase else None
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    return backend
-
-
-def bpe(unknown: str | None, lowercase: bool) -> Backend:
-    return sentences(Backend(models.BPE(unk_token=unknown, fuse_unk=True)), lowercase)
-
-
-def unigram(unknown: str | None, lowercase: bool) -> Backend:
-    return sentences(Backend(models.Unigram()), lowercase)
-
-
-def sentences(backend: Backend, lowercase: bool) -> Backend:
-    """Spaces are part of the pieces, any run of white space counts as one."""
-    steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    backend.normalizer = normalizers.Sequence(steps + [normalizers.Lowercase()] * lowercase)
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace(SPACE, prepend_scheme="always"),
-            pre_tokenizers.Split(Regex(r"[\p{P}\p{S}]"), "isolated"),
-        ]
+    Learning needs memory for each different word, and in Chinese nearly every clause is one. So
+    of files with more than `sample` bytes, lines are drawn evenly until about that much is read;
+    `None` reads all.
+    """
+    if kind not in KINDS:
+        raise GlassformerError(
+            f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}."
+        )
+    roles = dict(KINDS[kind].special if special is None else special)
+    plan = Plan(
+        size=size,
+        special=[special_token(token) for token in dict.fromkeys(roles.values())],
+        unknown=roles.get("unk"),
+        lowercase=lowercase,
+        min_frequency=min_frequency,
+        progress=progress,
     )
-    backend.decoder = decoders.Metaspace(SPACE, prepend_scheme="always")
-    return backend
-
-
-def wordpiece(unknown: str | None, lowercase: bool) -> Backend:
-    return words(Backend(models.WordPiece(unk_token=unknown)), lowercase)
-
-
-def word(unknown: str | None, lowercase: bool) -> Backend:
-    return words(Backend(models.WordLevel(unk_token=unknown)), lowercase)
-
-
-def words(backend: Backend, lowercase: bool) -> Backend:
-    """Words stand between spaces and punctuation; a Chinese character is a word."""
-    backend.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=lowercase)
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    joints = Regex(r"(?<=[\p{Han}\p{Hiragana}\p{Katakana}]) (?=[\p{Han}\p{Hiragana}\p{Katakana}])")
-    backend.decoder = decoders.Sequence(
-        [decoders.WordPiece(prefix="##"), decoders.Fuse(), decoders.Replace(joints, "")]
+    check(kind, plan, roles)
+    paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
+    source = Source(paths, texts, sample)
+    backend, trainer = KINDS[kind].make(plan)
+    try:
+        backend.train_from_iterator(iter(source), trainer)
+    except Exception as error:
+        if type(error) is not Exception:  # not the library's: it came from `texts` or a file
+            raise
+        raise GlassformerError(
+            f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
+        ) from None
+    source.check()
+    backend = KINDS[kind].finish(backend, plan, source.seen)
+    settings = Settings(
+        {
+            **{f"{role}_token": token for role, token in roles.items()},
+            "add_bos_token": add_bos,
+            "add_eos_token": add_eos,
+        }
     )
-    return backend
+    framed = "cls" in roles and "sep" in roles
+    if framed:
+        cls, sep = roles["cls"], roles["sep"]
+        surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+    else:
+        add_bos_eos(backend, settings, bos=False)
+    return Tokenizer(LibraryCodec(backend), settings, segments=framed)
 
 
-def char(unknown: str | None, lowercase: bool) -> Backend:
-    backend = Backend(models.WordLevel(unk_token=unknown))
-    backend.normalizer = normalizers.Lowercase() if lowercase else None
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    backend.decoder = decoders.Fuse()
-    return backend
+def check(kind: str, plan: Plan, roles: Mapping[str, str]) -> None:
+    unheard = [role for role in roles if role not in ROLES]
+    if unheard:
+        raise GlassformerError(
+            f"There is no special role {unheard[0]!r}; choose from {', '.join(ROLES)}."
+        )
+    if plan.unknown is None and "unk" in KINDS[kind].special:
+        raise GlassformerError(f"A {kind} tokenizer needs an unknown token: give special an unk.")
+    least = len(plan.special) + KINDS[kind].alphabet
+    if plan.size < least:
+        raise GlassformerError(
+            f"size={plan.size} is too small: a {kind} tokenizer with {len(plan.special)} special "
+            f"tokens has at least {least} tokens."
+        )
 
 
-def byte_bpe_trainer(**options: Any) -> trainers.BpeTrainer:
-    return trainers.BpeTrainer(**options, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+class Source:
+    """The texts to learn from, one after the other."""
+
+    def __init__(self, paths: list[Path], texts: Iterable[str], sample: int | None) -> None:
+        if isinstance(texts, str):
+            raise GlassformerError("texts must be a list or another iterable of str, not one str.")
+        for path in paths:
+            if not path.is_file():
+                raise GlassformerError(f"The file {path} does not exist.")
+        self._paths = paths
+        self._texts = texts
+        self._share = share(paths, sample)
+        self.seen: Counter[str] = Counter()
+        """How often each character was seen."""
+
+    def __iter__(self) -> Iterator[str]:
+        draw = random.Random(0)
+        for path in self._paths:
+            for line in read_file(path):
+                if self._share == 1 or draw.random() < self._share:
+                    self.seen.update(line)
+                    yield line
+        for text in self._texts:
+            if not isinstance(text, str):
+                raise GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+            self.seen.update(text)
+            yield text
+
+    def check(self) -> None:
+        if not self.seen:
+            where = f" in {', '.join(map(str, self._paths))}" if self._paths else ""
+            raise GlassformerError(f"There is no text to learn from{where}.")
 
 
-def bpe_trainer(**options: Any) -> trainers.BpeTrainer:
-    room = options["vocab_size"] - len(options["special_tokens"])
-    return trainers.BpeTrainer(**options, limit_alphabet=room)
+def share(paths: list[Path], sample: int | None) -> float:
+    total = sum(path.stat().st_size for path in paths)
+    return 1.0 if sample is None or total <= sample else sample / total
 
 
-def wordpiece_trainer(**options: Any) -> trainers.WordPieceTrainer:
-    # A character can begin a word and continue one, so it may take two places.
-    room = (options["vocab_size"] - len(options["special_tokens"])) // 2
-    return trainers.WordPieceTrainer(**options, limit_alphabet=room)
+def read_file(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends; a huge line comes in parts."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    number = 1
+    with path.open("rb") as stream:
+        while part := stream.readline(LONGEST_READ):
+            ended = part.endswith(b"\n")
+            try:
+                text = decoder.decode(part, final=ended)
+            except UnicodeDecodeError:
+                raise GlassformerError(undecodable(path, number)) from None
+            number += ended
+            yield text
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise GlassformerError(undecodable(path, number)) from None
 
 
-def unigram_trainer(min_frequency: int, unknown: str | None, **options: Any) -> Any:
-    return trainers.UnigramTrainer(**options, unk_token=unknown)
-
-
-KINDS = {
-    "byte-bpe": Kind(
-        special=END_OF_TEXT,
-        build=byte_bpe,
-        trainer=byte_bpe_trainer,
-        needs_unknown=False,
-        least=256,
-    ),
-    "bpe": Kind(special=SENTENCE_TOKENS, build=bpe, trainer=bpe_trainer),
-    "wordpiece": Kind(special=BERT_TOKENS, build=wordpiece, trainer=wordpiece_trainer),
-    "unigram": Kind(special=SENTENCE_TOKENS, build=unigram, trainer=unigram_trainer),
-    "word": Kind(special=SENTENCE_TOKENS, build=word, trainer=trainers.WordLevelTrainer),
-    "char": Kind(special=SENTENCE_TOKENS, build=char, trainer=trainers.WordLevelTrainer),
-}
+def undecodable(path: Path, number: int) -> str:
+    return f"Line {number} of {path} is not UTF-8 text; convert the file to UTF-8."

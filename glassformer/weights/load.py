@@ -148,12 +148,13 @@ def make_plans(net: Net, family: Family, files: TensorFiles, base: str) -> Itera
         yield Plan(names[0], names[1:], distinct[0] if distinct else None, distinct[1:])
 
 
-def tied_names(net: nn.Module) -> list[list[str]]:
-    """Our tensors, each with all the names it has."""
+def tied_names(net: Net) -> list[list[str]]:
+    """Our tensors, each with all the names it has, the one that is kept first."""
+    kept = {name for name, _ in net.spec.tie}
     groups: dict[int, list[str]] = {}
     for name, tensor in net.state_dict(keep_vars=True).items():
         groups.setdefault(id(tensor), []).append(name)
-    return list(groups.values())
+    return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
 
 
 def loosened(plans: list[Plan], spec: ModelSpec, files: TensorFiles) -> set[str]:

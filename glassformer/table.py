@@ -1,0 +1,62 @@
+"""What a model is made of, as rows: parts, their shapes and how many numbers they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from glassformer.core import Net
+
+
+@dataclass(frozen=True)
+class Part:
+    """`count` is of parameters that no part above has counted; `tied_to` says where they are."""
+
+    name: str
+    depth: int
+    shape: tuple[int, ...] | None
+    count: int
+    tied_to: str | None = None
+    fixed: bool = False  # computed, not learned
+
+
+def parts_of(net: Net) -> Iterator[Part]:
+    """The module tree from the top, parameters at the leaves. Equal layers are not folded."""
+    owners: dict[int, str] = {}
+    yield from _walk(net, "", 0, owners)
+
+
+def _walk(module: nn.Module, path: str, depth: int, owners: dict[int, str]) -> Iterator[Part]:
+    for name, child in module.named_children():
+        full = f"{path}{name}"
+        if not any(True for _ in _tensors(child)):
+            continue
+        own = _new_parameters(child, owners)
+        yield Part(full, depth, None, own)
+        yield from _walk(child, f"{full}.", depth + 1, owners)
+    for name, tensor in _tensors(module, recurse=False):
+        full = f"{path}{name}"
+        shape = tuple(tensor.shape)
+        if not isinstance(tensor, nn.Parameter):
+            yield Part(full, depth, shape, 0, fixed=True)
+        elif id(tensor) in owners:
+            yield Part(full, depth, shape, 0, tied_to=owners[id(tensor)])
+        else:
+            owners[id(tensor)] = full
+            yield Part(full, depth, shape, tensor.numel())
+
+
+def _tensors(module: nn.Module, recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(recurse=recurse)
+    yield from module.named_buffers(recurse=recurse)
+
+
+def _new_parameters(module: nn.Module, owners: dict[int, str]) -> int:
+    return sum(p.numel() for p in module.parameters() if id(p) not in owners)
+
+
+def count_parameters(net: Net) -> int:
+    """Tied parameters once, fixed tables not at all."""
+    return sum(parameter.numel() for parameter in net.parameters())

@@ -1,0 +1,228 @@
+"""What the harness runs over: every published class of every family, in each of its TINY configs.
+
+A case holds the reference model, ours loaded from the folder that the reference saved, and texts of
+different lengths. Results are given per text, without padding, so that any two ways of computing
+them can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import reference
+import torch
+from torch import Tensor
+
+import glassformer as gf
+from glassformer.families import classes_of, families, translate
+from glassformer.spec import ModelSpec
+
+Results = dict[str, list[Tensor]]
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Name:
+    model_type: str
+    architecture: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.architecture}-{self.index}"
+
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            **families()[self.model_type].TINY[self.index],
+        }
+
+    @property
+    def spec(self) -> ModelSpec:
+        return translate(self.config, self.architecture)
+
+
+NAMES = [
+    Name(model_type, architecture, index)
+    for model_type, family in families().items()
+    for architecture in classes_of(family, model_type)
+    for index in range(len(family.TINY))
+]
+
+
+@dataclass
+class Batch:
+    """Texts padded to one length; `segments` and `source` where the model takes them."""
+
+    tokens: Tensor
+    mask: Tensor
+    segments: Tensor | None = None
+    source: Tensor | None = None
+    source_mask: Tensor | None = None
+
+
+class Case:
+    def __init__(self, name: Name, folder: Path) -> None:
+        self.name = name
+        config = name.config
+        if name.architecture.endswith("QuestionAnswering"):
+            config.pop("num_labels", None)  # the reference insists on two
+        self.reference = reference.make(config, name.architecture, seed=name.index)
+        reference.save(self.reference, folder)
+        self.folder = folder
+        self.model = gf.load(folder)
+        self.spec = self.model.spec
+        self.net = self.model.net
+        self.both = self.spec.encoder is not None and self.spec.decoder is not None
+        self.choices = any(head.choices for head in self.spec.heads)
+        self.takes_segments = not self.both and bool(
+            self.spec.last_stack.embed.segments or self.spec.last_stack.embed.segments_are_tokens
+        )
+
+    # --- texts -------------------------------------------------------------------------------
+
+    def texts(self, lengths: Sequence[int], seed: int = 0) -> list[list[int]]:
+        generator = torch.Generator().manual_seed(seed)
+        special = self.spec.tokens
+        taken = {special.pad, special.eos, special.start, special.bos}
+        stacks = [s for s in (self.spec.encoder, self.spec.decoder) if s is not None]
+        allowed = [i for i in range(min(s.embed.vocabulary for s in stacks)) if i not in taken]
+        rows = [
+            [allowed[int(torch.randint(len(allowed), (), generator=generator))] for _ in range(n)]
+            for n in lengths
+        ]
+        if any(head.pick == "eos" for head in self.spec.heads):
+            for row in rows:
+                row[-1] = special.eos
+        return rows
+
+    def batch(self, lengths: Sequence[int], side: str) -> Batch:
+        tokens, mask = self._padded(self.texts(lengths), side)
+        batch = Batch(tokens, mask)
+        if self.takes_segments:
+            kinds = self.spec.last_stack.embed.segments or 5
+            rows = [[(i + len(row)) % kinds for i in range(len(row))] for row in self.texts(lengths)]
+            batch.segments, _ = self._padded(rows, side, pad=0)
+        if self.both and not self.spec.shift_text:
+            longer = [n + 3 for n in lengths]
+            batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
+        if self.choices:  # two examples of rivals
+            for key, value in vars(batch).items():
+                if value is not None:
+                    setattr(batch, key, value.unflatten(0, (2, -1)))
+        return batch
+
+    def _padded(
+        self, rows: list[list[int]], side: str, pad: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        pad = (self.spec.tokens.pad or 0) if pad is None else pad
+        longest = max(map(len, rows))
+        fill = [[pad] * (longest - len(row)) for row in rows]
+        real = [[True] * len(row) for row in rows]
+        none = [[False] * len(row) for row in fill]
+        join = (lambda a, b: a + b) if side == "right" else (lambda a, b: b + a)
+        tokens = torch.tensor([join(row, more) for row, more in zip(rows, fill, strict=True)])
+        mask = torch.tensor([join(row, more) for row, more in zip(real, none, strict=True)])
+        return tokens, mask
+
+    # --- results -----------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def ours(self, batch: Batch, net: Any = None, **options: Any) -> Results:
+        out = (net or self.net)(
+            batch.tokens,
+            mask=batch.mask,
+            segments=batch.segments,
+            source=batch.source,
+            source_mask=batch.source_mask,
+            **options,
+        )
+        named = {**out.heads, "hidden": out.hidden}
+        if out.logits is not None:
+            named["logits"] = out.logits
+        return self.per_text(named, batch.mask)
+
+    def theirs(self, batch: Batch) -> Results:
+        """The reference on a batch that is padded on the right, or not at all."""
+        inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
+        if batch.source is not None:
+            inputs = {
+                "input_ids": batch.source,
+                "attention_mask": batch.source_mask.long(),
+                "decoder_input_ids": batch.tokens,
+                "decoder_attention_mask": batch.mask.long(),
+            }
+        if batch.segments is not None:
+            inputs["token_type_ids"] = batch.segments
+        if "DoubleHeads" in self.name.architecture:
+            inputs["mc_token_ids"] = batch.mask.sum(-1) - 1
+            inputs.pop("attention_mask")  # GPT's cannot take one; causal, it never sees the padding
+        results = reference.run(self.reference, inputs)
+        if self.name.architecture == "FSMTModel":  # its hidden state is the logits
+            results = {"logits": results["hidden"]}
+        return self.per_text(results, batch.mask)
+
+    def theirs_alone(self, lengths: Sequence[int]) -> Results:
+        """The reference on each text by itself, where no padding can matter."""
+        whole = self.batch(lengths, "right")
+        together: Results = {}
+        for i in range(len(whole.tokens)):
+            rows = {k: v[i : i + 1] for k, v in vars(whole).items() if v is not None}
+            if not self.choices:
+                longest = int(rows["mask"].sum())
+                rows = {k: v if "source" in k else v[:, :longest] for k, v in rows.items()}
+                if "source" in rows:
+                    longest = int(rows["source_mask"].sum())
+                    rows |= {k: rows[k][:, :longest] for k in ("source", "source_mask")}
+            for key, values in self.theirs(Batch(**rows)).items():
+                together.setdefault(key, []).extend(values)
+        return together
+
+    def per_text(self, named: dict[str, Tensor], mask: Tensor) -> Results:
+        results: Results = {}
+        for key, value in named.items():
+            if value.shape[: mask.ndim] == mask.shape:  # one result per position
+                rows = zip(value.flatten(0, mask.ndim - 2), mask.flatten(0, -2), strict=True)
+                results[key] = [row[real] for row, real in rows]
+            else:
+                results[key] = list(value)
+        return results
+
+
+def is_decoder(name: Name) -> bool:
+    """Reads from left to right, so that it can go on from a cache."""
+    decoder = name.spec.decoder
+    return decoder is not None and not name.spec.shift_text
+
+
+def writes(name: Name) -> bool:
+    """Has a head that says which token comes next."""
+    heads = name.spec.heads
+    rivals = any(head.choices for head in heads)
+    return is_decoder(name) and not rivals and any(head.name == "lm" for head in heads)
+
+
+def reads_another(name: Name) -> bool:
+    """A decoder that can read another model's output."""
+    spec = name.spec
+    crosses = spec.decoder is not None and spec.decoder.blocks[0].cross is not None
+    passes_on = ("Model", "LMHeadModel", "ForCausalLM")
+    return crosses and spec.encoder is None and name.architecture.endswith(passes_on)
+
+
+def difference(ours: Results, theirs: Results) -> float:
+    """The largest difference over all results that the reference has."""
+    shared = theirs.keys() & ours.keys()
+    assert shared, f"nothing to compare: {ours.keys()} and {theirs.keys()}"
+    largest = 0.0
+    for key in shared:
+        assert len(ours[key]) == len(theirs[key])
+        for mine, other in zip(ours[key], theirs[key], strict=True):
+            assert mine.shape == other.shape, (key, mine.shape, other.shape)
+            assert torch.isfinite(mine).all()
+            largest = max(largest, float((mine - other).abs().max()))
+    return largest

@@ -1,0 +1,73 @@
+"""The first law: the same numbers as the reference implementation, for every class."""
+
+from __future__ import annotations
+
+import pytest
+import reference
+import torch
+from cases import TOLERANCE, difference, reads_another
+
+from glassformer.families import classes_of, families
+
+LENGTHS = (9, 12, 5, 12, 7, 1)
+LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels
+
+
+@pytest.mark.parametrize("model_type", [t for t in families() if t != "glassformer"])
+def test_no_class_of_the_reference_is_missing(model_type):
+    ours = set(classes_of(families()[model_type], model_type))
+    assert ours == reference.published_classes(model_type)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, LONG], ids=["short", "long"])
+def test_padded_on_the_right_as_the_reference_pads(case, lengths):
+    batch = case.batch(lengths, "right")
+    assert difference(case.ours(batch), case.theirs(batch)) <= TOLERANCE
+
+
+def test_padded_on_the_left_equals_the_reference_without_padding(case):
+    batch = case.batch(LENGTHS, "left")
+    assert difference(case.ours(batch), case.theirs_alone(LENGTHS)) <= TOLERANCE
+
+
+def test_without_a_mask(case):
+    batch = case.batch((11,) * 4, "right")
+    theirs = case.theirs(batch)
+    whole = batch.mask
+    with torch.no_grad():
+        out = case.net(batch.tokens, segments=batch.segments, source=batch.source)
+    named = {**out.heads, "hidden": out.hidden, **({} if out.logits is None else {"logits": out.logits})}
+    assert difference(case.per_text(named, whole), theirs) <= TOLERANCE
+
+
+def test_a_bare_model_has_no_logits(case):
+    batch = case.batch((4,) * 4, "right")
+    with torch.no_grad():
+        out = case.net(batch.tokens, source=batch.source)
+    bare = case.name.architecture.endswith(("Model", "EncoderModel")) and not any(
+        part in case.name.architecture for part in ("LMHead", "DoubleHeads", "MTModel", "FSMT")
+    )
+    assert (out.logits is None) == bare
+    width = case.spec.last_stack.width
+    assert out.hidden.shape == (*batch.tokens.shape, width)
+
+
+@pytest.mark.over(which=reads_another)
+def test_cross_attention_without_an_encoder(case):
+    """A decoder that can read another model's output: as part of one, and by itself."""
+    stack = case.spec.last_stack
+    tokens = case.batch((6, 6), "right").tokens
+    memory = torch.randn(2, 9, stack.width, generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(9) < torch.tensor([[9], [4]])
+    inputs = {
+        "input_ids": tokens,
+        "encoder_hidden_states": memory,
+        "encoder_attention_mask": mask.long(),
+    }
+    theirs = reference.run(case.reference, inputs)
+    with torch.no_grad():
+        out = case.net(tokens, memory=memory, source_mask=mask)
+    named = {**out.heads, "hidden": out.hidden, "logits": out.logits}
+    shared = [key for key in theirs if named.get(key) is not None]
+    assert shared
+    assert max(float((named[k] - theirs[k]).abs().max()) for k in shared) <= TOLERANCE

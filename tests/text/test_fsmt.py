@@ -1,0 +1,45 @@
+"""What is FSMT's own: Moses, two vocabularies, counted merges."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import GlassformerError
+from glassformer.text import Tokenizer
+
+
+def test_each_side_has_its_vocabulary(folders: dict[str, Path]) -> None:
+    tokenizer = Tokenizer.load(folders["fsmt"])
+    assert tokenizer.target is not tokenizer
+    assert tokenizer.size != tokenizer.target.size
+    text = "The quick brown fox"
+    assert tokenizer.decode(tokenizer.encode(text).ids).startswith("The")
+
+
+def test_offsets(folders: dict[str, Path]) -> None:
+    tokenizer = Tokenizer.load(folders["fsmt"])
+    text = 'The dog didn\'t mind: “see” a & b, 1,000！'
+    encoded = tokenizer.encode(text)
+    places = list(zip(encoded.tokens, encoded.offsets, strict=True))[:-1]
+    for token, (start, end) in places:
+        plain = token.removesuffix("</w>")
+        if plain.isalnum() and not set("&;") & set(text[start:end]):
+            assert plain in text[start:end] or text[start:end] in "'&“”"
+    joined = "".join(dict.fromkeys(text[a:b] + f"|{a}" for _, (a, b) in places))
+    assert all(word in joined for word in ("T", "d", "&", "b"))
+
+
+def test_without_moses(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    tokenizer = Tokenizer.load(folders["fsmt"])
+    with pytest.raises(GlassformerError, match=r'pip install "glassformer\[moses\]"'):
+        tokenizer.encode("hello")
+
+
+def test_languages_are_needed(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["fsmt"], tmp_path / "fsmt")
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(GlassformerError, match="must name two languages"):
+        Tokenizer.load(folder)
