@@ -24,7 +24,7 @@ class Encoded:
     special_mask: list[bool]
     """True where the tokenizer added the token."""
     words: list[int | None]
-    """The word, counted within its text, that the token is a part of."""
+    """The word, counted within its text, that the token is a part of; None where nobody knows."""
 
     @classmethod
     def of(cls, encoding: Encoding) -> "Encoded":

@@ -43,7 +43,7 @@ UNUSED_STEP = 0.0001
 def byte_bpe(plan: Plan) -> Made:
     """GPT-2's kind: byte pairs over bytes. Any text can be written, nothing is unknown."""
     backend = Backend(models.BPE())
-    backend.normalizer = normalizers.Sequence(lowercasing(plan))
+    backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -158,7 +158,7 @@ def word(plan: Plan) -> Made:
 def char(plan: Plan) -> Made:
     """Every character is a token, spaces and line ends too."""
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
-    backend.normalizer = normalizers.Sequence(lowercasing(plan))
+    backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     backend.decoder = decoders.Fuse()
     return backend, trainers.WordLevelTrainer(**plan.options(), min_frequency=plan.min_frequency)
@@ -167,7 +167,8 @@ def char(plan: Plan) -> Made:
 def spaces_inside(backend: Backend, plan: Plan) -> None:
     """A space is part of the piece after it; a run of white space counts as one space."""
     steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    backend.normalizer = normalizers.Sequence(steps + lowercasing(plan))
+    lowercase = [normalizers.Lowercase()] if plan.lowercase else []
+    backend.normalizer = normalizers.Sequence(steps + lowercase)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(SPACE, prepend_scheme="always"),
@@ -186,10 +187,6 @@ def spaces_between(backend: Backend, plan: Plan) -> None:
     backend.decoder = decoders.Sequence(
         [decoders.WordPiece(prefix=CONTINUES), decoders.Fuse(), decoders.Replace(no_space, "")]
     )
-
-
-def lowercasing(plan: Plan) -> list[normalizers.Normalizer]:
-    return [normalizers.Lowercase()] if plan.lowercase else []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ normalization rules on bytes instead of on graphemes, keeps scores in 32 bits, a
 """
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,32 +58,23 @@ def trie_offset(unit: int) -> int:
     return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
-@dataclass(frozen=True)
 class Segmenter:
-    model: SentencePieceModel
-    _charsmap: Charsmap = field(init=False)
-    _scores: dict[str, float] = field(init=False)
-    _user_defined: list[str] = field(init=False)
-    _longest: int = field(init=False)
-    _unknown_score: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.model.algorithm is not Algorithm.UNIGRAM:
+    def __init__(self, model: SentencePieceModel) -> None:
+        if model.algorithm is not Algorithm.UNIGRAM:
             raise GlassformerError(
-                f"The SentencePiece model is of kind {self.model.algorithm.name.lower()}; "
+                f"The SentencePiece model is of kind {model.algorithm.name.lower()}; "
                 "only unigram models can be used here."
             )
-        if any(p.kind is Kind.BYTE for p in self.model.pieces):
+        if model.texts(Kind.BYTE):
             raise GlassformerError("A SentencePiece model with byte pieces cannot be used here.")
-        normal = {p.text: p.score for p in self.model.pieces if p.kind is Kind.NORMAL}
-        user = {p.text: p.score for p in self.model.pieces if p.kind is Kind.USER_DEFINED}
-        lowest = min(normal.values(), default=0.0)
-        scores = {**normal, **user}
-        object.__setattr__(self, "_charsmap", Charsmap(self.model.charsmap))
-        object.__setattr__(self, "_scores", scores)
-        object.__setattr__(self, "_user_defined", sorted(user, key=len, reverse=True))
-        object.__setattr__(self, "_longest", max(map(len, scores), default=1))
-        object.__setattr__(self, "_unknown_score", float32(lowest - UNKNOWN_PENALTY))
+        normal = {p.text: p.score for p in model.pieces if p.kind is Kind.NORMAL}
+        user = {p.text: p.score for p in model.pieces if p.kind is Kind.USER_DEFINED}
+        self.model = model
+        self._charsmap = Charsmap(model.charsmap)
+        self._scores = {**normal, **user}
+        self._unknown_score = float32(min(normal.values(), default=0.0) - UNKNOWN_PENALTY)
+        self._longest = max(map(len, self._scores), default=1)
+        self._user_defined = sorted(user, key=len, reverse=True)
 
     def segment(self, text: str) -> list[tuple[str, int, int]]:
         """The pieces of a text with their start and end in it; unknown neighbors are one piece."""

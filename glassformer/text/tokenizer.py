@@ -148,6 +148,8 @@ class Tokenizer:
         self, texts: list[Text], special: bool, max_length: int | None, truncate: str
     ) -> list[Encoded]:
         check_choice("truncate", truncate)
+        if max_length is not None and max_length < 0:
+            raise GlassformerError(f"max_length must be 0 or more, not {max_length}.")
         for text in texts:
             check_text(text)
         encoded = self._codec.read(texts, special)

@@ -31,7 +31,7 @@ def train(
     add_eos: bool = False,
     lowercase: bool = False,
     min_frequency: int = 1,
-    sample: int | None = 2**30,
+    sample: int | None = 2**28,
     progress: bool = False,
 ) -> Tokenizer:
     """A tokenizer of at most `size` tokens, from files and from texts in memory.
@@ -68,7 +68,9 @@ def train(
         raise GlassformerError(
             f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
         ) from None
-    source.check()
+    if not source.seen or backend.get_vocab_size() <= len(plan.special):
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
+        raise GlassformerError(f"There is no text to learn from{where}.")
     backend = KINDS[kind].finish(backend, plan, source.seen)
     settings = Settings(
         {
@@ -129,11 +131,6 @@ class Source:
                 raise GlassformerError(f"A text must be a str, not {type(text).__name__}.")
             self.seen.update(text)
             yield text
-
-    def check(self) -> None:
-        if not self.seen:
-            where = f" in {', '.join(map(str, self._paths))}" if self._paths else ""
-            raise GlassformerError(f"There is no text to learn from{where}.")
 
 
 def share(paths: list[Path], sample: int | None) -> float:

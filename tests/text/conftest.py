@@ -70,7 +70,11 @@ def write_config(folder: Path, model_type: str, **settings: object) -> None:
 def train_sentencepiece(path: Path, **options: object) -> None:
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 4), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
+        sentence_iterator=iter(CORPUS * 4),
+        model_writer=model,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **options,
     )
     path.write_bytes(model.getvalue())
 
@@ -112,7 +116,9 @@ def make_fsmt(folder: Path) -> None:
     trained.train_from_iterator(CORPUS, vocab_size=500, show_progress=False)
     trained.save_model(str(folder))
     merges = (folder / "merges.txt").read_text().splitlines()[1:]
-    (folder / "merges.txt").write_text("".join(f"{merge} {9999 - i}\n" for i, merge in enumerate(merges)))
+    (folder / "merges.txt").write_text(
+        "".join(f"{merge} {9999 - i}\n" for i, merge in enumerate(merges))
+    )
     pieces = list(json.loads((folder / "vocab.json").read_text()))
     (folder / "vocab.json").unlink()
     for name, skip in (("vocab-src.json", 7), ("vocab-tgt.json", 11)):
@@ -148,7 +154,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     make_bert(folder("distilbert-uncased", "distilbert"))
     make_byte_level(folder("gpt2", "gpt2"), ["<|endoftext|>"])
     make_byte_level(
-        folder("gpt2-options", "gpt2", add_prefix_space=True, add_bos_token=True, pad_token="<pad>"),
+        folder(
+            "gpt2-options", "gpt2", add_prefix_space=True, add_bos_token=True, pad_token="<pad>"
+        ),
         ["<|endoftext|>"],
     )
     make_byte_level(folder("roberta", "roberta"), roberta)

@@ -68,7 +68,9 @@ def test_offsets_words_and_masks(name: str, folders: dict[str, Path], texts: lis
     for text, pair in zip(texts, texts[::-1], strict=True):
         encoded = ours.encode(text, pair)
         # The reference takes an empty second text for none.
-        expected = theirs([text], [pair], return_offsets_mapping=True, return_special_tokens_mask=True)
+        expected = theirs(
+            [text], [pair], return_offsets_mapping=True, return_special_tokens_mask=True
+        )
         assert encoded.offsets == expected["offset_mapping"][0]
         assert encoded.special_mask == [bool(x) for x in expected["special_tokens_mask"][0]]
         assert encoded.sequence == expected.sequence_ids(0)

@@ -22,9 +22,7 @@ def test_the_target_side_reads_as_the_reference_reads_labels(
         assert ours.target.encode(text).ids == theirs(text_target=text)["input_ids"], text
 
 
-def test_separate_vocabularies(
-    folders: dict[str, Path], texts: list[str], tmp_path: Path
-) -> None:
+def test_separate_vocabularies(folders: dict[str, Path], texts: list[str], tmp_path: Path) -> None:
     folder = shutil.copytree(folders["marian"], tmp_path / "marian")
     vocabulary = json.loads((folder / "vocab.json").read_text())
     pieces = [token for token in vocabulary if token not in ("</s>", "<unk>", "<pad>")]
@@ -36,10 +34,11 @@ def test_separate_vocabularies(
     theirs = MarianTokenizer.from_pretrained(folder)
     for text in texts:
         assert ours.encode(text).ids == theirs(text)["input_ids"]
-        labels = theirs(text_target=text)["input_ids"]
-        # The reference ends labels with the source vocabulary's end token, which is another
-        # token there; the target's own is the one that a model can have learned.
-        assert ours.target.encode(text, special=False).ids == labels[:-1]
+        # The reference numbers special tokens of labels by the source vocabulary, where they are
+        # other tokens; ours come from the target's own, as a model must have learned them.
+        if "</s>" not in text:
+            labels = theirs(text_target=text)["input_ids"]
+            assert ours.target.encode(text, special=False).ids == labels[:-1]
         assert ours.target.encode(text).ids[-1] == target["</s>"]
 
 

@@ -1,0 +1,56 @@
+"""Room 11, the command line: one verb a file. Words come in, tables and exit codes go out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from glassformer import __version__
+from glassformer.cli.check import check
+from glassformer.cli.inspect import inspect
+from glassformer.cli.open import open_view
+from glassformer.errors import GlassformerError
+
+app = typer.Typer(
+    help="One Transformer, made of glass.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(inspect)
+app.command()(check)
+app.command("open")(open_view)
+
+
+def show_version(asked: bool) -> None:
+    if asked:
+        print(f"glassformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """One Transformer, made of glass."""
+
+
+def main() -> None:
+    """Bad input is one sentence on standard error and exit code 1; Ctrl-C is 130."""
+    try:
+        app()
+    except GlassformerError as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {_plain(error)}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _plain(error: Exception) -> str:
+    return str(error).replace("[", r"\[")

@@ -1,0 +1,113 @@
+"""glassformer inspect: what a model is made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.model import describe
+from glassformer.spec import Block, Pattern, Stack
+from glassformer.table import Part, count_parameters, parts_of
+from glassformer.weights.load import make_net
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="A model's folder, a built-in model, or a preset.")],
+    full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show what a model is made of, and its parameters part by part; config.json is enough."""
+    _, architecture, spec = describe(model)
+    net = make_net(spec)
+    parts = list(parts_of(net))
+    total = count_parameters(net)
+    if as_json:
+        rows = [asdict(part) for part in parts if part.shape is not None]
+        print(json.dumps({"class": architecture, "parameters": total, "tensors": rows}, indent=2))
+        return
+    console = Console()
+    console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
+    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if stack is not None:
+            console.print(f"[bold]{name}[/]")
+            for line in stack_lines(stack):
+                console.print(f"  {line}")
+    for head in spec.heads:
+        outputs = "a vector" if head.outputs is None else f"{head.outputs:,} outputs"
+        console.print(f"[bold]head[/] {head.name}: reads {head.pick}, gives {outputs}")
+    console.print()
+    console.print(parameter_table(parts if full else folded(parts), total))
+    if not full:
+        console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
+
+
+def stack_lines(stack: Stack) -> list[str]:
+    embed, blocks = stack.embed, stack.blocks
+    tables = [f"{embed.vocabulary:,} tokens"]
+    if embed.position is not None:
+        tables.append(f"{embed.position.length:,} {embed.position.layout} positions")
+    if embed.segments:
+        tables.append(f"{embed.segments} segments")
+    kinds = list(dict.fromkeys(blocks))
+    lines = [f"embeds {', '.join(tables)} as vectors of {stack.width:,}"]
+    shared = "" if len(stack.order) == len(blocks) else f" over {len(blocks)} shared ones"
+    lines.append(f"{len(stack.order)} layers{shared}, of {len(kinds)} kind{'s' * (len(kinds) > 1)}")
+    return lines + [f"  {block_line(block)}" for block in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
+
+
+def block_line(block: Block) -> str:
+    attention, ffn = block.attention, block.ffn
+    heads = f"{attention.heads} heads of {attention.head_dim}"
+    if attention.key_heads != attention.heads:
+        heads += f" on {attention.key_heads} key heads"
+    where = "no positions of its own"
+    if block.position is not None:
+        where = f"{type(block.position).__name__.lower()} positions"
+    gate = "gated " if ffn.gated else ""
+    cross = " + cross-attention" if block.cross is not None else ""
+    return (
+        f"{sight(block.pattern)} attention ({heads}, {where}){cross} + {gate}{ffn.activation} "
+        f"feed-forward of {ffn.width:,}; {block.norm.kind} norm, {block.placement}, {block.residual}"
+    )
+
+
+def sight(pattern: Pattern) -> str:
+    if pattern.left is None:
+        return "causal" if pattern.right == 0 else "full"
+    dilated = f" by {pattern.dilation}" if pattern.dilation > 1 else ""
+    return f"windowed [-{pattern.left}, {pattern.right}]{dilated}"
+
+
+def folded(parts: list[Part]) -> list[Part]:
+    """Of each stack's layers only the first is shown in its parts."""
+    return [
+        part
+        for part in parts
+        if ".blocks." not in part.name
+        or part.name.split(".blocks.")[1].split(".")[0] == "0"
+        or part.name.split(".blocks.")[1].isdigit()
+    ]
+
+
+def parameter_table(parts: list[Part], total: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("part", no_wrap=True)
+    table.add_column("shape", justify="right")
+    table.add_column("parameters", justify="right")
+    for part in parts:
+        leaf = part.name.rpartition(".")[2]
+        shape = "" if part.shape is None else " x ".join(f"{size:,}" for size in part.shape)
+        count = f"{part.count:,}"
+        if part.tied_to is not None:
+            count = f"= {part.tied_to}"
+        elif part.fixed:
+            count = "fixed"
+        style = None if part.shape is not None else "bold"
+        table.add_row("  " * part.depth + leaf, shape, count, style=style)
+    table.add_row("total", "", f"{total:,}", style="bold")
+    return table

@@ -1,0 +1,99 @@
+"""Attention against its formula, written as loops over heads and positions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+
+from glassformer import spec
+from glassformer.core import Capture
+
+
+def by_hand(x, module, attention: spec.Attention):
+    """softmax(q k / sqrt(d)) v for each head, one query at a time, causal."""
+    d, groups = attention.head_dim, attention.heads // attention.key_heads
+    q, k, v = module.qkv(x).split(module.qkv.parts, -1)
+    joined = []
+    for head in range(attention.heads):
+        mine = slice(head * d, (head + 1) * d)
+        theirs = slice(head // groups * d, (head // groups + 1) * d)
+        rows = []
+        for i in range(len(x)):
+            if attention.score == "dot":
+                scores = torch.stack([q[i, mine] @ k[j, theirs] for j in range(i + 1)])
+                scores = scores * (attention.scale or 1 / math.sqrt(d))
+            else:
+                direction = module.attend.direction[head]
+                scores = torch.stack(
+                    [torch.tanh(q[i, mine] + k[j, theirs]) @ direction for j in range(i + 1)]
+                )
+            weights = torch.exp(scores) / torch.exp(scores).sum()
+            rows.append(sum(w * v[j, theirs] for j, w in enumerate(weights)))
+        joined.append(torch.stack(rows))
+    return module.out(torch.cat(joined, -1))
+
+
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+@pytest.mark.parametrize("score", ["dot", "additive"])
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_attention_is_its_formula(kv_heads, score, scale):
+    attention = replace(tiny.ATTENTION, kv_heads=kv_heads, score=score, scale=scale)
+    net = tiny.net(tiny.decoder(1, attention=attention))
+    seen = Capture("*.attn_out", "*.resid_pre")
+    with torch.no_grad():
+        net(tiny.tokens(1, 6), tap=seen)
+        block = net.decoder.blocks[0]
+        x = block.attention_norm(seen["decoder.blocks.0.resid_pre"])[0]
+        expected = by_hand(x, block.attention, attention)
+    assert torch.allclose(seen["decoder.blocks.0.attn_out"][0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+@pytest.mark.parametrize(
+    "position",
+    [None, spec.Rotary(dim=8), spec.Buckets(), spec.Alibi(), spec.Shaw(max_distance=3, values=False)],
+    ids=str,
+)
+@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=3, right=1)], ids=str)
+def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
+    attention = replace(tiny.ATTENTION, kv_heads=kv_heads)
+    model = tiny.encoder(2, attention=attention, position=position, pattern=pattern)
+    results = []
+    for eager in (False, True):
+        net = tiny.net(model)
+        mask = torch.arange(11) < torch.tensor([[11], [6]])
+        out = net(tiny.tokens(2, 11), mask=mask, eager=eager).logits[mask]
+        out.square().sum().backward()
+        results.append((out.detach(), {n: p.grad for n, p in net.named_parameters()}))
+    (fused, fused_grads), (eager_out, eager_grads) = results
+    assert torch.allclose(fused, eager_out, atol=1e-5)
+    for name, grad in eager_grads.items():
+        if grad is not None:
+            assert torch.allclose(fused_grads[name], grad, atol=1e-3, rtol=1e-4), name
+
+
+def test_cross_attention_reads_the_encoders_last_layer():
+    model = spec.ModelSpec(
+        encoder=tiny.stack(2),
+        decoder=tiny.stack(2, pattern=spec.CAUSAL, cross=tiny.ATTENTION),
+        heads=(tiny.LM,),
+    )
+    net = tiny.net(model)
+    seen = Capture("encoder.final", "decoder.blocks.*.cross.k")
+    with torch.no_grad():
+        net(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
+        for depth, block in enumerate(net.decoder.blocks):
+            keys = block.cross.kv(seen["encoder.final"])[..., :32]
+            expected = keys.unflatten(-1, (4, 8)).transpose(1, 2)
+            assert torch.equal(seen[f"decoder.blocks.{depth}.cross.k"], expected)
+
+
+def test_heads_that_cannot_share_keys_evenly_are_refused():
+    from glassformer import GlassformerError
+
+    with pytest.raises(GlassformerError, match="5 attention heads cannot share 2"):
+        spec.Attention(heads=5, kv_heads=2, head_dim=4)

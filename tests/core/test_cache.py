@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+
+from glassformer import spec
+from glassformer.core import Cache
+
+
+@pytest.mark.parametrize(
+    "position", [None, spec.Rotary(dim=8), spec.Buckets(bidirectional=False), spec.Alibi()], ids=str
+)
+@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.Pattern(left=4, right=0)], ids=str)
+def test_token_by_token_as_at_once(position, pattern):
+    net = tiny.net(tiny.decoder(2, position=position, pattern=pattern))
+    tokens = tiny.tokens(3, 90)  # beyond the cache's first storage
+    cache = Cache()
+    with torch.no_grad():
+        whole = net(tokens).logits
+        steps = torch.cat([net(tokens[:, i : i + 1], cache=cache).logits for i in range(90)], 1)
+    assert cache.length == 90
+    assert torch.allclose(steps, whole, atol=1e-5)
+
+
+def test_a_mask_that_comes_late_leaves_the_past_real():
+    net = tiny.net(tiny.decoder(2, position=spec.Rotary(dim=8)))
+    tokens = tiny.tokens(2, 7)
+    late = torch.tensor([[True, True, True], [True, True, False]])
+    cache = Cache()
+    with torch.no_grad():
+        net(tokens[:, :4], cache=cache)
+        steps = net(tokens[:, 4:], mask=late, cache=cache).logits
+        mask = torch.cat((torch.ones(2, 4, dtype=torch.bool), late), -1)
+        whole = net(tokens, mask=mask).logits[:, 4:]
+    assert torch.allclose(steps[late], whole[late], atol=1e-5)
+
+
+def test_select_repeats_and_drops_rows():
+    net = tiny.net(tiny.decoder(2, position=spec.Rotary(dim=8)))
+    tokens = tiny.tokens(3, 5)
+    mask = torch.arange(5) >= torch.tensor([[0], [2], [1]])
+    more = tiny.tokens(4, 2, seed=1)
+    rows = torch.tensor([2, 2, 0, 1])
+    cache = Cache()
+    with torch.no_grad():
+        net(tokens, mask=mask, cache=cache)
+        cache.select(rows)
+        steps = net(more, cache=cache).logits
+        whole_mask = torch.cat((mask[rows], torch.ones(4, 2, dtype=torch.bool)), -1)
+        whole = net(torch.cat((tokens[rows], more), -1), mask=whole_mask).logits[:, 5:]
+    assert torch.allclose(steps, whole, atol=1e-5)
+
+
+def test_the_encoder_is_read_once():
+    model = spec.ModelSpec(
+        encoder=tiny.stack(1),
+        decoder=tiny.stack(2, pattern=spec.CAUSAL, cross=tiny.ATTENTION),
+        heads=(tiny.LM,),
+    )
+    net = tiny.net(model)
+    source, tokens = tiny.tokens(2, 6), tiny.tokens(2, 5, seed=1)
+    source_mask = torch.arange(6) < torch.tensor([[6], [3]])
+    calls = []
+    net.encoder.register_forward_hook(lambda *_: calls.append(1))
+    cache = Cache()
+    with torch.no_grad():
+        whole = net(tokens, source=source, source_mask=source_mask).logits
+        calls.clear()
+        first = net(tokens[:, :2], source=source, source_mask=source_mask, cache=cache).logits
+        rest = net(tokens[:, 2:], cache=cache).logits
+    assert calls == [1]
+    assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+
+from glassformer import GlassformerError, spec
+from glassformer.core import Capture
+
+
+def embedded(embed: dict, **given) -> tuple:
+    model = tiny.encoder(1)
+    model = replace(model, encoder=tiny.stack(1, embed=embed))
+    net = tiny.net(model)
+    seen = Capture("*.embed")
+    with torch.no_grad():
+        net(tiny.tokens(2, 5), tap=seen, **given)
+    return net.encoder.embed, seen["encoder.embed"]
+
+
+def test_the_sum_of_all_tables_scaled_and_normed():
+    segments, languages = tiny.tokens(2, 5, seed=1) % 2, tiny.tokens(2, 5, seed=2) % 3
+    embed, x = embedded(
+        {"position": spec.Table(length=8), "segments": 2, "languages": 3, "scale": 4.0,
+         "norm": spec.Norm()},
+        segments=segments, languages=languages,
+    )
+    expected = (
+        embed.token.weight[tiny.tokens(2, 5)] * 4.0
+        + embed.position.weight[:5]
+        + embed.segment.weight[segments]
+        + embed.language.weight[languages]
+    )
+    assert torch.allclose(x, embed.norm(expected), atol=1e-6)
+
+
+def test_factorized_tables_are_projected_to_the_models_width():
+    embed, x = embedded({"factor": 6, "position": spec.Table(length=8)})
+    assert embed.token.weight.shape == (50, 6)
+    inner = embed.token.weight[tiny.tokens(2, 5)] + embed.position.weight[:5]
+    assert torch.allclose(x, inner @ embed.project.weight.T + embed.project.bias, atol=1e-6)
+
+
+def test_segments_of_a_model_without_them_are_refused():
+    with pytest.raises(GlassformerError, match="no segment embeddings"):
+        embedded({}, segments=tiny.tokens(2, 5) % 2)
+    with pytest.raises(GlassformerError, match="no language embeddings"):
+        embedded({}, languages=tiny.tokens(2, 5) % 2)
+
+
+def test_a_text_longer_than_the_positions_is_refused_by_number():
+    with pytest.raises(GlassformerError, match="5 tokens and the model's positions end at 4"):
+        embedded({"position": spec.Table(length=4)})

@@ -1,0 +1,53 @@
+"""What must hold on a GPU too (make test-gpu)."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+
+from glassformer import spec
+from glassformer.core import Capture
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+POSITIONS = [None, spec.Rotary(dim=8), spec.Buckets(), spec.Alibi(), spec.Shaw(max_distance=3)]
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=str)
+@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=9, right=0)], ids=str)
+def test_the_same_numbers_as_on_the_cpu(position, pattern):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    net = tiny.net(tiny.encoder(2, position=position, pattern=pattern))
+    tokens = tiny.tokens(3, 40)
+    mask = torch.arange(40) >= torch.tensor([[0], [7], [39]])
+    with torch.no_grad():
+        here = net(tokens, mask=mask).logits
+        there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
+    assert torch.allclose(here[mask], there[mask], atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("position", [None, spec.Alibi()], ids=str)
+def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
+    net = tiny.net(tiny.decoder(1, position=position)).to("cuda", dtype)
+    mask = torch.tensor([[False] * 16, [True] * 16], device="cuda")
+    seen = Capture("*.z")
+    out = net(tiny.tokens(2, 16).cuda(), mask=mask, tap=seen)
+    assert torch.all(seen["decoder.blocks.0.z"][0] == 0)
+    assert torch.isfinite(out.logits).all()
+    out.logits[1].float().sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+
+
+def test_flex_attention_as_the_dense_mask():
+    net = tiny.net(tiny.decoder(1, pattern=spec.Pattern(left=100, right=0))).cuda()
+    tokens = tiny.tokens(2, 2048).cuda()
+    documents = (torch.arange(2048, device="cuda") // 700)[None].repeat(2, 1)
+    mask = torch.arange(2048, device="cuda") < torch.tensor([[2048], [1500]], device="cuda")
+    with torch.no_grad():
+        sparse = net(tokens, mask=mask, documents=documents).logits
+        dense = net(tokens, mask=mask, documents=documents, eager=True).logits
+    assert torch.allclose(sparse[mask], dense[mask], atol=1e-4)

@@ -1,0 +1,107 @@
+"""Masks against the sentence that describes them, slot by slot."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+
+from glassformer.core import Capture
+from glassformer.spec import CAUSAL, FULL, Pattern
+
+PATTERNS = {
+    "full": (FULL, lambda q, k: True),
+    "causal": (CAUSAL, lambda q, k: k <= q),
+    "causal window": (Pattern(left=3, right=0), lambda q, k: q - 3 <= k <= q),
+    "window": (Pattern(left=2, right=2), lambda q, k: abs(q - k) <= 2),
+    "dilated": (Pattern(right=0, dilation=3), lambda q, k: k <= q and (q - k) % 3 == 0),
+    "dilated window": (
+        Pattern(left=4, right=4, dilation=2),
+        lambda q, k: abs(q - k) <= 4 and (q - k) % 2 == 0,
+    ),
+}
+
+
+def seen_by(net, length: int, **given) -> torch.Tensor:
+    """Which keys get weight, [batch, query, key]."""
+    rows = next((len(v) for v in given.values()), 1)
+    capture = Capture("*.blocks.0.pattern")
+    with torch.no_grad():
+        net(tiny.tokens(rows, length), tap=capture, **given)
+    (pattern,) = capture.seen.values()
+    return (pattern > 0).all(1)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_pattern(name, padded):
+    pattern, rule = PATTERNS[name]
+    net = tiny.net(tiny.encoder(1, pattern=pattern))
+    length = 9
+    mask = torch.ones(2, length, dtype=torch.bool)
+    given = {}
+    if padded:
+        mask[0, :3] = False
+        mask[1, 7:] = False
+        given = {"mask": mask}
+    seen = seen_by(net, length, **given)
+    for row in range(len(seen)):
+        for q in range(length):
+            for k in range(length):
+                assert bool(seen[row, q, k]) == (rule(q, k) and bool(mask[row, k])), (row, q, k)
+
+
+def test_prefix_is_seen_by_all_and_the_rest_is_causal():
+    net = tiny.net(tiny.decoder(1))
+    seen = seen_by(net, 7, prefix=torch.tensor([3, 0]))
+    for row, prefix in enumerate((3, 0)):
+        for q in range(7):
+            for k in range(7):
+                assert bool(seen[row, q, k]) == (k <= q or k < prefix)
+
+
+def test_packed_documents_are_read_as_if_alone():
+    net = tiny.net(tiny.decoder(2, position=None))
+    long = tiny.tokens(1, 12)
+    documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
+    with torch.no_grad():
+        packed = net(long, documents=documents).logits
+        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+    assert torch.allclose(packed, alone, atol=1e-6)
+
+
+def test_positions_start_anew_in_every_packed_document():
+    from glassformer import spec
+
+    model = tiny.decoder(2, position=spec.Rotary(dim=8))
+    net = tiny.net(model)
+    long = tiny.tokens(1, 12)
+    documents = torch.tensor([[7] * 5 + [3] * 3 + [9] * 4])
+    with torch.no_grad():
+        packed = net(long, documents=documents).logits
+        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+    assert torch.allclose(packed, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("position", ["none", "alibi"])
+def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, position):
+    from glassformer import spec
+
+    net = tiny.net(tiny.encoder(1, position=spec.Alibi() if position == "alibi" else None))
+    mask = torch.tensor([[True] * 5, [False] * 5])
+    capture = Capture("*.z")
+    out = net(tiny.tokens(2, 5), mask=mask, tap=capture, eager=eager)
+    assert torch.all(capture["encoder.blocks.0.z"][1] == 0)
+    assert torch.isfinite(out.logits).all()
+    out.logits[0].sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
+
+
+def test_the_score_of_a_masked_key_is_very_negative_not_zero():
+    net = tiny.net(tiny.decoder(1))
+    capture = Capture("*.scores")
+    with torch.no_grad():
+        net(tiny.tokens(1, 4), tap=capture)
+    scores = capture["decoder.blocks.0.scores"][0, 0]
+    assert torch.all(scores.triu(1)[torch.ones(4, 4).triu(1).bool()] < -1e30)

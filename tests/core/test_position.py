@@ -1,0 +1,171 @@
+"""Positions against the papers' formulas and the reference's functions."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+
+from glassformer import spec
+from glassformer.core import Capture
+from glassformer.core.embed import sinusoids
+from glassformer.core.position import BucketBias, RotaryPosition, alibi_slopes, rotary_frequencies
+
+
+@pytest.mark.parametrize("width", [8, 9])
+@pytest.mark.parametrize("layout", ["interleaved", "halves", "inclusive"])
+def test_sinusoids(layout, width):
+    table = sinusoids(spec.Table(length=20, layout=layout), 20, width)
+    half = width // 2
+    for position in range(20):
+        for j in range(half):
+            slowest = half - 1 if layout == "inclusive" else width / 2
+            angle = position / 10_000 ** (j / slowest)
+            if layout == "interleaved":
+                sine, cosine = 2 * j, 2 * j + 1
+            else:
+                sine, cosine = j, j + (width - half if layout == "halves" else half)
+            assert table[position, sine] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, cosine] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_fairseq_leaves_the_row_of_padding_zero():
+    table = sinusoids(spec.Table(length=9, layout="inclusive", offset=2, pad=1), 11, 8)
+    assert torch.all(table[1] == 0) and not torch.any(torch.all(table[2:] == 0, -1))
+
+
+@pytest.mark.parametrize("pairing", ["halves", "pairs"])
+@pytest.mark.parametrize("dim", [8, 4])
+def test_rotary_is_a_complex_rotation(pairing, dim):
+    rotary = spec.Rotary(dim=dim, theta=100.0, pairing=pairing)
+    module = RotaryPosition(rotary, tiny.ATTENTION)
+    x = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
+    turned = module.turn(x, *module.angles(torch.arange(5)[None], torch.float32))
+    for position in range(5):
+        for j in range(dim // 2):
+            a, b = (j, j + dim // 2) if pairing == "halves" else (2 * j, 2 * j + 1)
+            spin = cmath.exp(1j * position * 100.0 ** (-2 * j / dim))
+            for head in range(2):
+                expected = complex(*x[0, head, position, [a, b]].tolist()) * spin
+                assert complex(*turned[0, head, position, [a, b]].tolist()) == pytest.approx(
+                    expected, abs=1e-5
+                )
+    assert torch.equal(turned[..., dim:], x[..., dim:])
+
+
+@pytest.mark.parametrize("scaling", [None, "linear", "llama3", "yarn"])
+def test_rotary_frequencies_as_the_reference(scaling):
+    transformers = pytest.importorskip("transformers")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    parameters = {"rope_type": scaling or "default", "rope_theta": 10_000.0}
+    details = {
+        None: {},
+        "linear": {"factor": 3.0},
+        "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 256},
+        "yarn": {"factor": 4.0, "original_max_position_embeddings": 256},
+    }[scaling]
+    config = transformers.LlamaConfig(
+        hidden_size=256, num_attention_heads=4, max_position_embeddings=1024,
+        rope_parameters={**parameters, **details},
+    )
+    from glassformer.families.config import Config
+    from glassformer.families.rotary import rotary
+
+    ours = rotary(Config({"rope_parameters": {**parameters, **details}}, "Llama"), 64, 1024)
+    frequencies = rotary_frequencies(ours, torch.device("cpu"))
+    if scaling is None:
+        expected, magnitude = 1.0 / 10_000.0 ** (torch.arange(0, 64, 2) / 64), 1.0
+    else:
+        expected, magnitude = ROPE_INIT_FUNCTIONS[scaling](config)
+    assert torch.allclose(frequencies, expected, rtol=1e-6)
+    assert (ours.scaling.magnitude if ours.scaling else 1.0) == pytest.approx(magnitude)
+
+
+def test_rotary_scores_depend_on_the_distance_alone():
+    net = tiny.net(tiny.decoder(1, position=spec.Rotary(dim=8)))
+    tokens = tiny.tokens(1, 6)
+    with torch.no_grad():
+        here = net(tokens).logits
+        there = net(tokens, positions=torch.arange(100, 106)[None]).logits
+    assert torch.allclose(here, there, atol=1e-5)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_buckets_as_the_reference(bidirectional):
+    pytest.importorskip("transformers")
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    module = BucketBias(
+        spec.Buckets(buckets=16, max_distance=40, bidirectional=bidirectional), tiny.ATTENTION
+    )
+    distance = torch.arange(-100, 101)
+    expected = T5Attention._relative_position_bucket(distance, bidirectional, 16, 40)
+    assert torch.equal(module.bucket(distance), expected)
+
+
+def test_alibi_slopes_are_the_papers():
+    assert alibi_slopes(8) == [2.0**-i for i in range(1, 9)]
+    assert alibi_slopes(12)[:8] == alibi_slopes(8)
+    assert alibi_slopes(12)[8:] == [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
+
+
+def test_alibi_lowers_the_score_with_the_distance():
+    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    plain = tiny.net(tiny.decoder(1))
+    plain.load_state_dict(net.state_dict())
+    seen, without = Capture("*.scores"), Capture("*.scores")
+    with torch.no_grad():
+        net(tiny.tokens(1, 5), tap=seen)
+        plain(tiny.tokens(1, 5), tap=without)
+    for head, slope in enumerate(alibi_slopes(4)):
+        for q in range(5):
+            for k in range(q + 1):
+                change = seen["decoder.blocks.0.scores"] - without["decoder.blocks.0.scores"]
+                assert float(change[0, head, q, k]) == pytest.approx(-slope * (q - k), abs=1e-5)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_shaw_adds_a_vector_per_clipped_distance(values):
+    position = spec.Shaw(max_distance=2, values=values)
+    net = tiny.net(tiny.encoder(2, position=position))
+    seen = Capture("*.q", "*.k", "*.v", "*.z", "*.pattern")
+    with torch.no_grad():
+        net(tiny.tokens(1, 6), tap=seen)
+    for layer in range(2):
+        module = net.encoder.positions[layer]
+        q, k, v, z = (seen[f"encoder.blocks.{layer}.{part}"][0] for part in "qkvz")
+        for head in range(4):
+            for i in range(6):
+                rows = [min(max(j - i, -2), 2) + 2 for j in range(6)]
+                scores = torch.stack(
+                    [q[head, i] @ (k[head, j] + module.keys[r]) for j, r in enumerate(rows)]
+                ) / math.sqrt(8)
+                weights = scores.softmax(-1)
+                expected = sum(
+                    w * (v[head, j] + (module.values[r] if values else 0))
+                    for (j, r), w in zip(enumerate(rows), weights, strict=True)
+                )
+                assert torch.allclose(z[head, i], expected, atol=1e-5)
+
+
+def test_layers_share_a_position_module_only_where_it_may_be_shared():
+    shared = tiny.net(tiny.encoder(3, position=spec.Buckets()))
+    own = tiny.net(tiny.encoder(3, position=spec.Shaw(max_distance=2)))
+    assert len(shared.encoder.positions) == 1 and len(own.encoder.positions) == 3
+    mixed = replace(
+        tiny.encoder(2),
+        encoder=replace(
+            tiny.stack(2),
+            blocks=tuple(
+                replace(tiny.BLOCK, position=spec.Rotary(dim=8, theta=theta))
+                for theta in (100.0, 1000.0)
+            ),
+        ),
+    )
+    assert len(tiny.net(mixed).encoder.positions) == 2

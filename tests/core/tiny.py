@@ -1,0 +1,44 @@
+"""Small models by spec, to try one part at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+import glassformer as gf
+from glassformer import spec
+from glassformer.core import Net
+
+ATTENTION = spec.Attention(heads=4, head_dim=8)
+BLOCK = spec.Block(attention=ATTENTION, ffn=spec.FFN(width=48), norm=spec.Norm())
+LM = spec.Head(name="lm", outputs=50, bias="none")
+
+
+def stack(layers: int = 2, embed: dict[str, Any] | None = None, **block: Any) -> spec.Stack:
+    changed = replace(BLOCK, **block)
+    return spec.Stack(
+        width=32,
+        embed=spec.Embed(vocabulary=50, **(embed or {})),
+        blocks=(changed,) * layers,
+        final_norm=spec.Norm(),
+    )
+
+
+def decoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
+    return spec.ModelSpec(
+        decoder=stack(layers, **{"pattern": spec.CAUSAL, **block}), heads=(LM,), init=spec.Init(std=0.2)
+    )
+
+
+def encoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
+    return spec.ModelSpec(encoder=stack(layers, **block), heads=(LM,), init=spec.Init(std=0.2))
+
+
+def net(model: spec.ModelSpec, seed: int = 0) -> Net:
+    return gf.create(model, seed=seed).net
+
+
+def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(50, shape, generator=torch.Generator().manual_seed(seed))

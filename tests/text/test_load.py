@@ -1,0 +1,155 @@
+"""Bad folders: one clear sentence each."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import GlassformerError
+from glassformer.text import Tokenizer, train
+
+
+@pytest.fixture
+def saved(corpus: list[str], tmp_path: Path) -> Path:
+    train("wordpiece", texts=corpus, size=300).save(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def sentence(folder: Path) -> str:
+    with pytest.raises(GlassformerError) as caught:
+        Tokenizer.load(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    assert (
+        sentence(tmp_path / "nowhere") == f"The tokenizer folder {tmp_path}/nowhere does not exist."
+    )
+
+
+def test_empty_folder_says_what_was_looked_for(tmp_path: Path) -> None:
+    message = sentence(tmp_path)
+    for name in ("tokenizer.json", "vocab.txt", "merges.txt", "spiece.model", "source.spm"):
+        assert name in message
+
+
+def test_missing_files_of_a_known_family(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "vocab.json").write_text("{}")
+    assert "there is no merges.txt" in sentence(tmp_path)
+
+
+def test_unknown_family_is_not_guessed(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "ctrl")
+    (folder / "config.json").write_text('{"model_type": "ctrl"}')
+    assert "its model type 'ctrl' is not among those" in sentence(folder)
+
+
+def test_cut_off_tokenizer_json(saved: Path) -> None:
+    path = saved / "tokenizer.json"
+    path.write_bytes(path.read_bytes()[:-50])
+    assert f"{path} is not JSON" in sentence(saved)
+
+
+def test_json_that_is_no_tokenizer(saved: Path) -> None:
+    (saved / "tokenizer.json").write_text('{"model": {"type": "Abacus"}}')
+    assert "no tokenizer that the tokenizers library knows" in sentence(saved)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_broken_side_files(name: str, saved: Path) -> None:
+    (saved / name).write_text("[1, 2]")
+    assert f"{name} must hold a JSON object" in sentence(saved)
+    (saved / name).write_bytes(b"\xff\xfe{")
+    assert f"{name} is not JSON" in sentence(saved)
+
+
+def test_vocab_json_that_is_not_json(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "gpt2")
+    (folder / "vocab.json").write_text("the 1\nof 2\n")
+    assert "vocab.json is not JSON" in sentence(folder)
+    (folder / "vocab.json").write_text('{"the": "first"}')
+    assert "vocab.json gives the token 'the' the id 'first'" in sentence(folder)
+
+
+def test_malformed_merge_names_its_line(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "gpt2")
+    lines = (folder / "merges.txt").read_text().splitlines()
+    lines[4] = "three little words"
+    (folder / "merges.txt").write_text("\n".join(lines))
+    assert "Line 5 of" in sentence(folder) and "'three little words'" in sentence(folder)
+
+
+def test_files_that_do_not_belong_together(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "gpt2")
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    (folder / "vocab.json").write_text(json.dumps(dict(list(vocabulary.items())[:270])))
+    assert "do not belong together" in sentence(folder)
+
+
+def test_vocab_txt_without_unknown(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["bert-cased"], tmp_path / "bert")
+    (folder / "vocab.txt").write_text("[CLS]\n[SEP]\nthe\n")
+    assert "lacks the token '[UNK]'" in sentence(folder)
+    (folder / "vocab.txt").write_bytes(b"[UNK]\n\xff\xfe\n")
+    assert "is not UTF-8 text: byte 6" in sentence(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("do_lower_case", "yes", "gives do_lower_case the value 'yes'; it must be true or false"),
+        ("model_max_length", "long", "gives model_max_length the value 'long'"),
+        ("padding_side", "top", "gives padding_side the value 'top'"),
+        ("pad_token", 3, "describes a token by 3"),
+        ("added_tokens_decoder", {"7": {"content": "new"}}, "'new' the id 7, but the vocabulary"),
+    ],
+)
+def test_bad_settings(
+    key: str, value: object, message: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(folders["bert-cased"], tmp_path / "bert")
+    (folder / "tokenizer_config.json").write_text(json.dumps({key: value}))
+    with pytest.raises(GlassformerError) as caught:
+        tokenizer = Tokenizer.load(folder)
+        tokenizer.batch(["text"], max_length=tokenizer.max_length)
+    assert message in str(caught.value)
+
+
+def test_baked_in_truncation_and_padding_are_off(saved: Path) -> None:
+    content = json.loads((saved / "tokenizer.json").read_text())
+    content["truncation"] = {
+        "direction": "Right",
+        "max_length": 4,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
+    content["padding"] = {
+        "strategy": {"Fixed": 30},
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "[PAD]",
+    }
+    expected = Tokenizer.load(saved).encode("the quick brown fox").ids
+    (saved / "tokenizer.json").write_text(json.dumps(content))
+    assert Tokenizer.load(saved).encode("the quick brown fox").ids == expected
+    assert 4 < len(expected) < 30
+
+
+def test_family_defaults_do_not_enlarge_a_foreign_vocabulary(saved: Path) -> None:
+    size = Tokenizer.load(saved).size
+    (saved / "config.json").write_text('{"model_type": "gpt2"}')
+    assert Tokenizer.load(saved).size == size
+
+
+def test_unknown_settings_are_kept(saved: Path, tmp_path: Path) -> None:
+    path = saved / "tokenizer_config.json"
+    config = {**json.loads(path.read_text()), "chat_template": "{{ 你好 }}", "own": {"a": [1]}}
+    path.write_text(json.dumps(config))
+    Tokenizer.load(saved).save(tmp_path / "again")
+    again = json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())
+    assert again["chat_template"] == "{{ 你好 }}" and again["own"] == {"a": [1]}
