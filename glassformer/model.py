@@ -15,16 +15,8 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, native, translate
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
-from glassformer.weights.load import (
-    Request,
-    load_net,
-    make_net,
-    named_class,
-    put,
-    read_config,
-    retie,
-    tied_names,
-)
+from glassformer.weights.load import Request, load_net, put, read_config, tie
+from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
 
@@ -140,7 +132,7 @@ def create(
     net = make_net(translate(config, architecture))
     for name, *_ in tied_names(net):
         put(net, name, first_values(net, name, seed))
-    retie(net)
+    tie(net)
     return Model(net=net, config=config, architecture=architecture, tokenizer=tokenizer)
 
 

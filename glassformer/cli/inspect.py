@@ -13,7 +13,7 @@ from rich.table import Table
 from glassformer.model import describe
 from glassformer.spec import Block, Pattern, Stack
 from glassformer.table import Part, count_parameters, parts_of
-from glassformer.weights.load import make_net
+from glassformer.weights.plan import make_net
 
 
 def inspect(

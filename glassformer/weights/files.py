@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import pickle
+import re
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -106,10 +107,10 @@ class PickleFile(TensorFile):
                 path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
             )
         except pickle.UnpicklingError as error:
-            reason = str(error).partition("Unsupported")[2].partition("\n")[0]
+            asked = re.search(r"GLOBAL ([\w.]+)", str(error))
             raise GlassformerError(
                 f"{path} holds something else than tensors"
-                f"{f' (unsupported{reason})' if reason else ''} and was not read: a pickle can "
+                f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
                 "run code; ask its maker for safetensors."
             ) from None
         except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:

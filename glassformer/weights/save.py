@@ -16,11 +16,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.core import Net
-from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
 from glassformer.families import Family
-from glassformer.families.rules import match
-from glassformer.weights.load import tied_names
+from glassformer.weights.plan import matched, parts_of, tied_names
 
 SHARD_BYTES = 5_000_000_000
 
@@ -56,11 +54,8 @@ def published(net: Net, family: Family, architecture: str) -> dict[str, Tensor]:
     state = net.state_dict()
     tensors: dict[str, Tensor] = {}
     for name, *_ in tied_names(net):
-        found = match(rules, name, base)
-        assert found is not None, f"no rule for {name}"
-        module = net.get_submodule(name.rpartition(".")[0])
-        parts = module.parts if isinstance(module, Linear) else ()
-        written = found.rule.op.write(state[name], parts)
+        found = matched(rules, name, base)
+        written = found.rule.op.write(state[name], parts_of(net, name))
         tensors |= dict(zip(found.theirs, written, strict=True))
     return tensors
 

@@ -1,0 +1,199 @@
+"""Room 5, weights: what comes from where. Config and file are laid side by side before any tensor
+is read, and every difference between them that was not asked for is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.core.linear import Linear
+from glassformer.errors import GlassformerError
+from glassformer.families import Family, classes_of, find_family, translate
+from glassformer.families.rules import Match, Rule, match
+from glassformer.spec import ModelSpec
+from glassformer.weights.files import TensorFiles
+
+
+@dataclass
+class Source:
+    """One of our tensors, and where the file holds it."""
+
+    name: str
+    followers: list[str]  # its other names, where it is tied
+    expected: Match  # where it should be
+    found: Match | None  # where it is; None: it has to be made
+    copies: list[Match]  # further places that hold the same tensor
+
+
+@dataclass
+class Plan:
+    """A net without storage, and the sources of all its tensors."""
+
+    net: Net
+    family: Family
+    files: TensorFiles
+    base: str
+    sources: list[Source]
+
+    def known_left_overs(self) -> dict[str, str]:
+        """Tensors of the file that have no effect, with the family's reason."""
+        patterns = [
+            (re.compile(re.escape(name.replace("{base}", self.base)).replace(r"\{i\}", r"\d+")), why)
+            for name, why in self.family.DROPPED.items()
+        ]
+        return {
+            name: why
+            for name in self.unused()
+            for pattern, why in patterns
+            if pattern.fullmatch(name)
+        }
+
+    def unused(self) -> list[str]:
+        used = {
+            their
+            for source in self.sources
+            for place in (source.found, *source.copies)
+            if place is not None
+            for their in place.theirs
+        }
+        return [name for name in self.files if name not in used]
+
+    def missing(self) -> list[Source]:
+        return [s for s in self.sources if s.found is None and not s.expected.rule.optional]
+
+    def left_over(self) -> list[str]:
+        known = self.known_left_overs()
+        return [name for name in self.unused() if name not in known]
+
+
+def make_net(spec: ModelSpec) -> Net:
+    """Without storage: the tensors are put in one by one."""
+    with torch.device("meta"):
+        return Net(spec).eval()
+
+
+def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> Plan:
+    family = find_family(config)
+    spec = translate(config, architecture)
+    base = find_base(family, architecture, spec, files)
+    plan = _plan(spec, family, files, base)
+    loose = {
+        follower
+        for source in plan.sources
+        for follower in source.followers
+        if follower in spec.loose and any(not equal(source, c, files) for c in source.copies)
+    }
+    if loose:
+        tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
+        plan = _plan(replace(spec, tie=tie), family, files, base)
+    return plan
+
+
+def _plan(spec: ModelSpec, family: Family, files: TensorFiles, base: str) -> Plan:
+    net = make_net(spec)
+    sources = list(find_sources(net, family.rules(spec), files, base))
+    return Plan(net, family, files, base, sources)
+
+
+def find_base(family: Family, architecture: str, spec: ModelSpec, files: TensorFiles) -> str:
+    """A body may stand in the file under another prefix than its class writes."""
+    own = family.CLASSES[architecture]
+    stack = "decoder" if spec.encoder is None else "encoder"
+    for base in dict.fromkeys((own, *family.CLASSES.values(), "")):
+        found = matched(family.rules(spec), f"{stack}.embed.token.weight", base)
+        if any(their in files for their in (*found.theirs, *found.also)):
+            return base
+    return own
+
+
+def find_sources(
+    net: Net, rules: Sequence[Rule], files: TensorFiles, base: str
+) -> Iterator[Source]:
+    for names in tied_names(net):
+        matches = [matched(rules, name, base) for name in names]
+        places = [
+            option
+            for found in matches
+            for option in (found, *(replace(found, theirs=(also,)) for also in found.also))
+        ]
+        present = [place for place in places if all(their in files for their in place.theirs)]
+        distinct = list({place.theirs: place for place in present}.values())
+        found = distinct[0] if distinct else None
+        yield Source(names[0], names[1:], matches[0], found, distinct[1:])
+
+
+def matched(rules: Sequence[Rule], name: str, base: str) -> Match:
+    found = match(rules, name, base)
+    assert found is not None, f"no rule for {name}"
+    return found
+
+
+def tied_names(net: Net) -> list[list[str]]:
+    """Our tensors, each with all the names it has, the one that is kept first."""
+    kept = {name for name, _ in net.spec.tie}
+    groups: dict[int, list[str]] = {}
+    for name, tensor in net.state_dict(keep_vars=True).items():
+        groups.setdefault(id(tensor), []).append(name)
+    return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
+
+
+def parts_of(net: Net, name: str) -> tuple[int, ...]:
+    """The row blocks of a tensor that joins several."""
+    module = net.get_submodule(name.rpartition(".")[0])
+    return module.parts if isinstance(module, Linear) else ()
+
+
+def check_shapes(plan: Plan) -> None:
+    ours: dict[str, Tensor] = plan.net.state_dict()
+    for source in plan.sources:
+        for place in (source.found, *source.copies):
+            if place is None:
+                continue
+            parts = parts_of(plan.net, source.name)
+            shapes = place.rule.op.shapes(tuple(ours[source.name].shape), parts)
+            for their, shape in zip(place.theirs, shapes, strict=True):
+                if plan.files.shape(their) != shape:
+                    raise GlassformerError(
+                        f"{their} has the shape {list(plan.files.shape(their))} in the file and "
+                        f"{list(shape)} by config.json; one of the two is not this model's."
+                    )
+
+
+def check_copies(plan: Plan) -> None:
+    for source in plan.sources:
+        for copy in source.copies:
+            if source.found is not None and not equal(source, copy, plan.files):
+                raise GlassformerError(
+                    f"{source.found.theirs[0]} and {copy.theirs[0]} differ in the file, and by "
+                    "config.json they are one; set tie_word_embeddings to false if they are not."
+                )
+
+
+def equal(source: Source, copy: Match, files: TensorFiles) -> bool:
+    assert source.found is not None
+    mine, other = (
+        place.rule.op.read([files.read(their, mapped=True) for their in place.theirs])
+        for place in (source.found, copy)
+    )
+    return mine.shape == other.shape and torch.equal(mine, other)
+
+
+def named_class(config: Mapping[str, Any]) -> str | None:
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names else None
+
+
+def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
+    """The class whose tensors are exactly those of the file; of several, one that has a head."""
+    fitting: list[tuple[int, str]] = []
+    for architecture in classes_of(find_family(config), config["model_type"]):
+        plan = make_plan(config, architecture, files)
+        if not plan.missing() and not plan.left_over():
+            fitting.append((len(plan.net.heads), architecture))
+    return max(fitting, key=lambda found: found[0])[1] if fitting else None

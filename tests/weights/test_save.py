@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import glassformer as gf
+from glassformer.weights import save as saving
+
+
+def test_an_interrupted_save_changes_nothing(folder, monkeypatch):
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+
+    def fail(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving, "save_file", fail)
+    with pytest.raises(gf.GlassformerError, match="No space left on device.*nothing there has changed"):
+        gf.create("gpt2", seed=2, n_embd=16, n_head=2, n_layer=1, vocab_size=9).save(folder.path)
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+    assert [path.name for path in folder.path.parent.iterdir()] == [folder.path.name]
+
+
+def test_saving_over_the_folder_that_the_weights_are_mapped_from(folder):
+    model = gf.load(folder.path)
+    with torch.no_grad():
+        model.net.decoder.embed.token.weight.mul_(2)
+    model.save(folder.path)
+    assert torch.equal(
+        load_file(folder.weights)["transformer.wte.weight"], model.net.decoder.embed.token.weight
+    )
+    again = gf.load(folder.path)
+    tokens = torch.arange(6)[None]
+    with torch.no_grad():
+        assert torch.equal(again.net(tokens).logits, model.net(tokens).logits)
+
+
+def test_old_shards_do_not_stay_behind(folder):
+    folder.model.save(folder.path, shard_bytes=6000)
+    folder.model.save(folder.path)
+    assert sorted(p.name for p in folder.path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_other_files_in_the_folder_stay(folder):
+    (folder.path / "README.md").write_text("mine")
+    folder.model.save(folder.path)
+    assert (folder.path / "README.md").read_text() == "mine"
+
+
+def test_a_file_in_the_way_is_named(folder):
+    with pytest.raises(gf.GlassformerError, match=r"model\.safetensors is a file"):
+        folder.model.save(folder.weights)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_that_cannot_be_written_is_named(folder):
+    folder.path.chmod(0o500)
+    with pytest.raises(gf.GlassformerError, match="cannot be written"):
+        folder.model.save(folder.path / "below")
+
+
+def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
+    from glassformer import spec
+
+    block = spec.Block(
+        attention=spec.Attention(heads=2, kv_heads=1, head_dim=8, score="additive"),
+        ffn=spec.FFN(width=20, gated=True),
+        norm=spec.Norm(kind="batch"),
+        placement="sandwich",
+        position=spec.Shaw(max_distance=4),
+        pattern=spec.Pattern(left=5, right=5, dilation=2),
+    )
+    model = spec.ModelSpec(
+        encoder=spec.Stack(
+            width=16, embed=spec.Embed(vocabulary=30, factor=6, languages=2), blocks=(block,),
+            order=(0, 0),
+        ),
+        heads=(spec.Head(name="tag", outputs=4),),
+        labels=("a", "b", "c", "d"),
+    )
+    made = gf.create(model, seed=5)
+    made.save(tmp_path / "own")
+    loaded = gf.load(tmp_path / "own")
+    assert loaded.spec == model
+    tokens = torch.randint(30, (2, 7))
+    with torch.no_grad():
+        assert torch.equal(loaded.net(tokens).logits, made.net(tokens).logits)
