@@ -7,6 +7,7 @@ float32 on two cores, beside transformers with its fused attention:
 from __future__ import annotations
 
 import tempfile
+from typing import Any
 
 import torch
 import transformers
@@ -22,33 +23,34 @@ CASES = (
 )
 
 
-def main(rounds: int = 15) -> None:
+def measure(title: str, architecture: str, config: Any, shape: tuple[int, int]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    peer = getattr(transformers, architecture)(config).eval()
+    assert peer.config._attn_implementation == "sdpa"
+    with tempfile.TemporaryDirectory() as folder:
+        peer.save_pretrained(folder)
+        plain, packed = gf.load(folder), gf.load(folder).pack()
+    tokens = torch.randint(1000, 20000, shape)
+    with torch.inference_mode():
+        theirs = peer(tokens, use_cache=False)[0]
+        for ours in (plain, packed):
+            out = ours.net(tokens)
+            mine = out.hidden if out.logits is None else out.logits
+            print(f"largest difference {float((mine - theirs).abs().max()):.1e}")
+        times = in_turn(
+            {
+                "transformers": lambda: peer(tokens, use_cache=False),
+                "glassformer": lambda: plain.net(tokens),
+                "glassformer, packed": lambda: packed.net(tokens),
+            },
+            rounds=15,
+        )
+    return compared(title, times, "transformers")
+
+
+def main() -> None:
     torch.set_num_threads(2)
-    rows = []
-    for title, architecture, config, shape in CASES:
-        torch.manual_seed(0)
-        peer = getattr(transformers, architecture)(config).eval()
-        assert peer.config._attn_implementation == "sdpa"
-        with tempfile.TemporaryDirectory() as folder:
-            peer.save_pretrained(folder)
-            plain, packed = gf.load(folder), gf.load(folder).pack()
-        tokens = torch.randint(1000, 20000, shape)
-        with torch.inference_mode():
-            theirs = peer(tokens, use_cache=False)[0]
-            for ours in (plain, packed):
-                out = ours.net(tokens)
-                mine = out.hidden if out.logits is None else out.logits
-                print(f"largest difference {float((mine - theirs).abs().max()):.1e}")
-            times = in_turn(
-                {
-                    "transformers": lambda: peer(tokens, use_cache=False),
-                    "glassformer": lambda: plain.net(tokens),
-                    "glassformer, packed": lambda: packed.net(tokens),
-                },
-                rounds,
-            )
-        rows.append(compared(title, times, "transformers"))
-    write(__file__, rows)
+    write(__file__, [measure(*case) for case in CASES])
 
 
 if __name__ == "__main__":

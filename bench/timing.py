@@ -13,11 +13,15 @@ from typing import Any
 import torch
 
 
-def in_turn(sides: dict[str, Callable[[], Any]], rounds: int, warm: int = 2) -> dict[str, list[float]]:
+def in_turn(
+    sides: dict[str, Callable[[], Any]], rounds: int, warm: int = 2
+) -> dict[str, list[float]]:
     """Seconds of every call, the sides taking turns."""
     times: dict[str, list[float]] = {name: [] for name in sides}
+    order = list(sides.items())
     for turn in range(warm + rounds):
-        for name, call in sides.items():
+        order = order[1:] + order[:1]  # nobody always comes after the same neighbour
+        for name, call in order:
             begin = time.perf_counter()
             call()
             if turn >= warm:

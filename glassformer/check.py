@@ -70,8 +70,9 @@ def import_reference() -> Any:
         raise GlassformerError(
             "The reference implementation is not installed; pip install 'glassformer[check]'."
         ) from None
-    transformers.logging.set_verbosity_error()
-    return transformers
+    reference: Any = transformers
+    reference.logging.set_verbosity_error()
+    return reference
 
 
 def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
@@ -84,9 +85,7 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
     return model.eval()
 
 
-def make_batch(
-    model: Model, rows: list[list[int]] | None, seed: int
-) -> tuple[Tensor, Tensor]:
+def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[Tensor, Tensor]:
     """Token ids of [text, position], padded on the right, and their mask."""
     spec = model.spec
     stack = spec.encoder or spec.last_stack
@@ -139,11 +138,15 @@ def compare(
     if reference.get("logits") is not None:
         pairs.append((out.logits, reference["logits"]))
     if reference.get("start_logits") is not None:
-        pairs.append((out.logits, torch.stack((reference["start_logits"], reference["end_logits"]), -1)))
+        pairs.append(
+            (out.logits, torch.stack((reference["start_logits"], reference["end_logits"]), -1))
+        )
     logits = max((largest(mine, other, mask) for mine, other in pairs), default=None)
     states = reference.get("last_hidden_state")
     if states is None:
-        states = (reference.get("decoder_hidden_states") or reference.get("hidden_states") or [None])[-1]
+        states = (
+            reference.get("decoder_hidden_states") or reference.get("hidden_states") or [None]
+        )[-1]
     if states is None or states.shape[-1] != out.hidden.shape[-1]:
         return logits, None
     return logits, largest(out.hidden.view(states.shape), states, mask.view(states.shape[:-1]))

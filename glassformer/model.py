@@ -154,9 +154,7 @@ def find_folder(source: str | Path) -> Path:
         return BUILT_IN / str(source)
     if not folder.is_dir():
         names = ", ".join(sorted(path.name for path in BUILT_IN.glob("*/"))) or "none"
-        raise GlassformerError(
-            f"There is no folder {folder}; built-in models are: {names}."
-        )
+        raise GlassformerError(f"There is no folder {folder}; built-in models are: {names}.")
     return folder
 
 
@@ -168,8 +166,12 @@ def has_tokenizer(folder: Path) -> bool:
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
-    known = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
-             "float64": torch.float64}
+    known = {
+        "float32": torch.float32,
+        "float16": torch.float16,
+        "bfloat16": torch.bfloat16,
+        "float64": torch.float64,
+    }
     if dtype not in known:
         raise GlassformerError(f"There is no dtype {dtype!r}; choose of {', '.join(known)}.")
     return known[dtype]

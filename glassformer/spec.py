@@ -12,7 +12,16 @@ from typing import Literal
 from glassformer.errors import GlassformerError
 
 Activation = Literal[
-    "relu", "relu2", "gelu", "gelu_tanh", "gelu_sigmoid", "silu", "tanh", "sigmoid", "mish", "linear"
+    "relu",
+    "relu2",
+    "gelu",
+    "gelu_tanh",
+    "gelu_sigmoid",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "mish",
+    "linear",
 ]
 
 

@@ -70,9 +70,10 @@ def block_line(block: Block) -> str:
         where = f"{type(block.position).__name__.lower()} positions"
     gate = "gated " if ffn.gated else ""
     cross = " + cross-attention" if block.cross is not None else ""
+    shape = f"{block.norm.kind} norm, {block.placement}, {block.residual}"
     return (
         f"{sight(block.pattern)} attention ({heads}, {where}){cross} + {gate}{ffn.activation} "
-        f"feed-forward of {ffn.width:,}; {block.norm.kind} norm, {block.placement}, {block.residual}"
+        f"feed-forward of {ffn.width:,}; {shape}"
     )
 
 

@@ -135,7 +135,7 @@ class SelfAttention(nn.Module):
         if position is not None:
             q, k, bias = position(q, k, ctx)
         if ctx.cache is not None:
-            k, v = ctx.cache.append(ctx.depth, k, v)
+            k, v = ctx.cache.append(ctx.layer, k, v)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
         z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
         return ctx.see("attn_out", self.out(_join_heads(z)))
@@ -161,17 +161,17 @@ class CrossAttention(nn.Module):
         return ctx.see("cross.attn_out", self.out(_join_heads(z)))
 
     def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
-        held = None if ctx.cache is None else ctx.cache.cross(ctx.depth)
+        held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
         if held is None:
             k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
             held = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
             if ctx.cache is not None:
-                ctx.cache.keep_cross(ctx.depth, *held)
+                ctx.cache.keep_cross(ctx.layer, *held)
         return held
 
 
 def _split_heads(x: Tensor, dim: int) -> Tensor:
-    return x.unflatten(-1, (-1, dim)).transpose(1, 2)  # [batch, head, position, dim]
+    return x.view(*x.shape[:2], -1, dim).transpose(1, 2)  # [batch, head, position, dim]
 
 
 def _join_heads(z: Tensor) -> Tensor:

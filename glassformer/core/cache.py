@@ -30,7 +30,10 @@ class Cache:
         end = self.length + k.shape[2]
         held = self._self.get(depth)
         if held is None or held[0].shape[2] < end:
-            held = (_grown(held and held[0], k, self.length), _grown(held and held[1], v, self.length))
+            held = (
+                _grown(held and held[0], k, self.length),
+                _grown(held and held[1], v, self.length),
+            )
             self._self[depth] = held
         keys, values = held
         keys[:, :, self.length : end] = k

@@ -40,6 +40,11 @@ class Context:
     def reads_memory(self) -> bool:
         return self.memory is not None or (self.cache is not None and self.cache.has_memory)
 
+    @property
+    def layer(self) -> int:
+        assert self.depth is not None, "not inside a block"
+        return self.depth
+
     def name(self, tensor: str) -> str:
         where = "" if self.depth is None else f"blocks.{self.depth}."
         return f"{self.stack}.{where}{tensor}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.activation import ACTIVATIONS, IN_PLACE
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear
 from glassformer.spec import FFN
@@ -21,11 +22,14 @@ class FeedForward(nn.Module):
         self.up = Linear(width, parts, bias=spec.bias)  # gated: the gate's rows, then the others
         self.down = Linear(spec.width, width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
+        self.overwrite = IN_PLACE.get(spec.activation, self.activation)
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:
         if self.spec.gated:
             gate, linear = self.up(x).chunk(2, -1)
             hidden = self.activation(ctx.see("ffn_pre", gate)) * linear
+        elif ctx.tap is None and not torch.is_grad_enabled():
+            hidden = self.overwrite(self.up(x))
         else:
             hidden = self.activation(ctx.see("ffn_pre", self.up(x)))
         hidden = F.dropout(ctx.see("ffn_post", hidden), self.spec.dropout, self.training)

@@ -1,4 +1,4 @@
-"""Room 3, core: the first values of a fresh model's tensors, each drawn from the seed and its name."""
+"""Room 3, core: a fresh model's first values, each tensor drawn from the seed and its name."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
     rule = net.spec.init
     if isinstance(module, Linear) and leaf == "weight":
         rows, columns = module.weight.shape
-        by_kind = {
+        by_kind: dict[str, float] = {
             "normal": rule.std,
-            "fan_in": rule.std * columns**-0.5,
+            "fan_in": rule.std / math.sqrt(columns),
             "xavier": rule.std * math.sqrt(2 / (columns + rows / len(module.parts))),
         }
         layers = len(net.spec.last_stack.order)
@@ -56,8 +56,7 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
         return by_kind[rule.kind] / (math.sqrt(2 * layers) if writes else 1.0)
     if isinstance(module, Lookup | PositionTable):
         width = module.weight.shape[1]
-        by_kind = {"normal": rule.std, "fan_in": rule.std, "xavier": rule.std * width**-0.5}
-        return by_kind[rule.kind]
+        return rule.std / math.sqrt(width) if rule.kind == "xavier" else rule.std
     if isinstance(module, BucketBias | ShawPosition | Attend):
         return rule.std if rule.kind == "normal" else 0.02
     return None

@@ -75,9 +75,10 @@ class Net(nn.Module):
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
-        tokens, mask, segments, documents, languages = (
-            x if x is None else x.reshape(-1, x.shape[-1])
-            for x in (tokens, mask, segments, documents, languages)
+        tokens = tokens.reshape(-1, tokens.shape[-1])
+        mask, segments, documents, languages = (
+            None if x is None else x.reshape(-1, x.shape[-1])
+            for x in (mask, segments, documents, languages)
         )
         mask = None if mask is None else mask.bool()
         source_mask = None if source_mask is None else source_mask.bool()
@@ -110,22 +111,18 @@ class Net(nn.Module):
             cache=cache,
             **options,
         )
-        results = {}
-        for head in self.heads.values():
-            where = pick(head.spec, text, text_mask, self.spec.tokens, hidden.dtype)
+        results: dict[str, Tensor] = {}
+        for head in self.spec.heads:
+            where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None:
                 where = at.flatten()
-            result = head(hidden, where)
-            row = result.shape[1:]
-            results[head.spec.name] = (
-                result.view(lead) if head.spec.choices else result.view(*lead, *row)
-            )
+            result = self.heads[head.name](hidden, where)
+            shape = lead if head.choices else (*lead, *result.shape[1:])
+            results[head.name] = result.view(shape)
         logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
         return Output(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
 
-    def encode(
-        self, source: Tensor, source_mask: Tensor | None = None, **options: Any
-    ) -> Tensor:
+    def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """The encoder alone: what cross-attention will read."""
         assert self.encoder is not None
         return self._run("encoder", self.encoder, source, source_mask, **options)
@@ -133,9 +130,9 @@ class Net(nn.Module):
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
         """Any layer's residual stream, [batch, position, width], read through the final norm and a
         head that reads each position: the logit lens."""
-        for name, module in self.heads.items():
-            if head in (None, name) and module.spec.pick == "each":
-                logits: Tensor = module(self._last[1].norm(residual), None)
+        for spec in self.spec.heads:
+            if head in (None, spec.name) and spec.pick == "each":
+                logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
 

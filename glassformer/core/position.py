@@ -158,9 +158,7 @@ class ShawPosition(nn.Module):
         self.scale = attention.scale or attention.head_dim**-0.5
         rows = 2 * spec.max_distance + 1
         self.keys = nn.Parameter(torch.zeros(rows, attention.head_dim))
-        self.values = (
-            nn.Parameter(torch.zeros(rows, attention.head_dim)) if spec.values else None
-        )
+        self.values = nn.Parameter(torch.zeros(rows, attention.head_dim)) if spec.values else None
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
         by_distance = torch.einsum("bhqd,rd->bhqr", q, self.keys) * self.scale

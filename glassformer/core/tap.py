@@ -2,21 +2,21 @@
 
 Names, the same for all families, with `encoder.` or `decoder.` in front and depth i of execution:
 
-| name                          | shape                         | what it is                          |
-|-------------------------------|-------------------------------|-------------------------------------|
-| embed                         | [batch, position, width]      | the sum of the embeddings           |
-| blocks.i.resid_pre            | [batch, position, width]      | what the block reads                |
-| blocks.i.q, .k, .v            | [batch, head, position, dim]  | after the positions were applied    |
-| blocks.i.scores               | [batch, head, query, key]     | scaled, biased and masked           |
-| blocks.i.pattern              | [batch, head, query, key]     | softmax of the scores               |
-| blocks.i.z                    | [batch, head, query, dim]     | the values, weighted by the pattern |
-| blocks.i.attn_out             | [batch, position, width]      | heads joined and projected          |
-| blocks.i.resid_mid            | [batch, position, width]      | the stream after attention          |
-| blocks.i.ffn_pre, .ffn_post   | [batch, position, ffn width]  | before and after the activation     |
-| blocks.i.ffn_out              | [batch, position, width]      | what the feed-forward layer says    |
-| blocks.i.resid_post           | [batch, position, width]      | what the block hands on             |
-| blocks.i.cross.*              | as q, k, v ... attn_out above | the same of cross-attention         |
-| final                         | [batch, position, width]      | the last hidden state               |
+| name                        | shape                        | what it is                          |
+|-----------------------------|------------------------------|-------------------------------------|
+| embed                       | [batch, position, width]     | the sum of the embeddings           |
+| blocks.i.resid_pre          | [batch, position, width]     | what the block reads                |
+| blocks.i.q, .k, .v          | [batch, head, position, dim] | after the positions were applied    |
+| blocks.i.scores             | [batch, head, query, key]    | scaled, biased and masked           |
+| blocks.i.pattern            | [batch, head, query, key]    | softmax of the scores               |
+| blocks.i.z                  | [batch, head, query, dim]    | the values, weighted by the pattern |
+| blocks.i.attn_out           | [batch, position, width]     | heads joined and projected          |
+| blocks.i.resid_mid          | [batch, position, width]     | the stream after attention          |
+| blocks.i.ffn_pre, .ffn_post | [batch, position, ffn width] | before and after the activation     |
+| blocks.i.ffn_out            | [batch, position, width]     | what the feed-forward layer says    |
+| blocks.i.resid_post         | [batch, position, width]     | what the block hands on             |
+| blocks.i.cross.*            | as q, k, v to attn_out above | the same of cross-attention         |
+| final                       | [batch, position, width]     | the last hidden state               |
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def families() -> dict[str, Family]:
     """All families by the `model_type` of their config files."""
     modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
     return {
-        model_type: module  # type: ignore[misc]
+        model_type: module
         for module in modules
         for model_type in getattr(module, "MODEL_TYPES", ())
     }
@@ -58,8 +58,8 @@ def classes_of(family: Family, model_type: str) -> list[str]:
     others = [mark for mark in marks.values() if mark != marks[model_type]]
 
     def belongs(name: str) -> bool:
-        longest = max((m for m in marks.values() if name.lower().startswith(m)), key=len, default="")
-        return longest not in others
+        found = [mark for mark in marks.values() if name.lower().startswith(mark)]
+        return max(found, key=len, default="") not in others
 
     return [name for name in family.CLASSES if belongs(name)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, seq2seq
+from glassformer.families import common, heads, seq2seq
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
 
@@ -35,45 +35,33 @@ PRESETS = {
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Bart")
-    vocabulary = config.int("vocab_size", 50265)
-    positions = spec.Table(length=config.int("max_position_embeddings", 1024), offset=2)
+    vocabulary = config.integer("vocab_size", 50265)
+    positions = spec.Table(length=config.integer("max_position_embeddings", 1024), offset=2)
     encoder, decoder = (
         seq2seq.stack(config, side, vocabulary, positions, norm=spec.Norm())
         for side in ("encoder", "decoder")
     )
     count = len(common.labels(config, default=3))
-    dropout = config.float("classifier_dropout", 0.0)
-    heads: tuple[spec.Head, ...] = {
+    dropout = config.number("classifier_dropout", 0.0)
+    chosen: tuple[spec.Head, ...] = {
         "Model": (),
-        "ForConditionalGeneration": (common.language_model(vocabulary, bias="fixed"),),
-        "ForCausalLM": (common.language_model(vocabulary),),
-        "ForSequenceClassification": (classify_at_end(encoder.width, count, dropout),),
-        "ForQuestionAnswering": (common.span(),),
+        "ForConditionalGeneration": (heads.language_model(vocabulary, bias="fixed"),),
+        "ForCausalLM": (heads.language_model(vocabulary),),
+        "ForSequenceClassification": (heads.classify_at_end(encoder.width, count, dropout),),
+        "ForQuestionAnswering": (heads.span(),),
     }[kind]
     alone = kind == "ForCausalLM"
-    tied = config.bool("tie_word_embeddings", True)
+    tied = config.flag("tie_word_embeddings", True)
     stacks = ("decoder",) if alone else ("encoder", "decoder")
     return spec.ModelSpec(
         encoder=None if alone else encoder,
         decoder=decoder,
-        heads=heads,
-        tie=seq2seq.ties(stacks, heads) if tied else (),
+        heads=chosen,
+        tie=seq2seq.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config, default=3),
         shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
-        init=spec.Init(std=config.float("init_std", 0.02)),
-    )
-
-
-def classify_at_end(width: int, count: int, dropout: float) -> spec.Head:
-    """Reads the decoder where the text ends, when it has seen all of it."""
-    return spec.Head(
-        name="classify",
-        pick="eos",
-        transform=spec.Transform(width=width, activation="tanh"),
-        outputs=count,
-        dropout_in=dropout,
-        dropout=dropout,
+        init=spec.Init(std=config.number("init_std", 0.02)),
     )
 
 

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., 2018): an encoder with learned positions and segments, norm after the sum."""
+"""BERT (Devlin et al., 2018): an encoder with learned positions, segments, norm after the sum."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families import common
+from glassformer.families import common, heads
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule, projections
 
 NAME = "BERT"
 MODEL_TYPES = ("bert",)
-CLASSES = {
-    "BertModel": "",
-    "BertForPreTraining": "bert.",
-    "BertForMaskedLM": "bert.",
-    "BertLMHeadModel": "bert.",
-    "BertForNextSentencePrediction": "bert.",
-    "BertForSequenceClassification": "bert.",
-    "BertForMultipleChoice": "bert.",
-    "BertForTokenClassification": "bert.",
-    "BertForQuestionAnswering": "bert.",
-}
+HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel", "ForNextSentencePrediction",
+         "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
+CLASSES = {"BertModel": "", **{f"Bert{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
@@ -45,78 +38,78 @@ PRESETS = {"bert-base": ("BertModel", {}), "bert-large": ("BertModel", LARGE)}
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    positions = spec.Table(length=config.int("max_position_embeddings", 512))
+    positions = spec.Table(length=config.integer("max_position_embeddings", 512))
     stack = body(config, positions)
     kind = architecture.removeprefix("Bert")
-    pooled = common.pooler(stack.width)
+    pooled = heads.pooler(stack.width)
     masked = masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
     count, dropout = len(common.labels(config)), head_dropout(config)
     next_sentence = replace(pooled, name="next_sentence", outputs=2)
-    heads: tuple[spec.Head, ...] = {
-        **common.encoder_heads(pooled, masked, count, dropout),
+    chosen: tuple[spec.Head, ...] = {
+        **heads.encoder_heads(pooled, masked, count, dropout),
         "ForPreTraining": (masked, next_sentence),
         "ForNextSentencePrediction": (next_sentence,),
     }[kind]
-    return assemble(config, stack, heads, common.special_tokens(config, pad=0))
+    return assemble(config, stack, chosen, common.special_tokens(config, pad=0))
 
 
 def body(config: Config, positions: spec.Table) -> spec.Stack:
     config.only("position_embedding_type", "absolute")
     config.only("pruned_heads", {})
-    width = config.int("hidden_size", 768)
-    count = config.int("num_attention_heads", 12)
-    norm = spec.Norm(eps=config.float("layer_norm_eps", 1e-12))
-    dropout = config.float("hidden_dropout_prob", 0.1)
+    width = config.integer("hidden_size", 768)
+    count = config.integer("num_attention_heads", 12)
+    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-12))
+    dropout = config.number("hidden_dropout_prob", 0.1)
     attention = spec.Attention(
         heads=count,
         head_dim=common.head_dim(config, width, count),
-        dropout=config.float("attention_probs_dropout_prob", 0.1),
+        dropout=config.number("attention_probs_dropout_prob", 0.1),
     )
     block = spec.Block(
         attention=attention,
-        cross=attention if config.bool("add_cross_attention", False) else None,
+        cross=attention if config.flag("add_cross_attention", False) else None,
         ffn=spec.FFN(
-            width=config.int("intermediate_size", 3072),
+            width=config.integer("intermediate_size", 3072),
             activation=common.activation(config, "hidden_act", "gelu"),
         ),
         norm=norm,
         placement="post",
-        pattern=spec.CAUSAL if config.bool("is_decoder", False) else spec.FULL,
+        pattern=spec.CAUSAL if config.flag("is_decoder", False) else spec.FULL,
         dropout=dropout,
     )
     embed = spec.Embed(
-        vocabulary=config.int("vocab_size", 30522),
+        vocabulary=config.integer("vocab_size", 30522),
         position=positions,
-        segments=config.int("type_vocab_size", 2),
+        segments=config.integer("type_vocab_size", 2),
         norm=norm,
         dropout=dropout,
     )
-    layers = config.int("num_hidden_layers", 12)
+    layers = config.integer("num_hidden_layers", 12)
     return spec.Stack(width=width, embed=embed, blocks=(block,) * layers)
 
 
 def masked_head(config: Config, stack: spec.Stack, act: spec.Activation) -> spec.Head:
-    norm = spec.Norm(eps=config.float("layer_norm_eps", 1e-12))
-    return common.masked_language_model(stack.embed.vocabulary, stack.width, act, norm)
+    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-12))
+    return heads.masked_language_model(stack.embed.vocabulary, stack.width, act, norm)
 
 
 def head_dropout(config: Config) -> float:
-    return float(config.optional("classifier_dropout", config.float("hidden_dropout_prob", 0.1)))
+    return float(config.optional("classifier_dropout", config.number("hidden_dropout_prob", 0.1)))
 
 
 def assemble(
-    config: Config, stack: spec.Stack, heads: tuple[spec.Head, ...], tokens: spec.SpecialTokens
+    config: Config, stack: spec.Stack, chosen: tuple[spec.Head, ...], tokens: spec.SpecialTokens
 ) -> spec.ModelSpec:
     """An encoder, or a decoder where the config makes the attention causal."""
     name = "decoder" if stack.blocks[0].pattern == spec.CAUSAL else "encoder"
     return spec.ModelSpec(
         encoder=stack if name == "encoder" else None,
         decoder=stack if name == "decoder" else None,
-        heads=heads,
-        tie=common.tie_head(config, heads, f"{name}.embed.token.weight"),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, f"{name}.embed.token.weight"),
         tokens=tokens,
         labels=common.labels(config),
-        init=spec.Init(std=config.float("initializer_range", 0.02)),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
     )
 
 
@@ -151,6 +144,6 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule("cls.seq_relationship", "heads.next_sentence.out"),
         Rule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
         Rule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
-        common.masked_bias("cls.predictions.", tied=bool(model.tie)),
+        heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
         Rule("cls.predictions.decoder", "heads.lm.out"),
     )

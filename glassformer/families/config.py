@@ -41,16 +41,16 @@ class Config:
         self.family = family
         self.used: set[str] = set()
 
-    def int(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None) -> int:
         return int(self._number(key, default, int))
 
-    def float(self, key: str, default: float | None = None) -> float:
+    def number(self, key: str, default: float | None = None) -> float:
         return float(self._number(key, default, float))
 
-    def bool(self, key: str, default: bool | None = None) -> bool:
+    def flag(self, key: str, default: bool | None = None) -> bool:
         return self._read(key, default, bool, "true or false")
 
-    def str(self, key: str, default: str | None = None) -> str:
+    def word(self, key: str, default: str | None = None) -> str:
         return self._read(key, default, str, "a text")
 
     def optional(self, key: str, default: Any = None) -> Any:
@@ -95,7 +95,8 @@ class Config:
             )
 
     def _number(self, key: str, default: float | None, kind: type) -> float:
-        value = self._read(key, default, (int, float) if kind is float else int, "a number")
+        kinds = (int, float) if kind is float else int
+        value: float = self._read(key, default, kinds, "a number")
         if isinstance(value, bool):
             raise self.wrong(key, "a number")
         return value

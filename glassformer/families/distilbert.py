@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import common
+from glassformer.families import common, heads
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule, projections
 
@@ -33,52 +33,52 @@ PRESETS: Mapping[str, tuple[str, dict[str, object]]] = {"distilbert": ("DistilBe
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     config.only("pruned_heads", {})
-    width = config.int("dim", 768)
-    count = config.int("n_heads", 12)
-    dropout = config.float("dropout", 0.1)
+    width = config.integer("dim", 768)
+    count = config.integer("n_heads", 12)
+    dropout = config.number("dropout", 0.1)
     norm = spec.Norm(eps=1e-12)
     act = common.activation(config, "activation", "gelu")
     block = spec.Block(
         attention=spec.Attention(
             heads=count,
             head_dim=common.head_dim(config, width, count),
-            dropout=config.float("attention_dropout", 0.1),
+            dropout=config.number("attention_dropout", 0.1),
         ),
-        ffn=spec.FFN(width=config.int("hidden_dim", 3072), activation=act),
+        ffn=spec.FFN(width=config.integer("hidden_dim", 3072), activation=act),
         norm=norm,
         placement="post",
         dropout=dropout,
     )
-    sinusoidal = config.bool("sinusoidal_pos_embds", False)
+    sinusoidal = config.flag("sinusoidal_pos_embds", False)
     positions = spec.Table(
-        length=config.int("max_position_embeddings", 512),
+        length=config.integer("max_position_embeddings", 512),
         layout="interleaved" if sinusoidal else "learned",
     )
-    vocabulary = config.int("vocab_size", 30522)
+    vocabulary = config.integer("vocab_size", 30522)
     embed = spec.Embed(vocabulary=vocabulary, position=positions, norm=norm, dropout=dropout)
     kind = architecture.removeprefix("DistilBert")
-    heads: tuple[spec.Head, ...] = ()
-    classify_dropout = config.float("seq_classif_dropout", 0.2)
+    chosen: tuple[spec.Head, ...] = ()
+    classify_dropout = config.number("seq_classif_dropout", 0.2)
     if kind != "Model":
-        heads = common.encoder_heads(
+        chosen = heads.encoder_heads(
             spec.Head(
                 name="pooler",
                 pick="first",
                 transform=spec.Transform(width=width, activation="relu"),
             ),
-            common.masked_language_model(vocabulary, width, act, norm),
+            heads.masked_language_model(vocabulary, width, act, norm),
             len(common.labels(config)),
             dropout if kind == "ForTokenClassification" else classify_dropout,
         )[kind]
     return spec.ModelSpec(
         encoder=spec.Stack(
-            width=width, embed=embed, blocks=(block,) * config.int("n_layers", 6)
+            width=width, embed=embed, blocks=(block,) * config.integer("n_layers", 6)
         ),
-        heads=heads,
-        tie=common.tie_head(config, heads, "encoder.embed.token.weight"),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=0),
         labels=common.labels(config),
-        init=spec.Init(std=config.float("initializer_range", 0.02)),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
     )
 
 

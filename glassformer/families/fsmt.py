@@ -4,7 +4,7 @@ the output layer, in the bare model too, so that both classes give logits."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, seq2seq
+from glassformer.families import common, heads, seq2seq
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
 
@@ -27,25 +27,26 @@ PRESETS: dict[str, tuple[str, dict[str, object]]] = {}
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    pad = config.int("pad_token_id", 1)
+    pad = config.integer("pad_token_id", 1)
     positions = spec.Table(
-        length=config.int("max_position_embeddings", 1024),
+        length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
         offset=pad + 1,
         pad=pad,
     )
-    source, target = config.int("src_vocab_size", 42024), config.int("tgt_vocab_size", 42024)
-    heads = (common.language_model(target),)
+    source = config.integer("src_vocab_size", 42024)
+    target = config.integer("tgt_vocab_size", 42024)
+    chosen = (heads.language_model(target),)
     config.values = {"activation_function": "relu", "scale_embedding": True, **config.values}
-    tied = config.bool("tie_word_embeddings", False)
+    tied = config.flag("tie_word_embeddings", False)
     return spec.ModelSpec(
         encoder=seq2seq.stack(config, "encoder", source, positions, norm=None),
         decoder=seq2seq.stack(config, "decoder", target, positions, norm=None),
-        heads=heads,
-        tie=seq2seq.ties(("decoder", "encoder"), heads) if tied else (),
+        heads=chosen,
+        tie=seq2seq.ties(("decoder", "encoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.float("init_std", 0.02)),
+        init=spec.Init(std=config.number("init_std", 0.02)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import common, gpt2
+from glassformer.families import common, gpt2, heads
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
 
@@ -32,41 +32,43 @@ TINY = (
     {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61,
      "pad_token_id": 0, "afn": "relu", "tie_word_embeddings": False, "num_labels": 3},
 )
-PRESETS = {"gpt": ("OpenAIGPTLMHeadModel", {})}
+PRESETS: dict[str, tuple[str, dict[str, object]]] = {"gpt": ("OpenAIGPTLMHeadModel", {})}
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    width = config.int("n_embd", 768)
-    heads = config.int("n_head", 12)
-    norm = spec.Norm(eps=config.float("layer_norm_epsilon", 1e-5))
+    width = config.integer("n_embd", 768)
+    count = config.integer("n_head", 12)
+    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
     act = common.activation(config, "afn", "gelu")
     block = spec.Block(
         attention=spec.Attention(
-            heads=heads,
-            head_dim=common.head_dim(config, width, heads),
-            dropout=config.float("attn_pdrop", 0.1),
+            heads=count,
+            head_dim=common.head_dim(config, width, count),
+            dropout=config.number("attn_pdrop", 0.1),
         ),
         # its files say "gelu" and mean the approximation by tanh
         ffn=spec.FFN(width=4 * width, activation="gelu_tanh" if act == "gelu" else act),
         norm=norm,
         placement="post",
         pattern=spec.CAUSAL,
-        dropout=config.float("resid_pdrop", 0.1),
+        dropout=config.number("resid_pdrop", 0.1),
     )
     embed = spec.Embed(
-        vocabulary=config.int("vocab_size", 40478),
-        position=spec.Table(length=config.int("n_positions", 512)),
+        vocabulary=config.integer("vocab_size", 40478),
+        position=spec.Table(length=config.integer("n_positions", 512)),
         segments_are_tokens=True,
-        dropout=config.float("embd_pdrop", 0.1),
+        dropout=config.number("embd_pdrop", 0.1),
     )
-    chosen = gpt2.own_heads(config, architecture.removeprefix("OpenAIGPT"), embed.vocabulary)
+    layers = config.integer("n_layer", 12)
+    kind = architecture.removeprefix("OpenAIGPT")
+    chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.1)
     return spec.ModelSpec(
-        decoder=spec.Stack(width=width, embed=embed, blocks=(block,) * config.int("n_layer", 12)),
+        decoder=spec.Stack(width=width, embed=embed, blocks=(block,) * layers),
         heads=chosen,
-        tie=common.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         labels=common.labels(config),
-        init=spec.Init(std=config.float("initializer_range", 0.02)),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
     )
 
 

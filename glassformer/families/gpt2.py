@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import common
+from glassformer.families import common, heads
 from glassformer.families.config import Config
 from glassformer.families.rules import TRANSPOSED, Rule
 
@@ -42,8 +42,8 @@ TINY = (
      "activation_function": "gelu"},
 )
 PRESETS = {
-    name: ("GPT2LMHeadModel", {"n_embd": width, "n_layer": layers, "n_head": heads})
-    for name, width, layers, heads in (
+    name: ("GPT2LMHeadModel", {"n_embd": width, "n_layer": layers, "n_head": count})
+    for name, width, layers, count in (
         ("gpt2", 768, 12, 12),
         ("gpt2-medium", 1024, 24, 16),
         ("gpt2-large", 1280, 36, 20),
@@ -53,26 +53,26 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    width = config.int("n_embd", 768)
-    norm = spec.Norm(eps=config.float("layer_norm_epsilon", 1e-5))
+    width = config.integer("n_embd", 768)
+    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
     config.only("pruned_heads", {})
-    heads = config.int("n_head", 12)
-    dim = common.head_dim(config, width, heads)
-    residual_dropout = config.float("resid_pdrop", 0.1)
-    scale = dim**-0.5 if config.bool("scale_attn_weights", True) else 1.0
-    by_layer = config.bool("scale_attn_by_inverse_layer_idx", False)
-    crosses = config.bool("add_cross_attention", False)
+    count = config.integer("n_head", 12)
+    dim = common.head_dim(config, width, count)
+    residual_dropout = config.number("resid_pdrop", 0.1)
+    scale = dim**-0.5 if config.flag("scale_attn_weights", True) else 1.0
+    by_layer = config.flag("scale_attn_by_inverse_layer_idx", False)
+    crosses = config.flag("add_cross_attention", False)
     ffn = spec.FFN(
-        width=config.int("n_inner", 4 * width),
+        width=config.integer("n_inner", 4 * width),
         activation=common.activation(config, "activation_function", "gelu_new"),
     )
 
     def block(layer: int) -> spec.Block:
         attention = spec.Attention(
-            heads=heads,
+            heads=count,
             head_dim=dim,
             scale=scale / (layer + 1) if by_layer else scale,
-            dropout=config.float("attn_pdrop", 0.1),
+            dropout=config.number("attn_pdrop", 0.1),
         )
         return spec.Block(
             attention=attention,
@@ -86,52 +86,24 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     stack = spec.Stack(
         width=width,
         embed=spec.Embed(
-            vocabulary=config.int("vocab_size", 50257),
-            position=spec.Table(length=config.int("n_positions", 1024)),
+            vocabulary=config.integer("vocab_size", 50257),
+            position=spec.Table(length=config.integer("n_positions", 1024)),
             segments_are_tokens=True,
-            dropout=config.float("embd_pdrop", 0.1),
+            dropout=config.number("embd_pdrop", 0.1),
         ),
-        blocks=tuple(block(layer) for layer in range(config.int("n_layer", 12))),
+        blocks=tuple(block(layer) for layer in range(config.integer("n_layer", 12))),
         final_norm=norm,
     )
-    chosen = own_heads(config, architecture.removeprefix("GPT2"), stack.embed.vocabulary)
+    kind = architecture.removeprefix("GPT2")
+    dropout = float(config.optional("classifier_dropout", 0.1))
+    chosen = heads.decoder_heads(config, kind, stack.embed.vocabulary, dropout)
     return spec.ModelSpec(
         decoder=stack,
         heads=chosen,
-        tie=common.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.Init(std=config.float("initializer_range", 0.02), shrink_residual=True),
-    )
-
-
-def own_heads(config: Config, kind: str, vocabulary: int) -> tuple[spec.Head, ...]:
-    lm = common.language_model(vocabulary)
-    count = len(common.labels(config))
-    dropout = float(config.optional("classifier_dropout", 0.1))
-    return {
-        "Model": (),
-        "LMHeadModel": (lm,),
-        "DoubleHeadsModel": (lm, summary(config)),
-        "ForSequenceClassification": (common.classify_last(count),),
-        "ForTokenClassification": (common.tag(count, dropout),),
-        "ForQuestionAnswering": (common.span(),),
-    }[kind]
-
-
-def summary(config: Config) -> spec.Head:
-    """The multiple-choice head of the GPT papers, which reads the end of each rival text."""
-    config.only("summary_type", "cls_index", "last", "first", "mean")
-    picks = {"cls_index": "last", "last": "last", "first": "first", "mean": "mean"}
-    config.only("summary_use_proj", True)
-    config.only("summary_proj_to_labels", True)
-    return spec.Head(
-        name="choose",
-        pick=picks[config.str("summary_type", "cls_index")],  # type: ignore[arg-type]
-        outputs=1,
-        activation="tanh" if config.optional("summary_activation") == "tanh" else "linear",
-        choices=True,
-        dropout=config.float("summary_first_dropout", 0.1),
+        init=spec.Init(std=config.number("initializer_range", 0.02), shrink_residual=True),
     )
 
 

@@ -1,11 +1,11 @@
-"""Llama (Touvron et al., 2023): a decoder with rotary positions, RMSNorm, grouped heads and SwiGLU."""
+"""Llama (Touvron et al., 2023): a decoder with rotary positions, RMSNorm, grouped heads, SwiGLU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import common
+from glassformer.families import common, heads
 from glassformer.families.config import Config
 from glassformer.families.rotary import rotary
 from glassformer.families.rules import JOINED, Rule, projections
@@ -55,51 +55,45 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    width = config.int("hidden_size", 4096)
-    heads = config.int("num_attention_heads", 32)
-    dim = config.int("head_dim", width // max(heads, 1))
-    norm = spec.Norm(kind="rms", eps=config.float("rms_norm_eps", 1e-6), bias=False)
-    biased = config.bool("attention_bias", False)
+    width = config.integer("hidden_size", 4096)
+    count = config.integer("num_attention_heads", 32)
+    dim = config.integer("head_dim", width // max(count, 1))
+    norm = spec.Norm(kind="rms", eps=config.number("rms_norm_eps", 1e-6), bias=False)
+    biased = config.flag("attention_bias", False)
     block = spec.Block(
         attention=spec.Attention(
-            heads=heads,
-            kv_heads=config.int("num_key_value_heads", heads),
+            heads=count,
+            kv_heads=config.integer("num_key_value_heads", count),
             head_dim=dim,
             bias=biased,
             out_bias=biased,
-            dropout=config.float("attention_dropout", 0.0),
+            dropout=config.number("attention_dropout", 0.0),
         ),
         ffn=spec.FFN(
-            width=config.int("intermediate_size", 11008),
+            width=config.integer("intermediate_size", 11008),
             activation=common.activation(config, "hidden_act", "silu"),
             gated=True,
-            bias=config.bool("mlp_bias", False),
+            bias=config.flag("mlp_bias", False),
         ),
         norm=norm,
-        position=rotary(config, dim, config.int("max_position_embeddings", 2048)),
+        position=rotary(config, dim, config.integer("max_position_embeddings", 2048)),
         pattern=spec.CAUSAL,
     )
-    vocabulary = config.int("vocab_size", 32000)
-    count = len(common.labels(config))
-    chosen: tuple[spec.Head, ...] = {
-        "Model": (),
-        "ForCausalLM": (common.language_model(vocabulary),),
-        "ForSequenceClassification": (common.classify_last(count),),
-        "ForTokenClassification": (common.tag(count),),
-        "ForQuestionAnswering": (common.span(),),
-    }[architecture.removeprefix("Llama")]
+    vocabulary = config.integer("vocab_size", 32000)
+    kind = architecture.removeprefix("Llama")
+    chosen = heads.decoder_heads(config, kind, vocabulary, dropout=0.0)
     return spec.ModelSpec(
         decoder=spec.Stack(
             width=width,
             embed=spec.Embed(vocabulary=vocabulary),
-            blocks=(block,) * config.int("num_hidden_layers", 32),
+            blocks=(block,) * config.integer("num_hidden_layers", 32),
             final_norm=norm,
         ),
         heads=chosen,
-        tie=common.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=1, eos=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.float("initializer_range", 0.02)),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
     )
 
 

@@ -4,7 +4,7 @@ sinusoid positions, norm after the sum, one matrix for both inputs and the outpu
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, seq2seq
+from glassformer.families import common, heads, seq2seq
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
 
@@ -47,26 +47,26 @@ PRESETS = {
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     alone = architecture == "MarianForCausalLM"
-    shared = config.bool("share_encoder_decoder_embeddings", True)
-    vocabulary = config.int("vocab_size", 58101)
-    target = config.int("decoder_vocab_size", vocabulary)
+    shared = config.flag("share_encoder_decoder_embeddings", True)
+    vocabulary = config.integer("vocab_size", 58101)
+    target = config.integer("decoder_vocab_size", vocabulary)
     positions = spec.Table(
-        length=config.int("max_position_embeddings", 1024), layout="halves"
+        length=config.integer("max_position_embeddings", 1024), layout="halves"
     )
     encoder = seq2seq.stack(config, "encoder", vocabulary, positions, norm=None)
     decoder = seq2seq.stack(config, "decoder", target, positions, norm=None)
-    heads: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.Head, ...] = {
         "MarianModel": (),
-        "MarianMTModel": (common.language_model(target, bias="fixed"),),
-        "MarianForCausalLM": (common.language_model(target),),
+        "MarianMTModel": (heads.language_model(target, bias="fixed"),),
+        "MarianForCausalLM": (heads.language_model(target),),
     }[architecture]
     stacks = ("encoder", "decoder") if shared and not alone else ("decoder",)
-    tied = config.bool("tie_word_embeddings", True)
+    tied = config.flag("tie_word_embeddings", True)
     return spec.ModelSpec(
         encoder=None if alone else encoder,
         decoder=decoder,
-        heads=heads,
-        tie=seq2seq.ties(stacks, heads) if tied else (),
+        heads=chosen,
+        tie=seq2seq.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=58100, eos=0, start=58100),
         labels=common.labels(config),
         init=spec.Init(kind="xavier", std=1.0),

@@ -51,14 +51,10 @@ def from_plain(value: Any, hint: Any) -> Any:
     origin, options = get_origin(hint), get_args(hint)
     if origin is tuple:
         return tuple(from_plain(item, options[0]) for item in value)
-    if origin in (Union, types.UnionType):
-        kinds = [option for option in options if is_dataclass(option)]
-        if isinstance(value, dict):
-            hint = next(kind for kind in kinds if kind.__name__ == value["is"])
-        else:
-            return value
-    if not is_dataclass(hint):
+    if not isinstance(value, dict):
         return value
-    hints = get_type_hints(hint)
+    kinds = options if origin in (Union, types.UnionType) else (hint,)
+    kind: Any = next(kind for kind in kinds if kind.__name__ == value["is"])
+    hints = get_type_hints(kind)
     known = {name: from_plain(item, hints[name]) for name, item in value.items() if name != "is"}
-    return hint(**known)
+    return kind(**known)

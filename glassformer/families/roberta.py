@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import bert, common
+from glassformer.families import bert, common, heads
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
 
@@ -48,19 +48,19 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    pad = config.int("pad_token_id", 1)
-    rows = config.int("max_position_embeddings", 512)
+    pad = config.integer("pad_token_id", 1)
+    rows = config.integer("max_position_embeddings", 512)
     stack = bert.body(config, spec.Table(length=rows - pad - 1, offset=pad + 1, pad=pad))
     dropout = bert.head_dropout(config)
-    heads = common.encoder_heads(
-        common.pooler(stack.width),
+    chosen = heads.encoder_heads(
+        heads.pooler(stack.width),
         bert.masked_head(config, stack, "gelu"),
         len(common.labels(config)),
         dropout,
         dropout_in=dropout,
     )[architecture.removeprefix("XLM").removeprefix("Roberta")]
     tokens = common.special_tokens(config, pad=1, bos=0, eos=2)
-    return bert.assemble(config, stack, heads, tokens)
+    return bert.assemble(config, stack, chosen, tokens)
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
@@ -70,6 +70,6 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule("classifier.out_proj", "heads.classify.out"),
         Rule("lm_head.dense", "heads.lm.transform.dense"),
         Rule("lm_head.layer_norm", "heads.lm.transform.norm"),
-        common.masked_bias("lm_head.", tied=bool(model.tie)),
+        heads.masked_bias("lm_head.", tied=bool(model.tie)),
         Rule("lm_head.decoder", "heads.lm.out"),
     )

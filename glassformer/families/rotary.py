@@ -12,7 +12,7 @@ from glassformer.spec import Rotary, RotaryScaling
 
 def rotary(config: Config, dim: int, longest: int) -> Rotary:
     """From `rope_parameters`, or the older `rope_theta` and `rope_scaling`."""
-    values: dict[str, Any] = {"rope_theta": config.float("rope_theta", 10_000.0)}
+    values: dict[str, Any] = {"rope_theta": config.number("rope_theta", 10_000.0)}
     values |= config.optional("rope_scaling", {})
     values |= config.optional("rope_parameters", {})
     kind = values.get("rope_type", values.get("type", "default"))

@@ -76,7 +76,7 @@ class Joined(Same):
         return torch.cat(theirs)
 
     def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return list(ours.split(list(parts)))
+        return list(torch.split(ours, list(parts)))
 
 
 SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()

@@ -35,21 +35,21 @@ def stack(
     config.only("add_final_layer_norm", False)
     config.only("static_position_embeddings", positions.layout != "learned")
     config.only("normalize_embedding", norm is not None)
-    width = config.int("d_model", 1024)
-    heads = config.int(f"{side}_attention_heads", 16)
-    dropout = config.float("dropout", 0.1)
+    width = config.integer("d_model", 1024)
+    heads = config.integer(f"{side}_attention_heads", 16)
+    dropout = config.number("dropout", 0.1)
     attention = spec.Attention(
         heads=heads,
         head_dim=common.head_dim(config, width, heads),
-        dropout=config.float("attention_dropout", 0.0),
+        dropout=config.number("attention_dropout", 0.0),
     )
     block = spec.Block(
         attention=attention,
         cross=attention if side == "decoder" else None,
         ffn=spec.FFN(
-            width=config.int(f"{side}_ffn_dim", 4096),
+            width=config.integer(f"{side}_ffn_dim", 4096),
             activation=common.activation(config, "activation_function", "gelu"),
-            dropout=config.float("activation_dropout", 0.0),
+            dropout=config.number("activation_dropout", 0.0),
         ),
         norm=spec.Norm(),
         placement="post",
@@ -58,7 +58,7 @@ def stack(
     )
     embed = spec.Embed(
         vocabulary=vocabulary,
-        scale=sqrt(width) if config.bool("scale_embedding", False) else 1.0,
+        scale=sqrt(width) if config.flag("scale_embedding", False) else 1.0,
         position=positions,
         norm=norm,
         dropout=dropout,
@@ -66,8 +66,8 @@ def stack(
     return spec.Stack(
         width=width,
         embed=embed,
-        blocks=(block,) * config.int(f"{side}_layers", 12),
-        layer_dropout=config.float(f"{side}_layerdrop", 0.0),
+        blocks=(block,) * config.integer(f"{side}_layers", 12),
+        layer_dropout=config.number(f"{side}_layerdrop", 0.0),
     )
 
 

@@ -84,7 +84,7 @@ class SafetensorsFile(TensorFile):
             flat = torch.empty((last - first) // dtype.itemsize, dtype=dtype)
             with self.path.open("rb", buffering=0) as file:
                 file.seek(first)
-                _fill(file, memoryview(flat.view(torch.uint8).numpy()), self.path)
+                _fill(file, memoryview(flat.view(torch.uint8).numpy().data), self.path)
         return flat.view(entry["shape"])
 
 

@@ -44,7 +44,10 @@ class Plan:
     def known_left_overs(self) -> dict[str, str]:
         """Tensors of the file that have no effect, with the family's reason."""
         patterns = [
-            (re.compile(re.escape(name.replace("{base}", self.base)).replace(r"\{i\}", r"\d+")), why)
+            (
+                re.compile(re.escape(name.replace("{base}", self.base)).replace(r"\{i\}", r"\d+")),
+                why,
+            )
             for name, why in self.family.DROPPED.items()
         ]
         return {

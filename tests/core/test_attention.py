@@ -55,10 +55,18 @@ def test_attention_is_its_formula(kv_heads, score, scale):
 @pytest.mark.parametrize("kv_heads", [None, 2, 1])
 @pytest.mark.parametrize(
     "position",
-    [None, spec.Rotary(dim=8), spec.Buckets(), spec.Alibi(), spec.Shaw(max_distance=3, values=False)],
+    [
+        None,
+        spec.Rotary(dim=8),
+        spec.Buckets(),
+        spec.Alibi(),
+        spec.Shaw(max_distance=3, values=False),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=3, right=1)], ids=str)
+@pytest.mark.parametrize(
+    "pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=3, right=1)], ids=str
+)
 def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
     attention = replace(tiny.ATTENTION, kv_heads=kv_heads)
     model = tiny.encoder(2, attention=attention, position=position, pattern=pattern)

@@ -49,7 +49,9 @@ def test_sandwich():
     block, seen = parts(tiny.net(tiny.encoder(1, placement="sandwich")))
     middle = seen["resid_pre"] + block.attention_norm_out(seen["attn_out"])
     assert torch.allclose(seen["resid_mid"], middle, atol=1e-6)
-    assert torch.allclose(seen["resid_post"], middle + block.ffn_norm_out(seen["ffn_out"]), atol=1e-6)
+    assert torch.allclose(
+        seen["resid_post"], middle + block.ffn_norm_out(seen["ffn_out"]), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("residual", ["parallel", "parallel_shared_norm"])
@@ -75,7 +77,9 @@ def test_feed_forward(activation, gated):
     functions = {
         "relu": torch.relu,
         "gelu": lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)),
-        "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))),
+        "gelu_tanh": lambda x: (
+            0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+        ),
         "silu": lambda x: x / (1 + torch.exp(-x)),
     }
     both = block.ffn.up(block.ffn_norm(seen["resid_mid"]))
@@ -104,14 +108,18 @@ def test_a_shared_layer_runs_as_often_as_the_order_says():
     with torch.no_grad():
         net(tiny.tokens(1, 4), tap=seen)
         x = seen["encoder.blocks.0.resid_pre"]
-        copies = replace(once, encoder=replace(once.encoder, blocks=once.encoder.blocks * 3, order=()))
+        copies = replace(
+            once, encoder=replace(once.encoder, blocks=once.encoder.blocks * 3, order=())
+        )
         unrolled = tiny.net(copies)
         for block in unrolled.encoder.blocks:
             block.load_state_dict(net.encoder.blocks[0].state_dict())
         again = Capture("*.resid_post")
         unrolled(tiny.tokens(1, 4), tap=again)
     assert len(net.encoder.blocks) == 1
-    assert set(seen.seen) == {f"encoder.blocks.{i}.resid_{p}" for i in range(3) for p in ("pre", "post")}
+    assert set(seen.seen) == {
+        f"encoder.blocks.{i}.resid_{p}" for i in range(3) for p in ("pre", "post")
+    }
     assert not torch.equal(x, seen["encoder.blocks.2.resid_post"])
     for i in range(3):
         name = f"encoder.blocks.{i}.resid_post"

@@ -1,4 +1,4 @@
-"""Compiled as eager, in one graph, for one model of each kind and for what is computed specially."""
+"""Compiled as eager, in one graph, for one model of each kind."""
 
 from __future__ import annotations
 

@@ -23,9 +23,15 @@ def embedded(embed: dict, **given) -> tuple:
 def test_the_sum_of_all_tables_scaled_and_normed():
     segments, languages = tiny.tokens(2, 5, seed=1) % 2, tiny.tokens(2, 5, seed=2) % 3
     embed, x = embedded(
-        {"position": spec.Table(length=8), "segments": 2, "languages": 3, "scale": 4.0,
-         "norm": spec.Norm()},
-        segments=segments, languages=languages,
+        {
+            "position": spec.Table(length=8),
+            "segments": 2,
+            "languages": 3,
+            "scale": 4.0,
+            "norm": spec.Norm(),
+        },
+        segments=segments,
+        languages=languages,
     )
     expected = (
         embed.token.weight[tiny.tokens(2, 5)] * 4.0

@@ -17,7 +17,9 @@ POSITIONS = [None, spec.Rotary(dim=8), spec.Buckets(), spec.Alibi(), spec.Shaw(m
 
 
 @pytest.mark.parametrize("position", POSITIONS, ids=str)
-@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=9, right=0)], ids=str)
+@pytest.mark.parametrize(
+    "pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=9, right=0)], ids=str
+)
 def test_the_same_numbers_as_on_the_cpu(position, pattern):
     torch.backends.cuda.matmul.allow_tf32 = False
     net = tiny.net(tiny.encoder(2, position=position, pattern=pattern))

@@ -8,7 +8,9 @@ import torch
 
 from glassformer import GlassformerError, spec
 
-MASK = torch.tensor([[False, False, True, True, True, True], [True, True, True, False, False, False]])
+MASK = torch.tensor(
+    [[False, False, True, True, True, True], [True, True, True, False, False, False]]
+)
 
 
 def run(head: spec.Head, tokens=None, **given):
@@ -62,14 +64,18 @@ def test_several_heads_on_one_body():
     model = replace(
         tiny.encoder(1),
         heads=(
-            spec.Head(name="pooler", pick="first", transform=spec.Transform(width=32, activation="tanh")),
+            spec.Head(
+                name="pooler", pick="first", transform=spec.Transform(width=32, activation="tanh")
+            ),
             spec.Head(name="topic", pick="first", outputs=4),
             spec.Head(name="tag", outputs=9),
         ),
     )
     out = tiny.net(model)(tiny.tokens(2, 5))
     assert {name: tuple(t.shape) for name, t in out.heads.items()} == {
-        "pooler": (2, 32), "topic": (2, 4), "tag": (2, 5, 9),
+        "pooler": (2, 32),
+        "topic": (2, 4),
+        "tag": (2, 5, 9),
     }
     assert out.logits is out.heads["topic"]
 

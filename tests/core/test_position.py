@@ -66,12 +66,18 @@ def test_rotary_frequencies_as_the_reference(scaling):
     details = {
         None: {},
         "linear": {"factor": 3.0},
-        "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                   "original_max_position_embeddings": 256},
+        "llama3": {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 256,
+        },
         "yarn": {"factor": 4.0, "original_max_position_embeddings": 256},
     }[scaling]
     config = transformers.LlamaConfig(
-        hidden_size=256, num_attention_heads=4, max_position_embeddings=1024,
+        hidden_size=256,
+        num_attention_heads=4,
+        max_position_embeddings=1024,
         rope_parameters={**parameters, **details},
     )
     from glassformer.families.config import Config

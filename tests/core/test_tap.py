@@ -33,7 +33,9 @@ def test_without_a_tap_the_graph_is_as_if_the_taps_were_not_there(monkeypatch):
     assert graphs(net, tiny.tokens(2, 5)) == with_taps
 
 
-@pytest.mark.parametrize("name", ["q", "v", "scores", "pattern", "z", "attn_out", "ffn_post", "resid_mid"])
+@pytest.mark.parametrize(
+    "name", ["q", "v", "scores", "pattern", "z", "attn_out", "ffn_post", "resid_mid"]
+)
 @pytest.mark.parametrize("eager", [False, True])
 def test_what_a_tap_returns_takes_the_place(name, eager):
     net = tiny.net(tiny.decoder(2))

@@ -28,7 +28,9 @@ def stack(layers: int = 2, embed: dict[str, Any] | None = None, **block: Any) ->
 
 def decoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
     return spec.ModelSpec(
-        decoder=stack(layers, **{"pattern": spec.CAUSAL, **block}), heads=(LM,), init=spec.Init(std=0.2)
+        decoder=stack(layers, **{"pattern": spec.CAUSAL, **block}),
+        heads=(LM,),
+        init=spec.Init(std=0.2),
     )
 
 

@@ -33,7 +33,6 @@ class Name:
     def __str__(self) -> str:
         return f"{self.architecture}-{self.index}"
 
-
     @property
     def config(self) -> dict[str, Any]:
         return {
@@ -105,7 +104,9 @@ class Case:
         batch = Batch(tokens, mask)
         if self.takes_segments:
             kinds = self.spec.last_stack.embed.segments or 5
-            rows = [[(i + len(row)) % kinds for i in range(len(row))] for row in self.texts(lengths)]
+            rows = [
+                [(i + len(row)) % kinds for i in range(len(row))] for row in self.texts(lengths)
+            ]
             batch.segments, _ = self._padded(rows, side, pad=0)
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]

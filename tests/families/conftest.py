@@ -7,12 +7,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import NAMES, Case  # noqa: E402
+from cases import NAMES, Case
 
 
 def grouped(names):
     """All tests of one case go to one worker, which makes its models once."""
-    return [pytest.param(name, marks=pytest.mark.xdist_group(str(name)), id=str(name)) for name in names]
+    return [
+        pytest.param(name, marks=pytest.mark.xdist_group(str(name)), id=str(name)) for name in names
+    ]
 
 
 @pytest.fixture(scope="session")

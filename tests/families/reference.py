@@ -33,7 +33,9 @@ def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
 
 
 def _own(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key not in ("model_type", "architectures")}
+    return {
+        key: value for key, value in config.items() if key not in ("model_type", "architectures")
+    }
 
 
 def _is_scale(name: str, tensor: torch.Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 import reference
@@ -64,7 +65,7 @@ def test_with_the_cache_as_without(case, side):
     cache, pieces = Cache(), []
     length = batch.tokens.shape[1]
     edges = [0, 4, 6, *range(7, length + 1)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         part = Batch(
             tokens=batch.tokens[:, start:stop],
             mask=batch.mask[:, start:stop],
@@ -146,7 +147,9 @@ def tensors_of(folder) -> dict[str, torch.Tensor]:
 def test_save_load_save_gives_the_same_bytes(case, tmp_path):
     case.model.save(tmp_path / "once")
     gf.load(tmp_path / "once").save(tmp_path / "twice")
-    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice"))
+    first, second = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "twice")
+    )
     assert first == second
     saved, report = tensors_of(tmp_path / "once"), case.model.report
     for name, tensor in tensors_of(case.folder).items():

@@ -36,7 +36,11 @@ def test_without_a_mask(case):
     whole = batch.mask
     with torch.no_grad():
         out = case.net(batch.tokens, segments=batch.segments, source=batch.source)
-    named = {**out.heads, "hidden": out.hidden, **({} if out.logits is None else {"logits": out.logits})}
+    named = {
+        **out.heads,
+        "hidden": out.hidden,
+        **({} if out.logits is None else {"logits": out.logits}),
+    }
     assert difference(case.per_text(named, whole), theirs) <= TOLERANCE
 
 

@@ -205,9 +205,11 @@ def bin_holds_no_tensors(folder):
     return "is not a table of tensors"
 
 
-SPOILERS = [value for value in list(globals().values())
-            if getattr(value, "__module__", None) == __name__ and callable(value)
-            and value is not Malicious]
+SPOILERS = [
+    value
+    for value in list(globals().values())
+    if getattr(value, "__module__", None) == __name__ and callable(value) and value is not Malicious
+]
 
 
 @pytest.mark.parametrize("spoil", SPOILERS, ids=lambda spoil: spoil.__name__)
@@ -222,8 +224,18 @@ def test_a_bad_folder_is_refused_by_name(folder, spoil):
 
 @pytest.mark.parametrize(
     "spoil",
-    [no_folder, tensor_missing, tensor_extra, tensor_transposed, file_truncated, file_empty,
-     shard_missing, unknown_key, unknown_model_type, malicious_pickle],
+    [
+        no_folder,
+        tensor_missing,
+        tensor_extra,
+        tensor_transposed,
+        file_truncated,
+        file_empty,
+        shard_missing,
+        unknown_key,
+        unknown_model_type,
+        malicious_pickle,
+    ],
     ids=lambda spoil: spoil.__name__,
 )
 def test_on_the_command_line_too(folder, spoil):
@@ -231,7 +243,9 @@ def test_on_the_command_line_too(folder, spoil):
     verb = "inspect" if spoil in (no_folder, unknown_key, unknown_model_type) else "check"
     run = subprocess.run(
         [sys.executable, "-m", "glassformer", verb, str(folder.path)],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 1
     assert run.stderr.startswith("error: ") and "Traceback" not in run.stderr + run.stdout

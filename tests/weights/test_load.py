@@ -32,20 +32,28 @@ def test_without_a_class_in_the_config_the_tensors_say_it(folder):
 
 
 def test_a_new_head_on_an_old_body_is_asked_for_by_name(folder):
-    with pytest.raises(gf.GlassformerError, match="lacks score.weight.*make="):
+    with pytest.raises(gf.GlassformerError, match=r"lacks score\.weight.*make="):
         gf.load(folder.path, architecture="GPT2ForSequenceClassification")
     model = gf.load(
-        folder.path, architecture="GPT2ForSequenceClassification", make="score",
-        labels=["bad", "fair", "good"], seed=3,
+        folder.path,
+        architecture="GPT2ForSequenceClassification",
+        make="score",
+        labels=["bad", "fair", "good"],
+        seed=3,
     )
     assert model.report.made == ["heads.classify.out.weight"]
     assert model.spec.labels == ("bad", "fair", "good")
     assert model.net.heads["classify"].out.weight.shape == (3, 16)
     again = gf.load(
-        folder.path, architecture="GPT2ForSequenceClassification", make="score",
-        labels=["bad", "fair", "good"], seed=3,
+        folder.path,
+        architecture="GPT2ForSequenceClassification",
+        make="score",
+        labels=["bad", "fair", "good"],
+        seed=3,
     )
-    assert torch.equal(model.net.heads["classify"].out.weight, again.net.heads["classify"].out.weight)
+    assert torch.equal(
+        model.net.heads["classify"].out.weight, again.net.heads["classify"].out.weight
+    )
     model.save(folder.path.with_name("classifier"))
     loaded = gf.load(folder.path.with_name("classifier"))
     assert loaded.spec.labels == ("bad", "fair", "good")
@@ -128,8 +136,12 @@ def test_loading_needs_no_more_memory_than_the_model(tmp_path):
     """Peak growth of a process that loads a model whose tensors are all joined from parts."""
     folder = tmp_path / "llama"
     gf.create(
-        "llama-7b", hidden_size=512, intermediate_size=2048, num_hidden_layers=16,
-        num_attention_heads=8, vocab_size=8000,
+        "llama-7b",
+        hidden_size=512,
+        intermediate_size=2048,
+        num_hidden_layers=16,
+        num_attention_heads=8,
+        vocab_size=8000,
     ).save(folder)
     size = (folder / "model.safetensors").stat().st_size
     script = (
@@ -140,7 +152,10 @@ def test_loading_needs_no_more_memory_than_the_model(tmp_path):
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", script, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert size > 2e8

@@ -17,7 +17,9 @@ def test_an_interrupted_save_changes_nothing(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(saving, "save_file", fail)
-    with pytest.raises(gf.GlassformerError, match="No space left on device.*nothing there has changed"):
+    with pytest.raises(
+        gf.GlassformerError, match=r"No space left on device.*nothing there has changed"
+    ):
         gf.create("gpt2", seed=2, n_embd=16, n_head=2, n_layer=1, vocab_size=9).save(folder.path)
     assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
     assert [path.name for path in folder.path.parent.iterdir()] == [folder.path.name]
@@ -74,7 +76,9 @@ def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
     )
     model = spec.ModelSpec(
         encoder=spec.Stack(
-            width=16, embed=spec.Embed(vocabulary=30, factor=6, languages=2), blocks=(block,),
+            width=16,
+            embed=spec.Embed(vocabulary=30, factor=6, languages=2),
+            blocks=(block,),
             order=(0, 0),
         ),
         heads=(spec.Head(name="tag", outputs=4),),
