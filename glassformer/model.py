@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, native, translate
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
+from glassformer.text.load import holds_tokenizer
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
@@ -23,14 +24,33 @@ from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_fold
 BUILT_IN = Path(__file__).parent / "zoo"
 
 
-@dataclass
 class Model:
-    net: Net
-    config: dict[str, Any]  # as in config.json
-    architecture: str  # the published class
-    tokenizer: Tokenizer | None = None
-    report: Report = field(default_factory=Report)
-    generation: dict[str, Any] | None = None  # as in generation_config.json
+    """`net` is the torch module, `spec` what it is made of, `config` what stands in config.json,
+    `architecture` the published class, `generation` what stands in generation_config.json."""
+
+    def __init__(
+        self,
+        net: Net,
+        config: dict[str, Any],
+        architecture: str,
+        *,
+        tokenizer: Tokenizer | Path | None = None,
+        report: Report | None = None,
+        generation: dict[str, Any] | None = None,
+    ) -> None:
+        self.net = net
+        self.config = config
+        self.architecture = architecture
+        self.report = report or Report()
+        self.generation = generation
+        self._tokenizer = tokenizer
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """Read from the model's folder when it is first asked for; None where there is none."""
+        if isinstance(self._tokenizer, Path):
+            return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
+        return self._tokenizer
 
     @property
     def spec(self) -> ModelSpec:
@@ -103,7 +123,7 @@ def load(
         net=loaded.net,
         config=config,
         architecture=loaded.architecture,
-        tokenizer=Tokenizer.load(folder) if has_tokenizer(folder) else None,
+        tokenizer=folder,
         report=loaded.report,
         generation=read_generation(folder),
     )
@@ -156,11 +176,6 @@ def find_folder(source: str | Path) -> Path:
         names = ", ".join(sorted(path.name for path in BUILT_IN.glob("*/"))) or "none"
         raise GlassformerError(f"There is no folder {folder}; built-in models are: {names}.")
     return folder
-
-
-def has_tokenizer(folder: Path) -> bool:
-    kinds = ("tokenizer.json", "vocab*", "*.model", "*.spm")
-    return any(any(folder.glob(kind)) for kind in kinds)
 
 
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:

@@ -68,11 +68,13 @@ class Attend(nn.Module):
         if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
             return flex_attention(q, k, v, self.scale, ctx, pattern)
         mask = seen.mask
+        if mask is not None and seen.blind is not None:
+            mask = mask | seen.blind
         if bias is not None:
             if seen.causal:
                 mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-        return F.scaled_dot_product_attention(
+        z = F.scaled_dot_product_attention(
             q,
             k,
             v,
@@ -82,6 +84,7 @@ class Attend(nn.Module):
             scale=self.scale,
             enable_gqa=self.spec.key_heads != self.spec.heads,
         )
+        return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
         """Scaled, biased and masked: [batch, head, query, key]."""

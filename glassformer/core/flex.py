@@ -17,12 +17,13 @@ from glassformer.core.mask import within
 from glassformer.spec import Pattern
 
 FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
+SMALLEST_HEAD = 16  # what the kernel can compute
 
 
 def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern, ctx: Context) -> bool:
     """A window or packed documents over a long text on a GPU, with as many queries as keys."""
     sparse = pattern.left is not None or ctx.documents is not None
-    long = q.shape[2] == k.shape[2] >= FROM_LENGTH
+    long = q.shape[2] == k.shape[2] >= FROM_LENGTH and q.shape[3] >= SMALLEST_HEAD
     return sparse and long and q.is_cuda and not torch.compiler.is_compiling()
 
 

@@ -12,10 +12,14 @@ from glassformer.spec import CAUSAL, FULL, Pattern
 
 class Visible(NamedTuple):
     """Either a mask that broadcasts to [batch, head, query, key], True where a key is seen, or a
-    case that fused kernels know by themselves: all keys (no mask), or `causal`."""
+    case that fused kernels know by themselves: all keys (no mask), or `causal`.
+
+    `blind` are the queries that see nothing, [batch, 1, query, 1], where a kernel must be told.
+    """
 
     mask: Tensor | None = None
     causal: bool = False
+    blind: Tensor | None = None
 
 
 def visible(ctx: Context, pattern: Pattern) -> Visible:
@@ -29,7 +33,14 @@ def visible(ctx: Context, pattern: Pattern) -> Visible:
 
 def memory_visible(ctx: Context) -> Visible:
     """What cross-attention sees: all real tokens of the other stack."""
-    return Visible(None if ctx.memory_mask is None else ctx.memory_mask[:, None, None, :])
+    if ctx.memory_mask is None:
+        return Visible()
+    return _with_blind(ctx.memory_mask[:, None, None, :])
+
+
+def _with_blind(mask: Tensor) -> Visible:
+    """The kernels of a GPU leave the result of a row that sees nothing undefined."""
+    return Visible(mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None)
 
 
 def _visible(ctx: Context, pattern: Pattern) -> Visible:
@@ -54,7 +65,7 @@ def _visible(ctx: Context, pattern: Pattern) -> Visible:
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
-    return Visible(mask)
+    return Visible() if mask is None else _with_blind(mask)
 
 
 def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:

@@ -35,6 +35,12 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
     return codec, settings, wants_segments(codec, settings, family)
 
 
+def holds_tokenizer(folder: Path) -> bool:
+    """Whether any file of a tokenizer is there; loading it may still find one missing."""
+    names = {"tokenizer.json", *(name for family in FAMILIES.values() for name in family.files)}
+    return any((folder / name).is_file() for name in names)
+
+
 def read_library_file(path: Path) -> Backend:
     read_json(path)
     try:

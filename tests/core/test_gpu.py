@@ -45,7 +45,9 @@ def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
 
 
 def test_flex_attention_as_the_dense_mask():
-    net = tiny.net(tiny.decoder(1, pattern=spec.Pattern(left=100, right=0))).cuda()
+    attention = spec.Attention(heads=2, kv_heads=1, head_dim=16)
+    pattern = spec.Pattern(left=100, right=0)
+    net = tiny.net(tiny.decoder(1, attention=attention, pattern=pattern)).cuda()
     tokens = tiny.tokens(2, 2048).cuda()
     documents = (torch.arange(2048, device="cuda") // 700)[None].repeat(2, 1)
     mask = torch.arange(2048, device="cuda") < torch.tensor([[2048], [1500]], device="cuda")

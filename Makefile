@@ -1,0 +1,37 @@
+# Two commands do everything, set-up included: `make open` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: open test test-gpu lint bench clean
+
+open: $(VENV)/.user
+	@$(BIN)/glassformer open
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test-gpu: $(VENV)/.test
+	$(BIN)/python -m pytest -m gpu
+
+bench: $(VENV)/.test
+	$(BIN)/python bench/forward.py
+	$(BIN)/python bench/load.py
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.user: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@ $(VENV)/.user
