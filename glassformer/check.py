@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.core.model import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.model import Model, find_folder, load
 
@@ -40,18 +41,23 @@ TEXTS = (
 )
 
 
-def check(source: str | Path, texts: tuple[str, ...] = TEXTS, seed: int = 0) -> Comparison:
+def check(
+    source: str | Path,
+    *,
+    architecture: str | None = None,
+    texts: tuple[str, ...] = TEXTS,
+    seed: int = 0,
+) -> Comparison:
     """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids)."""
     transformers = import_reference()
     folder = find_folder(source)
-    model = load(folder, dtype=torch.float32)
+    model = load(folder, dtype=torch.float32, architecture=architecture)
     theirs = load_reference(transformers, folder, model.architecture)
     same_tokens = None
     rows = None
     if model.tokenizer is not None:
         rows = [model.tokenizer.encode(text).ids for text in texts]
-        reference_tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        same_tokens = rows == [reference_tokenizer(text)["input_ids"] for text in texts]
+        same_tokens = rows == reference_rows(transformers, folder, texts)
     batch = make_batch(model, rows, seed)
     logits, hidden = compare(model, theirs, *batch)
     return Comparison(
@@ -72,6 +78,7 @@ def import_reference() -> Any:
         ) from None
     reference: Any = transformers
     reference.logging.set_verbosity_error()
+    reference.logging.disable_progress_bar()
     return reference
 
 
@@ -81,8 +88,24 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
         raise GlassformerError(
             f"transformers {transformers.__version__} has no {architecture} to compare with."
         )
-    model = known.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    try:
+        model = known.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    except Exception as error:  # whatever it is, it is the reference's answer
+        raise _refused("the model", folder, error) from None
     return model.eval()
+
+
+def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> list[list[int]]:
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        return [tokenizer(text)["input_ids"] for text in texts]
+    except Exception as error:
+        raise _refused("the tokenizer", folder, error) from None
+
+
+def _refused(what: str, folder: Path, error: Exception) -> GlassformerError:
+    said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".: ")
+    return GlassformerError(f"The reference cannot load {what} of {folder}: {said}.")
 
 
 def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[Tensor, Tensor]:
@@ -111,45 +134,46 @@ def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[T
 def compare(
     model: Model, theirs: Any, tokens: Tensor, mask: Tensor
 ) -> tuple[float | None, float | None]:
+    """The largest differences of logits and of last hidden states."""
     spec = model.spec
-    both = spec.encoder is not None and spec.decoder is not None and not spec.shift_text
-    if any(head.choices for head in spec.heads):
+    if any(head.choices for head in spec.heads):  # the texts as rivals in one example
         tokens, mask = tokens[None], mask[None]
-    inputs: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
-    ours_in: dict[str, Any] = {"tokens": tokens, "mask": mask}
-    if both:
-        start = torch.full_like(tokens[:, :1], spec.tokens.start or 0)
-        target = torch.cat((start, tokens[:, :-1]), -1)
-        inputs |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
-        ours_in = {"tokens": target, "mask": mask, "source": tokens, "source_mask": mask}
-    if tokens.ndim == 3 and "DoubleHeads" in model.architecture:
-        inputs = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
-    reference = theirs(**inputs, output_hidden_states=True)
-    out = model.net(**ours_in)
-    pairs = [
-        (out.heads[name], reference[key])
-        for name, key in (
-            ("lm", "prediction_logits"),
-            ("next_sentence", "seq_relationship_logits"),
-            ("choose", "mc_logits"),
-        )
-        if reference.get(key) is not None
-    ]
-    if reference.get("logits") is not None:
-        pairs.append((out.logits, reference["logits"]))
-    if reference.get("start_logits") is not None:
-        pairs.append(
-            (out.logits, torch.stack((reference["start_logits"], reference["end_logits"]), -1))
-        )
-    logits = max((largest(mine, other, mask) for mine, other in pairs), default=None)
+    given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
+    ours: dict[str, Any] = {"tokens": tokens, "mask": mask}
+    if spec.encoder is not None and spec.decoder is not None and not spec.shift_text:
+        target = shifted_right(tokens, mask, spec.tokens.start or 0)
+        given |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
+        ours = {"tokens": target, "mask": mask, "source": tokens, "source_mask": mask}
+    if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of rivals
+        given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
+    out = model.net(**ours)
+    if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without
+        given["use_cache"] = False
+    reference = theirs(**given, output_hidden_states=True)
+    results = {REFERENCE_NAMES[k]: v for k, v in reference.items() if k in REFERENCE_NAMES}
+    if "start_logits" in reference:
+        results["span"] = torch.stack((reference["start_logits"], reference["end_logits"]), -1)
+    named = {**out.heads, "logits": out.logits}
     states = reference.get("last_hidden_state")
     if states is None:
-        states = (
-            reference.get("decoder_hidden_states") or reference.get("hidden_states") or [None]
-        )[-1]
-    if states is None or states.shape[-1] != out.hidden.shape[-1]:
-        return logits, None
-    return logits, largest(out.hidden.view(states.shape), states, mask.view(states.shape[:-1]))
+        layers = reference.get("decoder_hidden_states") or reference.get("hidden_states")
+        states = None if layers is None else layers[-1]
+    elif states.shape[-1] != out.hidden.shape[-1]:  # FSMT's bare model gives logits
+        results["logits"], states = states, None
+    differences = [largest(named[name], value, mask) for name, value in results.items()]
+    hidden = None
+    if states is not None:
+        hidden = largest(out.hidden.reshape(states.shape), states, mask.view(states.shape[:-1]))
+    return max(differences, default=None), hidden
+
+
+REFERENCE_NAMES = {
+    "logits": "logits",
+    "prediction_logits": "lm",
+    "seq_relationship_logits": "next_sentence",
+    "mc_logits": "choose",
+    "pooler_output": "pooler",
+}
 
 
 def largest(ours: Tensor, theirs: Tensor, mask: Tensor) -> float:

@@ -12,7 +12,7 @@ import torch
 
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset, native, translate
+from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text.load import holds_tokenizer
@@ -106,6 +106,8 @@ def load(
     """
     folder = find_folder(source)
     config = read_config(folder)
+    if architecture is not None and config.get("model_type") is None:
+        config["model_type"] = model_type_of(architecture)
     if labels is not None:
         config.pop("num_labels", None)
         config["id2label"] = {str(i): label for i, label in enumerate(labels)}

@@ -60,7 +60,8 @@ def test_a_room_imports_only_from_rooms_before_it(path):
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in FILES if room_of(p) in ("spec", "text", "core", "families", "weights")],
+    "path",
+    [p for p in FILES if room_of(p) in ("spec", "text", "core", "families", "weights")],
     ids=name_of,
 )
 def test_the_inner_rooms_need_little(path):
@@ -91,7 +92,9 @@ def test_the_core_knows_no_model_by_its_name():
     """A string in the code of core/ (not in its explanations) that is a family's name."""
     from glassformer.families import families
 
-    known = {part for kind in families() for part in (kind, kind.replace("-", ""))} - {"glassformer"}
+    known = {part for kind in families() for part in (kind, kind.replace("-", ""))} - {
+        "glassformer"
+    }
     for path in FILES:
         if room_of(path) == "core":
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -102,7 +105,5 @@ def test_the_core_knows_no_model_by_its_name():
 
 
 def test_every_module_says_what_it_is():
-    without = [
-        name_of(p) for p in FILES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))
-    ]
+    without = [name_of(p) for p in FILES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
     assert without == []

@@ -68,7 +68,7 @@ def main(text_path: Path, out: Path) -> None:
             valid = validation(net, ids["valid"].to(device))
             per_character = valid * len(ids["valid"]) / (len(text) - edge)
             history.append({"step": step + 1, "train": loss.item(), "valid": valid})
-            print(f"{step + 1:5} train {loss.item():.3f} valid {valid:.3f} ({per_character:.3f} a character)")
+            print(f"{step + 1:5} {loss.item():.3f}, valid {valid:.3f}, {per_character:.3f} a char")
             if valid < best:
                 best = valid
                 net.cpu().eval()

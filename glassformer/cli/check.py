@@ -15,10 +15,13 @@ from glassformer.check import check as compare
 
 def check(
     model: Annotated[str, typer.Argument(help="A model's folder, or a built-in model.")],
+    architecture: Annotated[
+        str | None, typer.Option(help="The class to load, if not the one that config.json names.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Load the folder in the reference implementation too, and show the largest differences."""
-    result = compare(model)
+    result = compare(model, architecture=architecture)
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))
     else:

@@ -66,13 +66,13 @@ def show(console: Console, model: Model, text: str, layer: int, head: int) -> No
     seen = Capture(f"{name}.blocks.{layer}.pattern", f"{name}.*.resid_post")
     with torch.no_grad():
         out = model.net(torch.tensor([ids]), tap=seen)
+        lens = [
+            model.net.readout(seen[f"{name}.blocks.{depth}.resid_post"])[0]
+            for depth in range(len(stack.order))
+        ]
     assert out.logits is not None
     words = [tokenizer.decode([i], special=True) for i in ids]
     pattern = seen[f"{name}.blocks.{layer}.pattern"][0, head]
-    lens = [
-        model.net.readout(seen[f"{name}.blocks.{depth}.resid_post"])[0]
-        for depth in range(len(stack.order))
-    ]
     console.print(f"\n[bold]{model!r}[/] reads {len(ids)} tokens")
     console.print(f"\n[bold]attention[/] of layer {layer}, head {head} (row looks at column)")
     console.print(attention_picture(words, pattern))

@@ -27,7 +27,7 @@ def first_values(net: Net, name: str, seed: int) -> Tensor:
     deviation = _deviation(net, owner, module, leaf)
     if deviation is None:
         return torch.full(tensor.shape, _constant(module, leaf), dtype=tensor.dtype)
-    generator = torch.Generator().manual_seed(seed * 0x1_0000_0000 + zlib.crc32(name.encode()))
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
     values = torch.empty(tensor.shape)
     if net.spec.init.kind == "xavier" and isinstance(module, Linear):
         reach = deviation * math.sqrt(3)

@@ -45,11 +45,22 @@ def families() -> dict[str, Family]:
 def find_family(config: Mapping[str, Any]) -> Family:
     model_type = config.get("model_type")
     if model_type not in families():
-        said = "no model_type" if model_type is None else f"the model_type {model_type!r}"
-        raise GlassformerError(
-            f"config.json has {said}; known are {', '.join(sorted(families()))}."
-        )
+        known = ", ".join(sorted(families()))
+        if model_type is None:
+            raise GlassformerError(
+                f"config.json has no model_type: add one of {known}, or give the class to load as "
+                "`architecture`."
+            )
+        raise GlassformerError(f"config.json has the model_type {model_type!r}; known are {known}.")
     return families()[model_type]
+
+
+def model_type_of(architecture: str) -> str | None:
+    """Which model type a published class belongs to."""
+    for model_type, family in families().items():
+        if architecture in classes_of(family, model_type):
+            return model_type
+    return None
 
 
 def classes_of(family: Family, model_type: str) -> list[str]:

@@ -49,7 +49,7 @@ def labels(config: Config, default: int = 2) -> tuple[str, ...]:
     names = config.optional("id2label")
     config.optional("label2id")
     count = config.optional("num_labels")
-    if names is None:
+    if names is None or count not in (None, len(names)):  # old files counted and did not name
         return tuple(f"LABEL_{i}" for i in range(default if count is None else count))
     try:
         by_id = {int(key): str(name) for key, name in names.items()}

@@ -131,11 +131,23 @@ def test_an_order_beyond_the_layers_is_refused():
         replace(tiny.stack(2), order=(0, 2))
 
 
-def test_dropout_and_layer_dropout_act_in_training_alone():
-    model = tiny.encoder(3, dropout=0.5)
-    model = replace(model, encoder=replace(model.encoder, layer_dropout=0.5))
-    net = tiny.net(model)
+def test_dropout_acts_in_training_alone():
+    net = tiny.net(tiny.encoder(3, dropout=0.5))
     tokens = tiny.tokens(2, 5)
     assert torch.equal(net(tokens).logits, net(tokens).logits)
     net.train()
+    torch.manual_seed(0)
     assert not torch.equal(net(tokens).logits, net(tokens).logits)
+
+
+def test_layer_dropout_skips_whole_layers_in_training_alone():
+    model = tiny.encoder(40)
+    net = tiny.net(replace(model, encoder=replace(model.encoder, layer_dropout=0.5)))
+    ran: list[list[str]] = []
+    torch.manual_seed(0)
+    for training in (False, True, True):
+        seen = Capture("*.resid_post")
+        with torch.no_grad():
+            net.train(training)(tiny.tokens(1, 3), tap=seen)
+        ran.append(list(seen.seen))
+    assert len(ran[0]) == 40 and 8 < len(ran[1]) < 32 and ran[1] != ran[2]

@@ -134,7 +134,7 @@ class Case:
 
     @torch.no_grad()
     def ours(self, batch: Batch, net: Any = None, **options: Any) -> Results:
-        out = (net or self.net)(
+        out = (self.net if net is None else net)(
             batch.tokens,
             mask=batch.mask,
             segments=batch.segments,

@@ -129,7 +129,7 @@ def no_model_type(folder):
     config = folder.config
     del config["model_type"]
     (folder.path / "config.json").write_text(json.dumps(config))
-    return "config.json has no model_type"
+    return "config.json has no model_type: add one of"
 
 
 def unknown_class(folder):

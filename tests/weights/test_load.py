@@ -31,6 +31,13 @@ def test_without_a_class_in_the_config_the_tensors_say_it(folder):
     assert gf.load(folder.path).architecture == "GPT2ForSequenceClassification"
 
 
+def test_an_old_config_without_a_model_type_is_read_by_its_class(folder):
+    config = folder.config
+    del config["model_type"]
+    (folder.path / "config.json").write_text(json.dumps(config))
+    assert gf.load(folder.path, architecture="GPT2LMHeadModel").config["model_type"] == "gpt2"
+
+
 def test_a_new_head_on_an_old_body_is_asked_for_by_name(folder):
     with pytest.raises(gf.GlassformerError, match=r"lacks score\.weight.*make="):
         gf.load(folder.path, architecture="GPT2ForSequenceClassification")

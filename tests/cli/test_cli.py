@@ -1,0 +1,95 @@
+"""The command line as a person meets it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import glassformer as gf
+
+
+def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "glassformer", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120", **env},
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "count"),
+    [("gpt2", 124_439_808), ("bert-base", 109_482_240), ("gpt2-xl", 1_557_611_200)],
+)
+def test_inspect_adds_up(preset, count):
+    shown = run("inspect", preset)
+    assert shown.returncode == 0
+    assert f"{count:,} parameters" in shown.stdout
+    listed = json.loads(run("inspect", preset, "--json").stdout)
+    assert listed["parameters"] == count
+    assert sum(tensor["count"] for tensor in listed["tensors"]) == count
+
+
+def test_inspect_needs_no_weights(tmp_path):
+    gf.create("t5-small", d_model=16, d_ff=32, d_kv=8, num_heads=2, num_layers=2).save(
+        tmp_path / "t5"
+    )
+    (tmp_path / "t5" / "model.safetensors").unlink()
+    shown = run("inspect", str(tmp_path / "t5"), "--full")
+    assert shown.returncode == 0 and "buckets positions" in shown.stdout
+    assert "= encoder.embed.token.weight" in shown.stdout
+
+
+def test_inspect_shows_every_preset():
+    from glassformer.families import families
+
+    for family in families().values():
+        for preset in family.PRESETS:
+            assert run("inspect", preset, "--json").returncode == 0 or not preset
+
+
+def test_check_proves_the_built_in_model():
+    shown = run("check", "shakespeare", "--json")
+    result = json.loads(shown.stdout)
+    assert shown.returncode == 0 and result["equal"] and result["same_tokens"]
+    assert result["logits"] <= 1e-5
+
+
+def test_open_without_a_terminal_shows_the_view_and_ends():
+    shown = run("open", "--text", "JULIET:\nO Romeo,", "--layer", "2", "--head", "1")
+    assert shown.returncode == 0 and not shown.stderr
+    for part in ("attention of layer 2, head 1", "logit lens", "next token"):
+        assert part in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("open", "--layer", "17"), "layers 0 to 5"),
+        (("open", "--text", ""), "The text is empty"),
+        (("open", "nowhere"), "no folder nowhere; built-in models are: shakespeare"),
+        (("inspect", "gtp2"), "no preset 'gtp2'"),
+        (("check", "gpt2"), "no folder gpt2"),
+    ],
+)
+def test_bad_words_get_one_sentence(words, said):
+    shown = run(*words)
+    assert shown.returncode == 1
+    assert shown.stderr.startswith("error: ") and said in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"glassformer {gf.__version__}\n"
+    for verb in ("inspect", "check", "open"):
+        assert verb in run("--help").stdout
+        assert run(verb, "--help").returncode == 0
+
+
+def test_no_color_means_no_escape_codes():
+    assert "\x1b" not in run("inspect", "gpt2", NO_COLOR="1", FORCE_COLOR="").stdout

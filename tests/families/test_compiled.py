@@ -1,0 +1,24 @@
+"""Compiled as eager: one class with a head of every model type."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import NAMES, TOLERANCE, Name, difference
+
+FIRST = {}
+for name in NAMES:
+    if name.index == 0 and name.spec.heads and name.spec.heads[0].outputs is not None:
+        FIRST.setdefault(name.model_type, name)
+
+
+def first_of_its_type(name: Name) -> bool:
+    return FIRST.get(name.model_type) == name
+
+
+@pytest.mark.over(which=first_of_its_type)
+def test_compiled_as_eager(case):
+    batch = case.batch((9, 12, 5, 12), "left")
+    torch._dynamo.reset()
+    compiled = torch.compile(case.net, fullgraph=True)
+    assert difference(case.ours(batch, net=compiled), case.ours(batch)) <= TOLERANCE

@@ -1,0 +1,109 @@
+"""The interface that everything else relies on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.families import classes_of, families, translate
+from glassformer.spec import Init
+
+
+def test_the_built_in_model_reads_and_predicts():
+    model = gf.load("shakespeare")
+    ids = model.tokenizer.encode("ROMEO:\nIs the day so you").ids
+    with torch.no_grad():
+        out = model.net(torch.tensor([ids]))
+    assert model.tokenizer.decode([int(out.logits[0, -1].argmax())]) == "ng"
+    assert out.hidden.shape == (1, len(ids), 192)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    settings = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 50}
+    one, same, other = (gf.create("gpt2", seed=seed, **settings).net for seed in (1, 1, 2))
+    state = one.state_dict()
+    assert all(torch.equal(t, same.state_dict()[n]) for n, t in state.items())
+    assert not torch.equal(state["decoder.embed.token.weight"], other.decoder.embed.token.weight)
+
+
+def test_first_weights_are_drawn_as_the_papers_say():
+    gpt2 = gf.create("gpt2", n_layer=8, n_embd=256, n_head=4, vocab_size=500).net
+    block = gpt2.decoder.blocks[3]
+    assert float(block.attention.qkv.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
+    assert float(block.ffn.down.weight.detach().std()) == pytest.approx(0.02 / 4, rel=0.05)
+    assert torch.all(block.attention_norm.weight == 1) and torch.all(block.ffn.up.bias == 0)
+    first = gf.create("transformer-base", vocab_size=1000).net
+    assert float(first.encoder.embed.token.weight.detach().std()) == pytest.approx(
+        512**-0.5, rel=0.05
+    )
+    up = first.encoder.blocks[0].ffn.up.weight
+    assert float(up.detach().abs().max()) <= (6 / (512 + 2048)) ** 0.5
+    t5 = gf.create("t5-small", vocab_size=500, num_layers=1).net
+    assert float(t5.encoder.blocks[0].ffn.down.weight.detach().std()) == pytest.approx(
+        2048**-0.5, rel=0.05
+    )
+
+
+def test_the_transformer_of_2017_in_base_and_big():
+    base, big = (gf.create(name).net for name in ("transformer-base", "transformer-big"))
+    count = {net: sum(p.numel() for p in net.parameters()) for net in (base, big)}
+    assert 60e6 < count[base] < 66e6 and 205e6 < count[big] < 215e6
+    assert base.encoder.embed.token.weight is base.decoder.embed.token.weight
+    assert base.encoder.embed.token.weight is base.heads["lm"].out.weight
+    assert base.spec.encoder.embed.scale == 512**0.5
+
+
+@pytest.mark.parametrize("model_type", [t for t in families() if t != "glassformer"])
+def test_every_family_trains(model_type):
+    """The loss falls within a few steps, and gradients reach every parameter."""
+    family = families()[model_type]
+    config = {**family.TINY[0], "model_type": model_type}
+    specs = [translate(config, name) for name in classes_of(family, model_type)]
+    spec = next(s for s in specs if s.heads and s.heads[0].name == "lm")
+    net = gf.create(replace(spec, init=Init(std=0.05))).net.train()
+    tokens = torch.randint(5, 60, (4, 9), generator=torch.Generator().manual_seed(0))
+    given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    torch.manual_seed(0)
+    losses = []
+    for _ in range(25):
+        logits = net(tokens, **given).heads["lm"]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.8 * losses[0]
+    others = tuple(f"heads.{head.name}" for head in spec.heads if head.name != "lm")
+    idle = [n for n, p in net.named_parameters() if p.grad is None and not n.startswith(others)]
+    assert idle == []
+
+
+def test_an_encoder_decoder_without_a_source_says_what_it_needs():
+    net = gf.create("transformer-base", vocab_size=50, d_model=16, encoder_ffn_dim=8).net
+    with pytest.raises(gf.GlassformerError, match="as `source`"):
+        net(torch.zeros(1, 3, dtype=torch.long))
+
+
+def test_settings_of_a_preset_are_checked():
+    with pytest.raises(gf.GlassformerError, match=r"n_layers \(did you mean 'n_layer'\?\)"):
+        gf.create("gpt2", n_layers=3)
+    with pytest.raises(gf.GlassformerError, match="no preset 'gpt5'"):
+        gf.create("gpt5")
+
+
+def test_the_import_is_light():
+    """Nothing beyond the four libraries is imported with the package."""
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, glassformer\n"
+        "heavy = {'typer', 'rich', 'transformers', 'sacremoses', 'sympy.printing'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
