@@ -108,10 +108,12 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
 
 
 def fill(plan: Plan, request: Request, report: Report) -> None:
-    """Each tensor in turn: read, or left mapped into memory, brought to dtype and device."""
+    """Each tensor in turn: read, or left mapped into memory, brought to dtype and device. What is
+    made comes last and takes the dtype of what was read."""
     casts = request.dtype is not None or torch.device(request.device).type != "cpu"
     dtypes: set[str] = set()
-    for source in plan.sources:
+    newest = request.dtype
+    for source in sorted(plan.sources, key=lambda source: source.found is None):
         if source.found is None:
             tensor = first_values(plan.net, source.name, request.seed)
             report.made.append(source.name)
@@ -120,8 +122,10 @@ def fill(plan: Plan, request: Request, report: Report) -> None:
             mapped = not (casts or op.copies)
             tensor = op.read([plan.files.read(their, mapped) for their in source.found.theirs])
             report.read[source.name] = source.found.theirs
-        dtype = request.dtype if tensor.is_floating_point() else None
-        tensor = tensor.to(device=request.device, dtype=dtype)
+        if tensor.is_floating_point():
+            newest = request.dtype or (tensor.dtype if source.found is not None else newest)
+            tensor = tensor.to(newest)
+        tensor = tensor.to(request.device)
         put(plan.net, source.name, tensor)
         report.tied |= dict.fromkeys(source.followers, source.name)
         report.bytes += tensor.nbytes

@@ -8,6 +8,7 @@ import torch
 from cases import TOLERANCE, difference, reads_another
 
 from glassformer.families import classes_of, families
+from glassformer.table import count_parameters, parts_of
 
 LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels
@@ -54,6 +55,27 @@ def test_a_bare_model_has_no_logits(case):
     assert (out.logits is None) == bare
     width = case.spec.last_stack.width
     assert out.hidden.shape == (*batch.tokens.shape, width)
+
+
+def test_the_parameter_table_adds_up_to_the_references(case):
+    """Tied weights once; without tables that are fixed, and copies that nobody reads."""
+    ours = sum(part.count for part in parts_of(case.net) if part.shape is not None)
+    dropped = case.model.report.dropped
+    theirs = sum(
+        tensor.numel()
+        for name, tensor in case.reference.named_parameters()
+        if name not in dropped and tensor.requires_grad and "embed_positions" not in name
+    )
+    learned = case.spec.last_stack.embed.position
+    if learned is not None and learned.layout == "learned":
+        theirs += sum(
+            tensor.numel()
+            for name, tensor in case.reference.named_parameters()
+            if "embed_positions" in name
+        )
+    if case.name.config.get("sinusoidal_pos_embds"):
+        theirs -= case.net.encoder.embed.position.weight.numel()
+    assert ours == count_parameters(case.net) == theirs
 
 
 @pytest.mark.over(which=reads_another)

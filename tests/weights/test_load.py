@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import glassformer as gf
 
@@ -115,6 +116,48 @@ def test_a_legacy_bin_as_safetensors(folder, legacy):
     tokens = torch.arange(5)[None]
     with torch.no_grad():
         assert torch.equal(loaded.net(tokens).logits, folder.model.net(tokens).logits)
+
+
+def test_a_legacy_bin_in_shards(folder):
+    names = sorted(folder.tensors)
+    parts = {
+        "pytorch_model-00001-of-00002.bin": names[:9],
+        "pytorch_model-00002-of-00002.bin": names[9:],
+    }
+    for file, held in parts.items():
+        torch.save({name: folder.tensors[name] for name in held}, folder.path / file)
+    where = {name: file for file, held in parts.items() for name in held}
+    index = folder.path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    folder.weights.unlink()
+    loaded = gf.load(folder.path)
+    assert loaded.report.files == tuple(parts)
+    tokens = torch.arange(5)[None]
+    with torch.no_grad():
+        assert torch.equal(loaded.net(tokens).logits, folder.model.net(tokens).logits)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_is_made_takes_the_dtype_of_what_is_read(tmp_path, dtype):
+    """A half-precision translator whose file leaves its sinusoids out, as published ones do."""
+    model = gf.create(
+        "transformer-base", vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1
+    )
+    model.net.to(dtype)
+    model.save(tmp_path / "half")
+    path = tmp_path / "half" / "model.safetensors"
+    kept = {n: t.clone() for n, t in load_file(path).items() if "embed_positions" not in n}
+    save_file(kept, path, metadata={"format": "pt"})
+    loaded = gf.load(tmp_path / "half")
+    assert sorted(loaded.report.made) == [
+        f"{s}.embed.position.weight" for s in ("decoder", "encoder")
+    ]
+    assert loaded.report.dtypes == (str(dtype).removeprefix("torch."),)
+    tokens = torch.arange(5)[None]
+    with torch.no_grad():
+        assert torch.equal(
+            loaded.net(tokens, source=tokens).logits, model.net(tokens, source=tokens).logits
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", torch.float64])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -56,11 +54,9 @@ def test_a_file_in_the_way_is_named(folder):
         folder.model.save(folder.weights)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_place_that_cannot_be_written_is_named(folder):
-    folder.path.chmod(0o500)
-    with pytest.raises(gf.GlassformerError, match="cannot be written"):
-        folder.model.save(folder.path / "below")
+    with pytest.raises(gf.GlassformerError, match=r"cannot be written \("):
+        folder.model.save(folder.weights / "below")
 
 
 def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
