@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open test test-gpu lint bench clean
+.PHONY: open test test-gpu lint bench equality clean
 
 open: $(VENV)/.user
 	@$(BIN)/glassformer open
@@ -21,6 +21,11 @@ test-gpu: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/forward.py
 	$(BIN)/python bench/load.py
+
+equality: $(VENV)/.test  # measures every class against the reference and publishes the table
+	rm -rf build/differences
+	$(BIN)/python -m pytest -n 2 tests/families/test_reference.py
+	$(BIN)/python tools/equality.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache

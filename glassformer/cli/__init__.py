@@ -10,6 +10,7 @@ from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.check import check
+from glassformer.cli.families import families
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
 from glassformer.errors import GlassformerError
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(inspect)
 app.command()(check)
+app.command()(families)
 app.command("open")(open_view)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,6 +10,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import NAMES, Case
+
+MEASURED: dict[str, float] = {}
+RESULTS = Path(__file__).parent.parent.parent / "build" / "differences"
 
 
 def grouped(names):
@@ -20,6 +25,25 @@ def grouped(names):
 @pytest.fixture(scope="session")
 def case(request, tmp_path_factory) -> Case:
     return Case(request.param, tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture
+def measured(case):
+    """Keeps the largest difference that a class showed; `make equality` publishes it."""
+
+    def keep(value: float) -> float:
+        name = case.name.architecture
+        MEASURED[name] = max(MEASURED.get(name, 0.0), value)
+        return value
+
+    return keep
+
+
+def pytest_sessionfinish():
+    if MEASURED:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+        (RESULTS / f"{worker}.json").write_text(json.dumps(MEASURED))
 
 
 def pytest_generate_tests(metafunc):

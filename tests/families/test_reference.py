@@ -21,14 +21,14 @@ def test_no_class_of_the_reference_is_missing(model_type):
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, LONG], ids=["short", "long"])
-def test_padded_on_the_right_as_the_reference_pads(case, lengths):
+def test_padded_on_the_right_as_the_reference_pads(case, measured, lengths):
     batch = case.batch(lengths, "right")
-    assert difference(case.ours(batch), case.theirs(batch)) <= TOLERANCE
+    assert measured(difference(case.ours(batch), case.theirs(batch))) <= TOLERANCE
 
 
-def test_padded_on_the_left_equals_the_reference_without_padding(case):
+def test_padded_on_the_left_equals_the_reference_without_padding(case, measured):
     batch = case.batch(LENGTHS, "left")
-    assert difference(case.ours(batch), case.theirs_alone(LENGTHS)) <= TOLERANCE
+    assert measured(difference(case.ours(batch), case.theirs_alone(LENGTHS))) <= TOLERANCE
 
 
 def test_without_a_mask(case):

@@ -1,0 +1,58 @@
+"""glassformer families: what can be loaded, and how equal it is to the reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.families import classes_of
+from glassformer.families import families as known_families
+
+MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    family: str
+    model_type: str
+    name: str
+    difference: float | None
+
+    @property
+    def shown(self) -> str:
+        return "not measured" if self.difference is None else f"{self.difference:.1e}"
+
+
+def rows() -> Iterator[Row]:
+    content = json.loads(MEASURED.read_text("utf-8")) if MEASURED.is_file() else {"differences": {}}
+    for model_type, family in sorted(known_families().items()):
+        for name in classes_of(family, model_type):
+            if family.TINY:  # what is compared with a reference
+                yield Row(family.NAME, model_type, name, content["differences"].get(name))
+
+
+def families(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the families, their classes, and the largest difference to the reference measured."""
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows()], indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("family")
+    table.add_column("model type")
+    table.add_column("class", no_wrap=True)
+    table.add_column("largest difference", justify="right", no_wrap=True)
+    last = None
+    for row in rows():
+        head = ("", "") if row.model_type == last else (row.family, row.model_type)
+        table.add_row(*head, row.name, row.shown)
+        last = row.model_type
+    Console().print(table)
