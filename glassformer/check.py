@@ -89,7 +89,7 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
             f"transformers {transformers.__version__} has no {architecture} to compare with."
         )
     try:
-        model = known.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        model = known.from_pretrained(**reference_place(folder), dtype=torch.float32)
     except Exception as error:  # whatever it is, it is the reference's answer
         raise _refused("the model", folder, error) from None
     return model.eval()
@@ -97,10 +97,17 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
 
 def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> list[list[int]]:
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(**reference_place(folder))
         return [tokenizer(text)["input_ids"] for text in texts]
     except Exception as error:
         raise _refused("the tokenizer", folder, error) from None
+
+
+def reference_place(folder: Path) -> dict[str, Any]:
+    """How the reference is told of a folder, or of a GGUF file in one."""
+    if folder.is_file():
+        return {"pretrained_model_name_or_path": folder.parent, "gguf_file": folder.name}
+    return {"pretrained_model_name_or_path": folder}
 
 
 def _refused(what: str, folder: Path, error: Exception) -> GlassformerError:
@@ -146,6 +153,8 @@ def compare(
         ours = {"tokens": target, "mask": mask, "source": tokens, "source_mask": mask}
     if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of rivals
         given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
+    if any(head.beam is not None for head in spec.heads):  # else it looks at padding too
+        given |= {"p_mask": (~mask).float(), "cls_index": mask.sum(-1) - 1}
     out = model.net(**ours)
     if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without
         given["use_cache"] = False
@@ -171,6 +180,10 @@ REFERENCE_NAMES = {
     "logits": "logits",
     "prediction_logits": "lm",
     "seq_relationship_logits": "next_sentence",
+    "sop_logits": "sentence_order",
+    "start_top_log_probs": "answer.start",
+    "end_top_log_probs": "answer.end",
+    "cls_logits": "answer.possible",
     "mc_logits": "choose",
     "pooler_output": "pooler",
 }

@@ -15,7 +15,10 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
+from glassformer.text.gguf import tokenizer_of
 from glassformer.text.load import holds_tokenizer
+from glassformer.weights.files import is_gguf
+from glassformer.weights.gguf import Gguf
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
@@ -48,6 +51,8 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
+        if isinstance(self._tokenizer, Path) and is_gguf(self._tokenizer):
+            return tokenizer_of(Gguf(self._tokenizer).metadata)
         if isinstance(self._tokenizer, Path):
             return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
         return self._tokenizer
@@ -93,13 +98,13 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Model:
-    """Loads a folder in the published layout, or a built-in model by its name.
+    """Loads a folder in the published layout, a GGUF file, or a built-in model by its name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's. A difference between config.json and the tensors is an error, unless it is asked
-    for by name: `architecture` is another class of the family than the config names; `make` are
-    tensors, by the beginning of their names, that start fresh; `drop` tensors to leave out. With
-    `labels` a new classification head gets these classes.
+    the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
+    error, unless it is asked for by name: `architecture` is another class of the family than the
+    config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
+    tensors to leave out. With `labels` a new classification head gets these classes.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -174,9 +179,12 @@ def find_folder(source: str | Path) -> Path:
     folder = Path(source)
     if not folder.exists() and (BUILT_IN / str(source)).is_dir():
         return BUILT_IN / str(source)
+    if is_gguf(folder):
+        return folder
     if not folder.is_dir():
-        names = ", ".join(sorted(path.name for path in BUILT_IN.glob("*/"))) or "none"
-        raise GlassformerError(f"There is no folder {folder}; built-in models are: {names}.")
+        names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
+        kind = "file" if folder.suffix == ".gguf" else "folder"
+        raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
     return folder
 
 

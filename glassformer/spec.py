@@ -119,6 +119,8 @@ class Attention:
     kv_heads: int | None = None  # fewer than `heads`: grouped; one: shared by all
     scale: float | None = None  # None: 1 / sqrt(head_dim)
     score: Literal["dot", "additive"] = "dot"
+    softcap: float | None = None  # scores s become softcap * tanh(s / softcap) (Gemma 2)
+    qk_norm: Norm | None = None  # on each head's queries and keys, before positions turn them
     bias: bool = True  # on queries, keys and values
     out_bias: bool = True
     dropout: float = 0.0
@@ -170,6 +172,7 @@ class Block:
     norm: Norm
     cross: Attention | None = None
     placement: Literal["pre", "post", "sandwich"] = "pre"
+    attention_normed: bool = True  # False: attention reads the stream as it is (ModernBERT's first)
     residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
     position: Position | None = None
     pattern: Pattern = FULL
@@ -189,6 +192,8 @@ class Embed:
 
     vocabulary: int
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
+    project: Literal["sum", "token"] = "sum"  # with `factor`: what is brought to the model's width,
+    # all of it at the end, or the token's vector alone, without bias, before the others (OPT)
     scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
     position: Table | None = None
     segments: int = 0
@@ -207,6 +212,7 @@ class Stack:
     blocks: tuple[Block, ...]
     order: tuple[int, ...] = ()
     final_norm: Norm | None = None
+    project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
 
@@ -217,6 +223,10 @@ class Stack:
             all(0 <= i < len(self.blocks) for i in self.order),
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
+
+    @property
+    def out_width(self) -> int:
+        return self.width if self.project is None else self.project
 
 
 # --- heads and the whole ---------------------------------------------------------------------
@@ -229,6 +239,16 @@ class Transform:
     width: int
     activation: Activation
     norm: Norm | None = None
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam:
+    """An answer's start first, then its end given the start: so many of each are tried (XLNet)."""
+
+    starts: int
+    ends: int
+    norm: Norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,8 +266,11 @@ class Head:
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
     bias: Literal["none", "learned", "fixed"] = "learned"
+    softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
     choices: bool = False
+    scalar: bool = False  # the one output is a number per position, not a vector of one
+    beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
 
@@ -281,7 +304,8 @@ class ModelSpec:
     `tie` lists pairs of parameters that are one: (the one that is kept, the one that follows).
     Of the followers, those in `loose` are let go where a file has other values for them.
     `shift_text` says that a head on an encoder-decoder reads a plain text, which is also the
-    decoder's input, moved right behind the start token.
+    decoder's input, moved right behind the start token, or with `start_from_last` behind the
+    text's own last token (mBART, which ends a text with its language).
     """
 
     encoder: Stack | None = None
@@ -292,6 +316,7 @@ class ModelSpec:
     tokens: SpecialTokens = field(default_factory=SpecialTokens)
     labels: tuple[str, ...] = ()
     shift_text: bool = False
+    start_from_last: bool = False
     init: Init = field(default_factory=Init)
 
     def __post_init__(self) -> None:

@@ -66,6 +66,8 @@ def test_every_family_trains(model_type):
     net = gf.create(replace(spec, init=Init(std=0.05))).net.train()
     tokens = torch.randint(5, 60, (4, 9), generator=torch.Generator().manual_seed(0))
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
+    if spec.last_stack.embed.languages:
+        given["languages"] = tokens % spec.last_stack.embed.languages
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []

@@ -21,7 +21,9 @@ TEXT = "ROMEO:\nIs the day so young?"
 
 
 def open_view(
-    model: Annotated[str, typer.Argument(help="A folder or a built-in model.")] = "shakespeare",
+    model: Annotated[
+        str, typer.Argument(help="A folder, a GGUF file, or a built-in model.")
+    ] = "shakespeare",
     text: Annotated[str, typer.Option(help="What the model reads.")] = TEXT,
     layer: Annotated[int, typer.Option(min=0, help="Whose attention is drawn.")] = 0,
     head: Annotated[int, typer.Option(min=0)] = 0,
@@ -33,16 +35,24 @@ def open_view(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     console.print("\n[dim]Type a text to look at, or `layer,head` to turn to; empty ends.[/]")
-    while line := console.input("> ").strip():
+    while line := ask(console):
         numbers = line.split(",")
+        wanted = (line, layer, head)
+        if len(numbers) == 2 and all(number.strip().isdigit() for number in numbers):
+            wanted = (text, int(numbers[0]), int(numbers[1]))
         try:
-            if len(numbers) == 2 and all(number.strip().isdigit() for number in numbers):
-                layer, head = map(int, numbers)
-            else:
-                text = line
-            show(console, loaded, text, layer, head)
+            show(console, loaded, *wanted)
+            text, layer, head = wanted
         except GlassformerError as error:
-            console.print(f"[red]{error}[/]", markup=True)
+            console.print(str(error), style="red", markup=False)
+
+
+def ask(console: Console) -> str:
+    """A line that was typed; the end of the input is as good as an empty one."""
+    try:
+        return console.input("> ").strip()
+    except EOFError:
+        return ""
 
 
 def show(console: Console, model: Model, text: str, layer: int, head: int) -> None:

@@ -10,6 +10,7 @@ from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
+from glassformer.core.norm import make_norm
 from glassformer.spec import Attention, Pattern
 
 
@@ -17,7 +18,8 @@ class Attend(nn.Module):
     """softmax(q k^T * scale + bias) v for queries, keys and values that are split into heads.
 
     The fused kernels and the plain computation below give the same numbers; the plain one is
-    taken where the pattern itself is needed on the way, or when `ctx.eager` asks for it.
+    taken where the pattern itself is needed on the way, for scores that the kernels do not know,
+    or when `ctx.eager` asks for it.
     """
 
     def __init__(self, spec: Attention) -> None:
@@ -40,7 +42,8 @@ class Attend(nn.Module):
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
-        plain = ctx.eager or on_values or self.spec.score == "additive"
+        special = self.spec.score == "additive" or self.spec.softcap is not None
+        plain = ctx.eager or on_values or special
         z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
             scores = self.scores(q, k, seen, bias)
@@ -87,13 +90,15 @@ class Attend(nn.Module):
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
-        """Scaled, biased and masked: [batch, head, query, key]."""
+        """Scaled, capped, biased and masked: [batch, head, query, key]."""
         k = self.repeat(k)
         if self.spec.score == "dot":
             scores = q @ k.transpose(-1, -2) * self.scale
         else:  # Bahdanau et al.: a small network scores each pair
             pairs = torch.tanh(q[..., :, None, :] + k[..., None, :, :])
             scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
+        if self.spec.softcap is not None:
+            scores = torch.tanh(scores / self.spec.softcap) * self.spec.softcap
         if bias is not None:
             scores = scores + bias
         mask = _explicit(seen, scores)
@@ -126,6 +131,9 @@ class SelfAttention(nn.Module):
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         self.qkv = Linear(width, (q, kv, kv), bias=spec.bias)
+        if spec.qk_norm is not None:
+            self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
+            self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
@@ -134,6 +142,8 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        if self.spec.qk_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         bias = None
         if position is not None:
             q, k, bias = position(q, k, ctx)
@@ -153,11 +163,17 @@ class CrossAttention(nn.Module):
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         self.q = Linear(width, q, bias=spec.bias)
         self.kv = Linear(memory_width, (kv, kv), bias=spec.bias)
+        if spec.qk_norm is not None:
+            self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
+            self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        q = ctx.see("cross.q", _split_heads(self.q(x), self.spec.head_dim))
+        q = _split_heads(self.q(x), self.spec.head_dim)
+        if self.spec.qk_norm is not None:
+            q = self.q_norm(q)
+        q = ctx.see("cross.q", q)
         k, v = self.read_memory(ctx)
         k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
         z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
@@ -167,7 +183,8 @@ class CrossAttention(nn.Module):
         held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
         if held is None:
             k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
-            held = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
+            k, v = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
+            held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
             if ctx.cache is not None:
                 ctx.cache.keep_cross(ctx.layer, *held)
         return held

@@ -20,7 +20,8 @@ class Block(nn.Module):
         super().__init__()
         self.spec = spec
         self.attention = SelfAttention(width, spec.attention)
-        self.attention_norm = make_norm(width, spec.norm)
+        normed = spec.attention_normed
+        self.attention_norm = make_norm(width, spec.norm) if normed else nn.Identity()
         if spec.cross is not None:
             self.cross = CrossAttention(width, memory_width, spec.cross)
             self.cross_norm = make_norm(width, spec.norm)

@@ -63,13 +63,14 @@ def sinusoids(spec: Table, rows: int, width: int) -> Tensor:
 
 class Embedding(nn.Module):
     """token * scale + position + segment + language, then norm, dropout, and a projection to the
-    model's width where the tables are narrower."""
+    model's width where the tables are narrower (or where the token's is: that one alone)."""
 
     def __init__(self, width: int, spec: Embed) -> None:
         super().__init__()
         self.spec = spec
         inner = spec.factor or width
         self.token = Lookup(spec.vocabulary, inner)
+        narrow, inner = inner, inner if spec.project == "sum" else width
         if spec.position is not None:
             self.position = PositionTable(spec.position, inner)
         if spec.segments:
@@ -79,20 +80,22 @@ class Embedding(nn.Module):
         if spec.norm is not None:
             self.norm = make_norm(inner, spec.norm)
         if spec.factor is not None:
-            self.project = Linear(inner, width)
+            self.project = Linear(narrow, width, bias=spec.project == "sum")
 
     def forward(
         self, tokens: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None
     ) -> Tensor:
         x = self.token(tokens)
-        if self.spec.scale != 1.0:
-            x = x * self.spec.scale
-        if self.spec.segments:
-            x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
-        elif segments is not None:
+        if segments is not None and not self.spec.segments:
             if not self.spec.segments_are_tokens:
                 raise GlassformerError("This model has no segment embeddings; leave segments out.")
             x = x + self.token(segments)
+        if self.spec.scale != 1.0:
+            x = x * self.spec.scale
+        if self.spec.factor is not None and self.spec.project == "token":
+            x = self.project(x)
+        if self.spec.segments:
+            x = x + (self.segment.weight[0] if segments is None else self.segment(segments))
         if languages is not None:
             if not self.spec.languages:
                 raise GlassformerError("This model has no language embeddings; leave them out.")
@@ -102,6 +105,6 @@ class Embedding(nn.Module):
         if self.spec.norm is not None:
             x = self.norm(x)
         x = F.dropout(x, self.spec.dropout, self.training)
-        if self.spec.factor is not None:
+        if self.spec.factor is not None and self.spec.project == "sum":
             x = self.project(x)
         return ctx.see("embed", x)

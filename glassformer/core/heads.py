@@ -18,7 +18,7 @@ from glassformer.spec import Transform as TransformSpec
 class Transform(nn.Module):
     def __init__(self, width: int, spec: TransformSpec) -> None:
         super().__init__()
-        self.dense = Linear(width, spec.width)
+        self.dense = Linear(width, spec.width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
         self.norm = None if spec.norm is None else make_norm(spec.width, spec.norm)
 
@@ -61,6 +61,10 @@ class Head(nn.Module):
             x = self.transform(F.dropout(x, self.spec.dropout_in, self.training))
         if self.spec.outputs is not None:
             x = self.out(F.dropout(x, self.spec.dropout, self.training))
+        if self.spec.softcap is not None:
+            x = torch.tanh(x / self.spec.softcap) * self.spec.softcap
+        if self.spec.scalar:
+            x = x.squeeze(-1)
         return self.activation(x)
 
 

@@ -8,9 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
 from glassformer.core.context import Context, positions_of
-from glassformer.core.heads import Head, pick
+from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
@@ -41,8 +42,8 @@ class Net(nn.Module):
         memory_width = (spec.encoder or spec.last_stack).width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
-        width = spec.last_stack.width
-        self.heads = nn.ModuleDict({head.name: Head(width, head) for head in spec.heads})
+        width = spec.last_stack.out_width
+        self.heads = nn.ModuleDict({head.name: make_head(width, head) for head in spec.heads})
         for kept, follower in spec.tie:
             owner, _, leaf = follower.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
@@ -86,7 +87,8 @@ class Net(nn.Module):
         options = {"tap": tap, "eager": eager}
         if self.spec.shift_text and source is None and memory is None:
             source, source_mask = tokens, mask
-            tokens = shifted_right(tokens, mask, self.spec.tokens.start)
+            last = last_tokens(tokens, mask) if self.spec.start_from_last else None
+            tokens = shifted_right(tokens, mask, self.spec.tokens.start if last is None else last)
         if self.encoder is not None and self.decoder is not None:
             if source is not None:
                 memory = self.encode(source, source_mask, **options)
@@ -116,7 +118,11 @@ class Net(nn.Module):
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None:
                 where = at.flatten()
-            result = self.heads[head.name](hidden, where)
+            module = self.heads[head.name]
+            result = module(hidden, where)
+            if isinstance(module, Answer):
+                found = module.search(hidden, result, text_mask)
+                results |= {f"{head.name}.{key}": value for key, value in found.items()}
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
         logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
@@ -207,15 +213,23 @@ class Net(nn.Module):
         return hidden
 
 
-def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | None) -> Tensor:
+def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """Every text's last real token, [batch, 1]."""
+    if mask is None:
+        return tokens[:, -1:]
+    slots = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens.gather(1, (slots * mask).argmax(-1, keepdim=True))
+
+
+def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
     """A text as a decoder's input: every token one place later, behind the start token."""
     if start is None:
         raise GlassformerError(
             "The model's config has no decoder_start_token_id, which its decoder starts from."
         )
-    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=start)
+    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
     if mask is None:
-        return before
+        mask = torch.ones_like(tokens, dtype=torch.bool)
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 

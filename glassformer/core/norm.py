@@ -33,13 +33,14 @@ class RMSNorm(nn.Module):
         self.unit_offset = spec.unit_offset
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight + 1.0 if self.unit_offset else self.weight
         if x.dtype == torch.float32:
+            weight = self.weight + 1.0 if self.unit_offset else self.weight
             return F.rms_norm(x, self.weight.shape, weight, self.eps)
         wide = x.float()
-        return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)).to(
-            x.dtype
-        )
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        if self.unit_offset:  # one plus a small difference is more than bfloat16 can hold
+            return (wide * (self.weight.float() + 1.0)).to(x.dtype)
+        return self.weight * wide.to(x.dtype)
 
 
 class BatchNorm(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from glassformer.core.block import Block
 from glassformer.core.context import Context
 from glassformer.core.embed import Embedding
+from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.position import make_position
 from glassformer.spec import Position
@@ -25,6 +26,8 @@ class Stack(nn.Module):
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
         if spec.final_norm is not None:
             self.final_norm = make_norm(spec.width, spec.final_norm)
+        if spec.project is not None:
+            self.project = Linear(spec.width, spec.project, bias=False)
 
     def _make_positions(self) -> list[int | None]:
         """Layers share a position module, and what it works out once a pass, unless it has
@@ -65,6 +68,8 @@ class Stack(nn.Module):
     def norm(self, x: Tensor) -> Tensor:
         if self.spec.final_norm is not None:
             x = self.final_norm(x)
+        if self.spec.project is not None:
+            x = self.project(x)
         return F.dropout(x, self.spec.dropout, self.training)
 
     def _skips(self) -> bool:

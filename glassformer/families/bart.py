@@ -34,14 +34,26 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    kind = architecture.removeprefix("Bart")
+    tokens = common.special_tokens(config, pad=1, bos=0, eos=2, start=2)
+    labels = common.labels(config, default=3)
+    return assemble(config, architecture.removeprefix("Bart"), tokens, labels)
+
+
+def assemble(
+    config: Config,
+    kind: str,
+    tokens: spec.SpecialTokens,
+    labels: tuple[str, ...],
+    pre: bool = False,
+) -> spec.ModelSpec:
+    """Both stacks and the head that a class name ends in, with norms before the parts or after."""
     vocabulary = config.integer("vocab_size", 50265)
     positions = spec.Table(length=config.integer("max_position_embeddings", 1024), offset=2)
     encoder, decoder = (
-        seq2seq.stack(config, side, vocabulary, positions, norm=spec.Norm())
+        seq2seq.stack(config, side, vocabulary, positions, norm=spec.Norm(), pre=pre)
         for side in ("encoder", "decoder")
     )
-    count = len(common.labels(config, default=3))
+    count = len(labels)
     dropout = config.number("classifier_dropout", 0.0)
     chosen: tuple[spec.Head, ...] = {
         "Model": (),
@@ -58,8 +70,8 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         decoder=decoder,
         heads=chosen,
         tie=seq2seq.ties(stacks, chosen) if tied else (),
-        tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
-        labels=common.labels(config, default=3),
+        tokens=tokens,
+        labels=labels,
         shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
         init=spec.Init(std=config.number("init_std", 0.02)),
     )

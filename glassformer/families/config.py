@@ -59,6 +59,11 @@ class Config:
         value = self.values.get(key)
         return default if value is None else value
 
+    def nullable(self, key: str, default: Any) -> Any:
+        """A value for which null means none, and absence the default."""
+        self.used.add(key)
+        return self.values.get(key, default)
+
     def id(self, key: str, default: int | None = None) -> int | None:
         """A token id that may be null; the first one of several."""
         self.used.add(key)
@@ -77,6 +82,13 @@ class Config:
                 f"config.json sets {key} to {value!r}, and {self.family} is computed here "
                 f"with {' or '.join(map(repr, known))} alone."
             )
+
+    def assuming(self, defaults: Mapping[str, Any]) -> Config:
+        """The same file, read with other values for the keys that are absent or null."""
+        missing = {key: value for key, value in defaults.items() if self.values.get(key) is None}
+        other = Config({**self.values, **missing}, self.family)
+        other.used = self.used
+        return other
 
     def wrong(self, key: str, wanted: str) -> GlassformerError:
         return GlassformerError(

@@ -88,9 +88,12 @@ def classify_at_end(width: int, count: int, dropout: float) -> Head:
     )
 
 
-def decoder_heads(config: Config, kind: str, vocabulary: int, dropout: float) -> tuple[Head, ...]:
+def decoder_heads(
+    config: Config, kind: str, vocabulary: int, dropout: float, lm_bias: bool = False
+) -> tuple[Head, ...]:
     """The heads of GPT and its children."""
-    lm, count = language_model(vocabulary), len(labels(config))
+    lm = language_model(vocabulary, bias="learned" if lm_bias else "none")
+    count = len(labels(config))
     if kind == "DoubleHeadsModel":
         return (lm, rivals(config))
     heads: dict[str, tuple[Head, ...]] = {

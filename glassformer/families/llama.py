@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families import common, heads
+from glassformer.families import decoder
 from glassformer.families.config import Config
-from glassformer.families.rotary import rotary
-from glassformer.families.rules import JOINED, Rule, projections
+from glassformer.families.rules import Rule
 
 NAME = "Llama"
 MODEL_TYPES = ("llama",)
@@ -41,6 +41,7 @@ TINY = (
      "vocab_size": 50, "pad_token_id": 0, "rope_theta": 5000.0,
      "rope_scaling": {"type": "linear", "factor": 2.0}},
 )
+DEFAULTS = decoder.Defaults(bos=1, eos=2)
 PRESETS = {
     name: ("LlamaForCausalLM", config)
     for name, config in (
@@ -55,62 +56,15 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    width = config.integer("hidden_size", 4096)
-    count = config.integer("num_attention_heads", 32)
-    dim = config.integer("head_dim", width // max(count, 1))
-    norm = spec.Norm(kind="rms", eps=config.number("rms_norm_eps", 1e-6), bias=False)
-    biased = config.flag("attention_bias", False)
-    block = spec.Block(
-        attention=spec.Attention(
-            heads=count,
-            kv_heads=config.integer("num_key_value_heads", count),
-            head_dim=dim,
-            bias=biased,
-            out_bias=biased,
-            dropout=config.number("attention_dropout", 0.0),
-        ),
-        ffn=spec.FFN(
-            width=config.integer("intermediate_size", 11008),
-            activation=common.activation(config, "hidden_act", "silu"),
-            gated=True,
-            bias=config.flag("mlp_bias", False),
-        ),
-        norm=norm,
-        position=rotary(config, dim, config.integer("max_position_embeddings", 2048)),
-        pattern=spec.CAUSAL,
-    )
-    vocabulary = config.integer("vocab_size", 32000)
-    kind = architecture.removeprefix("Llama")
-    chosen = heads.decoder_heads(config, kind, vocabulary, dropout=0.0)
-    return spec.ModelSpec(
-        decoder=spec.Stack(
-            width=width,
-            embed=spec.Embed(vocabulary=vocabulary),
-            blocks=(block,) * config.integer("num_hidden_layers", 32),
-            final_norm=norm,
-        ),
-        heads=chosen,
-        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
-        tokens=common.special_tokens(config, bos=1, eos=2),
-        labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
-    )
+    model = decoder.decoder(config, architecture.removeprefix("Llama"), DEFAULTS)
+    biased, ffn_biased = config.flag("attention_bias", False), config.flag("mlp_bias", False)
+
+    def change(layer: int, block: spec.Block) -> spec.Block:
+        block = decoder.with_bias(block, qkv=biased, out=biased)
+        return replace(block, ffn=replace(block.ffn, bias=ffn_biased))
+
+    return decoder.each_layer(decoder.turned(config, model, DEFAULTS), change)
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
-    return (
-        Rule("{base}embed_tokens", "decoder.embed.token"),
-        Rule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
-        *projections(
-            f"{theirs}.self_attn.", f"{ours}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
-        ),
-        Rule(f"{theirs}.post_attention_layernorm", f"{ours}.ffn_norm"),
-        Rule((f"{theirs}.mlp.gate_proj", f"{theirs}.mlp.up_proj"), f"{ours}.ffn.up", JOINED),
-        Rule(f"{theirs}.mlp.down_proj", f"{ours}.ffn.down"),
-        Rule("{base}norm", "decoder.final_norm"),
-        Rule("lm_head", "heads.lm.out"),
-        Rule("score", "heads.classify.out"),
-        Rule("score", "heads.tag.out"),
-        Rule("qa_outputs", "heads.span.out"),
-    )
+    return decoder.RULES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import GlassformerError
@@ -15,6 +16,23 @@ def rotary(config: Config, dim: int, longest: int) -> Rotary:
     values: dict[str, Any] = {"rope_theta": config.number("rope_theta", 10_000.0)}
     values |= config.optional("rope_scaling", {})
     values |= config.optional("rope_parameters", {})
+    return rotary_of(values, dim, longest)
+
+
+def partial_rotary(
+    config: Config, dim: int, longest: int, share: float, share_key: str, theta_key: str
+) -> Rotary:
+    """One that turns a share of each head's dimensions; the two keys are those of older files."""
+    values: dict[str, Any] = {
+        "rope_theta": config.number(theta_key, 10_000.0),
+        "partial_rotary_factor": config.number(share_key, share),
+    }
+    values |= config.optional("rope_scaling", {})
+    values |= config.optional("rope_parameters", {})
+    return rotary_of(values, int(dim * values["partial_rotary_factor"]), longest)
+
+
+def rotary_of(values: Mapping[str, Any], dim: int, longest: int) -> Rotary:
     kind = values.get("rope_type", values.get("type", "default"))
     theta = float(values["rope_theta"])
     if kind == "default":

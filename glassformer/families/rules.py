@@ -11,75 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
-import torch
-from torch import Tensor
+from glassformer.families.operations import JOINED, ROW, SAME, TRANSPOSED, UNWRITTEN, Same, Woven
 
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Same:
-    """One tensor, as it is."""
-
-    copies: ClassVar[bool] = False  # whether reading makes a new tensor of the file's
-
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [ours]
-
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0]
-
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours]
-
-
-@dataclass(frozen=True)
-class Transposed(Same):
-    """A weight that the file keeps as [in, out]; a bias stays as it is."""
-
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [ours[::-1]]
-
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0].t() if theirs[0].ndim == 2 else theirs[0]
-
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours.t() if ours.ndim == 2 else ours]
-
-
-@dataclass(frozen=True)
-class Row(Same):
-    """A vector that the file keeps as a matrix of one row."""
-
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(1, *ours)]
-
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return theirs[0][0]
-
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return [ours[None]]
-
-
-@dataclass(frozen=True)
-class Joined(Same):
-    """Several tensors of the file are the row blocks of one of ours."""
-
-    copies: ClassVar[bool] = True
-
-    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
-        return [(rows, *ours[1:]) for rows in parts]
-
-    def read(self, theirs: list[Tensor]) -> Tensor:
-        return torch.cat(theirs)
-
-    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
-        return list(torch.split(ours, list(parts)))
-
-
-SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
+__all__ = [
+    "JOINED", "ROW", "SAME", "TRANSPOSED", "UNWRITTEN", "Match", "Rule", "Woven", "match",
+    "projections",
+]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Room 4, families: what the encoder-decoders of the fairseq line share: BART, Marian, FSMT."""
+"""Room 4, families: what the encoder-decoders of the fairseq line share."""
 
 from __future__ import annotations
 
@@ -28,11 +28,17 @@ UNEVEN = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 3, "encoder_atte
 
 
 def stack(
-    config: Config, side: str, vocabulary: int, positions: spec.Table, norm: spec.Norm | None
+    config: Config,
+    side: str,
+    vocabulary: int,
+    positions: spec.Table,
+    norm: spec.Norm | None,
+    pre: bool = False,
 ) -> spec.Stack:
-    """One side: norm after the sum, bias everywhere; the decoder is causal and reads the other."""
-    config.only("normalize_before", False)
-    config.only("add_final_layer_norm", False)
+    """One side: bias everywhere; the decoder is causal and reads the other. Norms stand after the
+    sum, or with `pre` before each part and once more at the end."""
+    config.only("normalize_before", pre)
+    config.only("add_final_layer_norm", pre)
     config.only("static_position_embeddings", positions.layout != "learned")
     config.only("normalize_embedding", norm is not None)
     width = config.integer("d_model", 1024)
@@ -52,7 +58,7 @@ def stack(
             dropout=config.number("activation_dropout", 0.0),
         ),
         norm=spec.Norm(),
-        placement="post",
+        placement="pre" if pre else "post",
         pattern=spec.CAUSAL if side == "decoder" else spec.FULL,
         dropout=dropout,
     )
@@ -67,6 +73,7 @@ def stack(
         width=width,
         embed=embed,
         blocks=(block,) * config.integer(f"{side}_layers", 12),
+        final_norm=spec.Norm() if pre else None,
         layer_dropout=config.number(f"{side}_layerdrop", 0.0),
     )
 
@@ -90,6 +97,7 @@ BODY = (
     Rule(f"{LAYER}.fc1", f"{OURS}.ffn.up"),
     Rule(f"{LAYER}.fc2", f"{OURS}.ffn.down"),
     Rule(f"{LAYER}.final_layer_norm", f"{OURS}.ffn_norm"),
+    Rule("{base}{stack}.layer_norm", "{stack}.final_norm"),
     Rule("lm_head", "heads.lm.out"),
     Rule("final_logits_bias", "heads.lm.out.bias", ROW, optional=True),
 )

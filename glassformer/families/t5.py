@@ -47,13 +47,16 @@ PRESETS = {
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    kind = architecture.removeprefix("T5")
-    encoder = stack(config, "encoder", config.integer("num_layers", 6))
-    decoder = stack(config, "decoder", config.integer("num_decoder_layers", len(encoder.blocks)))
-    count = len(common.labels(config))
-    dropout = config.number("classifier_dropout", 0.0)
     tied = config.flag("tie_word_embeddings", True)
     scaled = config.flag("scale_decoder_outputs", tied)
+    return assemble(config, architecture.removeprefix("T5"), scaled)
+
+
+def assemble(config: Config, kind: str, scaled: bool) -> spec.ModelSpec:
+    """Both stacks or the encoder alone, and the head that a class name ends in."""
+    encoder = stack(config, "encoder", config.integer("num_layers", 6))
+    decoder = stack(config, "decoder", config.integer("num_decoder_layers", len(encoder.blocks)))
+    count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.0)
     scale = encoder.width**-0.5 if scaled else 1.0
     chosen: tuple[spec.Head, ...] = {
         "Model": (),
@@ -82,8 +85,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 def stack(config: Config, side: str, layers: int) -> spec.Stack:
     gated = config.word("feed_forward_proj", "relu").startswith("gated-")
     act = common.activation(config, "feed_forward_proj", "relu", prefix="gated-")
-    if gated and act == "gelu":  # its files mean the approximation by tanh
-        act = "gelu_tanh"
+    act = "gelu_tanh" if gated and act == "gelu" else act  # what its files mean by gelu
     norm = spec.Norm(kind="rms", eps=config.number("layer_norm_epsilon", 1e-6), bias=False)
     dropout = config.number("dropout_rate", 0.1)
     count, dim = config.integer("num_heads", 8), config.integer("d_kv", 64)

@@ -2,6 +2,7 @@
 
 safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
 a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
+A GGUF file is a folder in one piece (see `gguf.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pickle
 import re
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.families import gguf
+from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.weights.gguf import Gguf
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 DTYPES = {
@@ -126,6 +130,29 @@ class PickleFile(TensorFile):
         return self.tensors[name] if mapped else self.tensors[name].clone()
 
 
+class GgufFile(TensorFile):
+    """One file with everything: `config` is made of its metadata; quantized tensors are read as
+    float32, under their published names and in their published form."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = Gguf(path)
+        shapes = {name: entry.shape for name, entry in self.file.entries.items()}
+        factors = None
+        if SCALED_FREQUENCIES in shapes:
+            factors = self.file.read(SCALED_FREQUENCIES, mapped=True).tolist()
+        self.config = gguf.config_of(gguf.Header(self.file.metadata, shapes, factors))
+        self.origins = {}
+        self.shapes = {}
+        for name, shape in shapes.items():
+            theirs, undo = published(name, self.config)
+            self.origins[theirs] = name, undo
+            self.shapes[theirs] = tuple(undo(torch.empty(shape, device="meta")).shape)
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        origin, undo = self.origins[name]
+        return undo(self.file.read(origin, mapped))
+
+
 def _modern(name: str) -> str:
     """The first checkpoints call a norm's scale and shift gamma and beta."""
     for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
@@ -134,12 +161,25 @@ def _modern(name: str) -> str:
     return name
 
 
+READERS: dict[str, Callable[[Path], TensorFile]] = {
+    ".safetensors": SafetensorsFile,
+    ".gguf": GgufFile,
+}
+
+
+def is_gguf(path: Path) -> bool:
+    return path.suffix == ".gguf" and path.is_file()
+
+
 class TensorFiles:
-    """All tensors of a folder, whatever files they are in."""
+    """All tensors of a folder, whatever files they are in; or those of a GGUF file."""
 
     def __init__(self, folder: Path) -> None:
         self.place: dict[str, TensorFile] = {}
         self.paths: list[Path] = []
+        if is_gguf(folder):
+            self._add(folder)
+            return
         for name in WHOLE:
             path, index = folder / name, folder / f"{name}.index.json"
             if path.is_file():
@@ -166,8 +206,7 @@ class TensorFiles:
     def _add(self, path: Path) -> TensorFile:
         if path.stat().st_size == 0:
             raise GlassformerError(f"{path} is empty; get it again.")
-        safe = path.suffix == ".safetensors"
-        file: TensorFile = SafetensorsFile(path) if safe else PickleFile(path)
+        file = READERS.get(path.suffix, PickleFile)(path)
         self.place.update(dict.fromkeys(file.shapes, file))
         self.paths.append(path)
         return file

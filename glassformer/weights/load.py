@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family
-from glassformer.weights.files import TensorFiles
+from glassformer.weights.files import GgufFile, TensorFiles, is_gguf
 from glassformer.weights.plan import (
     Plan,
     check_copies,
@@ -52,6 +52,8 @@ class Loaded:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
+    if is_gguf(folder):
+        return GgufFile(folder).config
     path = folder / "config.json"
     if not path.is_file():
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
@@ -96,7 +98,8 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
         said.append(f"has {_listed(extra)}, which this model does not have")
     paths = plan.files.paths
     where = paths[0].name if len(paths) == 1 else f"the folder's {len(paths)} shards"
-    text = f"By config.json {where} {' and '.join(said)}"
+    by = "its metadata" if is_gguf(paths[0]) else "config.json"
+    text = f"By {by} {where} {' and '.join(said)}"
     other = None if request.architecture else fitting_class(config, plan.files)
     if other is not None:
         raise GlassformerError(

@@ -125,7 +125,8 @@ def find_sources(
             for found in matches
             for option in (found, *(replace(found, theirs=(also,)) for also in found.also))
         ]
-        present = [place for place in places if all(their in files for their in place.theirs)]
+        named = [place for place in places if place.theirs]  # a computed table has no name
+        present = [place for place in named if all(their in files for their in place.theirs)]
         distinct = list({place.theirs: place for place in present}.values())
         found = distinct[0] if distinct else None
         yield Source(names[0], names[1:], matches[0], found, distinct[1:])

@@ -17,6 +17,8 @@ def by_hand(x, module, attention: spec.Attention):
     """softmax(q k / sqrt(d)) v for each head, one query at a time, causal."""
     d, groups = attention.head_dim, attention.heads // attention.key_heads
     q, k, v = module.qkv(x).split(module.qkv.parts, -1)
+    if attention.qk_norm is not None:
+        q, k = normed(q, module.q_norm, d), normed(k, module.k_norm, d)
     joined = []
     for head in range(attention.heads):
         mine = slice(head * d, (head + 1) * d)
@@ -31,18 +33,44 @@ def by_hand(x, module, attention: spec.Attention):
                 scores = torch.stack(
                     [torch.tanh(q[i, mine] + k[j, theirs]) @ direction for j in range(i + 1)]
                 )
+            if attention.softcap is not None:
+                scores = attention.softcap * torch.tanh(scores / attention.softcap)
             weights = torch.exp(scores) / torch.exp(scores).sum()
             rows.append(sum(w * v[j, theirs] for j, w in enumerate(weights)))
         joined.append(torch.stack(rows))
     return module.out(torch.cat(joined, -1))
 
 
+def normed(x, norm, d: int):
+    """Each head's part divided by its root mean square, then scaled."""
+    parts = [part / (part.square().mean(-1, keepdim=True) + 1e-5).sqrt() for part in x.split(d, -1)]
+    return torch.cat([part * norm.weight for part in parts], -1)
+
+
+RMS = spec.Norm(kind="rms", bias=False)
+
+
 @pytest.mark.parametrize("kv_heads", [None, 2, 1])
-@pytest.mark.parametrize("score", ["dot", "additive"])
-@pytest.mark.parametrize("scale", [None, 1.0])
-def test_attention_is_its_formula(kv_heads, score, scale):
-    attention = replace(tiny.ATTENTION, kv_heads=kv_heads, score=score, scale=scale)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"scale": 1.0},
+        {"score": "additive"},
+        {"score": "additive", "scale": 1.0},
+        {"softcap": 0.7, "scale": 1.0},
+        {"qk_norm": RMS},
+        {"qk_norm": RMS, "softcap": 0.7},
+    ],
+    ids=str,
+)
+def test_attention_is_its_formula(kv_heads, given):
+    attention = replace(tiny.ATTENTION, kv_heads=kv_heads, **given)
     net = tiny.net(tiny.decoder(1, attention=attention))
+    if attention.qk_norm is not None:
+        module = net.decoder.blocks[0].attention
+        module.q_norm.weight.data = torch.linspace(0.5, 2.0, 8)
+        module.k_norm.weight.data = torch.linspace(1.5, 1.0, 8)
     seen = Capture("*.attn_out", "*.resid_pre")
     with torch.no_grad():
         net(tiny.tokens(1, 6), tap=seen)
@@ -82,6 +110,39 @@ def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
     for name, grad in eager_grads.items():
         if grad is not None:
             assert torch.allclose(fused_grads[name], grad, atol=1e-3, rtol=1e-4), name
+
+
+@pytest.mark.parametrize("given", [{"softcap": 0.5}, {"qk_norm": spec.Norm()}], ids=str)
+def test_capped_or_normed_the_same_in_every_way(given):
+    """The softmax's weights as the tap sees them, plain and fused, and with the cache."""
+    from glassformer.core import Cache
+
+    model = tiny.decoder(2, attention=replace(tiny.ATTENTION, **given), position=spec.Rotary(dim=8))
+    net, tokens, seen = tiny.net(model), tiny.tokens(2, 9), Capture("*.scores", "*.pattern")
+    with torch.no_grad():
+        plain = net(tokens).logits
+        assert torch.equal(net(tokens, tap=seen).logits, plain)
+        assert torch.allclose(net(tokens, eager=True).logits, plain, atol=1e-5)
+        cache = Cache()
+        parts = [net(part, cache=cache).logits for part in tokens.split((4, 1, 1, 3), 1)]
+    assert torch.allclose(torch.cat(parts, 1), plain, atol=1e-5)
+    scores = seen["decoder.blocks.0.scores"]
+    assert torch.allclose(seen["decoder.blocks.0.pattern"], scores.softmax(-1), atol=1e-6)
+    if "softcap" in given:
+        assert scores[scores > -1e9].abs().max() <= 0.5
+
+
+def test_cross_attention_norms_queries_and_keys_too():
+    attention = replace(tiny.ATTENTION, qk_norm=RMS)
+    model = spec.ModelSpec(
+        encoder=tiny.stack(1), decoder=tiny.stack(1, pattern=spec.CAUSAL, cross=attention)
+    )
+    seen = Capture("decoder.*.cross.q", "decoder.*.cross.k")
+    with torch.no_grad():
+        tiny.net(model)(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
+    for value in seen.seen.values():
+        sizes = value.square().mean(-1)
+        assert torch.allclose(sizes, torch.ones_like(sizes), atol=2e-2)  # all but the epsilon
 
 
 def test_cross_attention_reads_the_encoders_last_layer():

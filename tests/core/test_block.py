@@ -22,6 +22,15 @@ def parts(net, depth=0):
     return block, {name.removeprefix(at): t for name, t in seen.seen.items() if name.startswith(at)}
 
 
+def test_a_block_whose_attention_reads_the_stream_as_it_is():
+    block, seen = parts(tiny.net(tiny.encoder(1, attention_normed=False)))
+    assert not list(block.attention_norm.parameters())
+    v = block.attention.qkv(seen["resid_pre"]).split(block.attention.qkv.parts, -1)[2]
+    assert torch.allclose(seen["v"].transpose(1, 2).flatten(2), v, atol=1e-6)
+    feed = block.ffn.down(F.gelu(block.ffn.up(block.ffn_norm(seen["resid_mid"]))))
+    assert torch.allclose(seen["resid_post"], seen["resid_mid"] + feed, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_norm_before_the_part(kind):
     block, seen = parts(tiny.net(tiny.encoder(1, norm=spec.Norm(kind=kind, eps=1e-3))))

@@ -49,6 +49,20 @@ def test_factorized_tables_are_projected_to_the_models_width():
     assert torch.allclose(x, inner @ embed.project.weight.T + embed.project.bias, atol=1e-6)
 
 
+def test_a_narrow_token_is_projected_before_the_position_is_added():
+    embed, x = embedded({"factor": 6, "project": "token", "position": spec.Table(length=8)})
+    assert embed.position.weight.shape == (8, 32) and embed.project.bias is None
+    wide = embed.token.weight[tiny.tokens(2, 5)] @ embed.project.weight.T
+    assert torch.allclose(x, wide + embed.position.weight[:5], atol=1e-6)
+
+
+def test_segments_that_are_tokens_are_scaled_as_tokens():
+    segments = tiny.tokens(2, 5, seed=1) % 2
+    embed, x = embedded({"segments_are_tokens": True, "scale": 4.0}, segments=segments)
+    both = embed.token.weight[tiny.tokens(2, 5)] + embed.token.weight[segments]
+    assert torch.allclose(x, both * 4.0, atol=1e-6)
+
+
 def test_segments_of_a_model_without_them_are_refused():
     with pytest.raises(GlassformerError, match="no segment embeddings"):
         embedded({}, segments=tiny.tokens(2, 5) % 2)

@@ -60,6 +60,69 @@ def test_transform_then_projection():
     assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
 
 
+def test_capped_logits():
+    head, out = run(spec.Head(name="h", outputs=3, softcap=0.3))
+    assert torch.allclose(out.logits, 0.3 * torch.tanh(head.out(out.hidden) / 0.3), atol=1e-6)
+    assert out.logits.abs().max() < 0.3 < head.out(out.hidden).abs().max()
+
+
+def test_a_stack_that_leaves_with_another_width():
+    from glassformer.core import Capture
+
+    model = tiny.decoder(1)
+    net = tiny.net(replace(model, decoder=replace(model.decoder, project=12)))
+    seen = Capture("*.resid_post", "*.final")
+    with torch.no_grad():
+        out = net(tiny.tokens(2, 6), tap=seen)
+        last = seen["decoder.blocks.0.resid_post"]
+        expected = net.decoder.final_norm(last) @ net.decoder.project.weight.T
+    assert out.hidden.shape == (2, 6, 12) and net.spec.last_stack.out_width == 12
+    assert torch.allclose(out.hidden, expected, atol=1e-6)
+    assert torch.allclose(out.logits, expected @ net.heads["lm"].out.weight.T, atol=1e-6)
+    assert torch.allclose(net.readout(last), out.logits, atol=1e-6)
+
+
+def test_a_transform_without_bias():
+    head, out = run(
+        spec.Head(
+            name="h", transform=spec.Transform(width=12, activation="relu", bias=False), outputs=3
+        )
+    )
+    assert head.transform.dense.bias is None
+    inner = torch.relu(out.hidden @ head.transform.dense.weight.T)
+    assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
+
+
+def test_one_number_per_position():
+    head, out = run(spec.Head(name="h", outputs=1, scalar=True))
+    expected = (out.hidden * head.out.weight[0]).sum(-1) + head.out.bias
+    assert out.logits.shape == (2, 6)
+    assert torch.allclose(out.logits, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("mask", [MASK, None], ids=["padded", "whole"])
+def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
+    from glassformer.core import Net
+    from glassformer.core.model import last_tokens, shifted_right
+
+    tokens = torch.tensor([[0, 0, 5, 6, 7, 8], [4, 3, 2, 0, 0, 0]])
+    last = [8, 2] if mask is not None else [8, 0]
+    assert last_tokens(tokens, mask)[:, 0].tolist() == last
+    body = tiny.encoder(1)
+    crossed = tiny.stack(1, pattern=spec.CAUSAL, cross=tiny.ATTENTION)
+    both = replace(body, decoder=crossed, shift_text=True, start_from_last=True)
+    net: Net = tiny.net(both)
+    with torch.no_grad():
+        out = net(tokens, mask=mask)
+        first = torch.tensor(last)[:, None]
+        shifted = shifted_right(tokens, mask, first)
+        given = net(shifted, mask=mask, source=tokens, source_mask=mask)
+    assert torch.equal(out.hidden, given.hidden)
+    where = [2, 0] if mask is not None else [0, 0]
+    assert shifted[[0, 1], where].tolist() == last
+    assert shifted[0, 3:].tolist() == [5, 6, 7] and shifted[1, 1:3].tolist() == [4, 3]
+
+
 def test_several_heads_on_one_body():
     model = replace(
         tiny.encoder(1),

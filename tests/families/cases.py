@@ -55,20 +55,21 @@ NAMES = [
 
 @dataclass
 class Batch:
-    """Texts padded to one length; `segments` and `source` where the model takes them."""
+    """Texts padded to one length; the others where the model takes them."""
 
     tokens: Tensor
     mask: Tensor
     segments: Tensor | None = None
     source: Tensor | None = None
     source_mask: Tensor | None = None
+    languages: Tensor | None = None
 
 
 class Case:
     def __init__(self, name: Name, folder: Path) -> None:
         self.name = name
         config = name.config
-        if name.architecture.endswith("QuestionAnswering"):
+        if "QuestionAnswering" in name.architecture:
             config.pop("num_labels", None)  # the reference insists on two
         self.reference = reference.make(config, name.architecture, seed=name.index)
         reference.save(self.reference, folder)
@@ -108,6 +109,9 @@ class Case:
                 [(i + len(row)) % kinds for i in range(len(row))] for row in self.texts(lengths)
             ]
             batch.segments, _ = self._padded(rows, side, pad=0)
+        if count := self.spec.last_stack.embed.languages:
+            rows = [[i // 2 % count for i in range(n)] for n in lengths]
+            batch.languages, _ = self._padded(rows, side, pad=0)
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
@@ -140,6 +144,7 @@ class Case:
             segments=batch.segments,
             source=batch.source,
             source_mask=batch.source_mask,
+            languages=batch.languages,
             **options,
         )
         named = {**out.heads, "hidden": out.hidden}
@@ -159,6 +164,11 @@ class Case:
             }
         if batch.segments is not None:
             inputs["token_type_ids"] = batch.segments
+        if batch.languages is not None:
+            inputs["langs"] = batch.languages
+        if any(head.beam is not None for head in self.spec.heads):
+            inputs["p_mask"] = (~batch.mask).float()  # else it looks for answers in the padding
+            inputs["cls_index"] = batch.mask.sum(-1) - 1
         if "DoubleHeads" in self.name.architecture:
             inputs["mc_token_ids"] = batch.mask.sum(-1) - 1
             inputs.pop("attention_mask")  # GPT's cannot take one; causal, it never sees the padding

@@ -39,7 +39,8 @@ def _own(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_scale(name: str, tensor: torch.Tensor) -> bool:
-    return tensor.ndim == 1 and name.endswith("weight")
+    """A norm's, which starts at one; where it is stored as its difference from one, at zero."""
+    return tensor.ndim == 1 and name.endswith("weight") and bool(tensor.any())
 
 
 def find_class(architecture: str) -> Any:
@@ -50,13 +51,14 @@ def find_class(architecture: str) -> Any:
 
 
 def published_classes(model_type: str) -> set[str]:
-    """Every model class that the reference exports for a model type."""
+    """Every model class that the reference exports for a model type (a module may hold several)."""
     config = transformers.AutoConfig.for_model(model_type)
     module = importlib.import_module(type(config).__module__.replace("configuration", "modeling"))
     return {
         name
         for name in module.__all__
         if issubclass(getattr(module, name), transformers.PreTrainedModel)
+        and getattr(module, name).config_class is type(config)
         and not any(part in name for part in ("PreTrained", "Pretrained"))
     }
 
@@ -81,6 +83,12 @@ def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     named = {
         "prediction_logits": "lm",
         "seq_relationship_logits": "next_sentence",
+        "sop_logits": "sentence_order",
+        "start_top_log_probs": "answer.start",
+        "start_top_index": "answer.start_at",
+        "end_top_log_probs": "answer.end",
+        "end_top_index": "answer.end_at",
+        "cls_logits": "answer.possible",
         "mc_logits": "choose",
         "logits": "logits",
         "last_hidden_state": "hidden",

@@ -72,6 +72,7 @@ def test_with_the_cache_as_without(case, side):
             segments=None if batch.segments is None else batch.segments[:, start:stop],
             source=batch.source if start == 0 else None,
             source_mask=batch.source_mask if start == 0 else None,
+            languages=None if batch.languages is None else batch.languages[:, start:stop],
         )
         with torch.no_grad():
             pieces.append(case.net(**vars(part), cache=cache).hidden)

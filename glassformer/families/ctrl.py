@@ -1,0 +1,89 @@
+"""CTRL (Keskar et al., 2019): the decoder of 2017 with the norm before each part; a text starts
+with a control code that says what it is to be like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer import spec
+from glassformer.families import common, heads
+from glassformer.families.config import Config
+from glassformer.families.rules import UNWRITTEN, Rule, projections
+
+NAME = "CTRL"
+MODEL_TYPES = ("ctrl",)
+CLASSES = {
+    "CTRLModel": "",
+    "CTRLLMHeadModel": "transformer.",
+    "CTRLForSequenceClassification": "transformer.",
+}
+IGNORED: Mapping[str, str] = {
+    "attn_pdrop": "the published model drops nothing there",
+    "n_ctx": "how long its training texts were; the positions go on",
+    "from_tf": "where the file came from",
+    **{f"summary_{key}": "for a head that no class of it has" for key in
+       ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")},
+}
+DROPPED: Mapping[str, str] = {}
+TINY: tuple[dict[str, Any], ...] = (
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 64, "n_positions": 160, "vocab_size": 99,
+     "pad_token_id": 0},
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "dff": 40, "n_positions": 144, "vocab_size": 61,
+     "pad_token_id": 0, "tie_word_embeddings": False, "num_labels": 3,
+     "layer_norm_epsilon": 1e-5},
+)
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ctrl": ("CTRLLMHeadModel", {"n_positions": 50000})
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    config.only("pruned_heads", {})
+    width, count = config.integer("n_embd", 1280), config.integer("n_head", 16)
+    block = spec.Block(
+        attention=spec.Attention(heads=count, head_dim=common.head_dim(config, width, count)),
+        ffn=spec.FFN(width=config.integer("dff", 8192), activation="relu"),
+        norm=spec.Norm(eps=1e-6),
+        pattern=spec.CAUSAL,
+        dropout=config.number("resid_pdrop", 0.1),
+    )
+    embed = spec.Embed(
+        vocabulary=config.integer("vocab_size", 246534),
+        scale=width**0.5,
+        position=spec.Table(length=config.integer("n_positions", 256), layout="halves"),
+        segments_are_tokens=True,
+        dropout=config.number("embd_pdrop", 0.1),
+    )
+    kind = architecture.removeprefix("CTRL")
+    chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0, lm_bias=True)
+    return spec.ModelSpec(
+        decoder=spec.Stack(
+            width=width,
+            embed=embed,
+            blocks=(block,) * config.integer("n_layer", 48),
+            final_norm=spec.Norm(eps=config.number("layer_norm_epsilon", 1e-6)),
+        ),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tokens=common.special_tokens(config),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
+    attention = f"{theirs}.multi_head_attention."
+    return (
+        Rule("{base}w", "decoder.embed.token"),
+        Rule((), "decoder.embed.position", UNWRITTEN, optional=True),
+        Rule(f"{theirs}.layernorm1", f"{ours}.attention_norm"),
+        *projections(attention, f"{ours}.attention", "Wq", "Wk", "Wv", "dense"),
+        Rule(f"{theirs}.layernorm2", f"{ours}.ffn_norm"),
+        Rule(f"{theirs}.ffn.0", f"{ours}.ffn.up"),
+        Rule(f"{theirs}.ffn.2", f"{ours}.ffn.down"),
+        Rule("{base}layernorm", "decoder.final_norm"),
+        Rule("lm_head", "heads.lm.out"),
+        Rule("classifier", "heads.classify.out"),
+    )

@@ -1,0 +1,125 @@
+"""GPT-Neo (Black et al., 2021): GPT-2 with unscaled scores and a window in every second layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer import spec
+from glassformer.errors import GlassformerError
+from glassformer.families import common, decoder, gpt2, heads
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule, projections
+
+NAME = "GPT-Neo"
+MODEL_TYPES = ("gpt_neo",)
+CLASSES = {
+    "GPTNeoModel": "",
+    "GPTNeoForCausalLM": "transformer.",
+    "GPTNeoForSequenceClassification": "transformer.",
+    "GPTNeoForTokenClassification": "transformer.",
+    "GPTNeoForQuestionAnswering": "transformer.",
+}
+IGNORED: Mapping[str, str] = {
+    **gpt2.IGNORED,
+    "attention_layers": "attention_types written out",
+}
+DROPPED = {
+    f"{{base}}h.{{i}}.attn.attention.{name}": "the causal mask, which is computed"
+    for name in ("bias", "masked_bias")
+}
+TINY: tuple[dict[str, Any], ...] = (
+    {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 160,
+     "vocab_size": 99, "attention_types": [[["global", "local"], 1]], "window_size": 7,
+     "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
+    {"hidden_size": 24, "num_layers": 3, "num_heads": 2, "max_position_embeddings": 144,
+     "vocab_size": 61, "attention_types": [[["local"], 2], [["global"], 1]], "window_size": 5,
+     "intermediate_size": 40, "activation_function": "relu", "pad_token_id": 0, "bos_token_id": 3,
+     "eos_token_id": 4, "tie_word_embeddings": False, "num_labels": 3, "layer_norm_epsilon": 1e-6},
+)
+PRESETS = {
+    f"gpt-neo-{name}": ("GPTNeoForCausalLM", {
+        "hidden_size": width, "num_layers": layers, "num_heads": count,
+        "attention_types": [[["global", "local"], layers // 2]]})
+    for name, width, layers, count in (
+        ("125m", 768, 12, 12),
+        ("1.3b", 2048, 24, 16),
+        ("2.7b", 2560, 32, 20),
+    )
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    width, count = config.integer("hidden_size", 2048), config.integer("num_heads", 16)
+    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
+    attention = spec.Attention(
+        heads=count,
+        head_dim=common.head_dim(config, width, count),
+        scale=1.0,
+        bias=False,
+        dropout=config.number("attention_dropout", 0.0),
+    )
+    ffn = spec.FFN(
+        width=config.integer("intermediate_size", 4 * width),
+        activation=common.activation(config, "activation_function", "gelu_new"),
+    )
+    size = config.integer("window_size", 256)
+    dropout = config.number("resid_dropout", 0.0)
+    blocks = tuple(
+        spec.Block(
+            attention=attention,
+            ffn=ffn,
+            norm=norm,
+            pattern=decoder.window(size if kind == "local" else None),
+            dropout=dropout,
+        )
+        for kind in _layers(config)
+    )
+    embed = spec.Embed(
+        vocabulary=config.integer("vocab_size", 50257),
+        position=spec.Table(length=config.integer("max_position_embeddings", 2048)),
+        segments_are_tokens=True,
+        dropout=config.number("embed_dropout", 0.0),
+    )
+    kind = architecture.removeprefix("GPTNeo")
+    classify_dropout = config.number("classifier_dropout", 0.1)
+    chosen = heads.decoder_heads(config, kind, embed.vocabulary, classify_dropout)
+    return spec.ModelSpec(
+        decoder=spec.Stack(width=width, embed=embed, blocks=blocks, final_norm=norm),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tokens=common.special_tokens(config, bos=50256, eos=50256),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
+    )
+
+
+def _layers(config: Config) -> list[str]:
+    """`global` or `local` for every layer: [[["global", "local"], 2]] says both, twice."""
+    count = config.integer("num_layers", 24)
+    types = config.optional("attention_types", [[["global", "local"], 12]])
+    layers = [kind for kinds, times in types for _ in range(times) for kind in kinds]
+    if len(layers) != count or not set(layers) <= {"global", "local"}:
+        raise GlassformerError(
+            f"config.json has attention_types {types!r}; they must say global or local for each of "
+            f"the {count} layers."
+        )
+    return layers
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
+    return (
+        Rule("{base}wte", "decoder.embed.token"),
+        Rule("{base}wpe", "decoder.embed.position"),
+        Rule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
+        *projections(
+            f"{theirs}.attn.attention.", f"{ours}.attention",
+            "q_proj", "k_proj", "v_proj", "out_proj",
+        ),
+        Rule(f"{theirs}.ln_2", f"{ours}.ffn_norm"),
+        Rule(f"{theirs}.mlp.c_fc", f"{ours}.ffn.up"),
+        Rule(f"{theirs}.mlp.c_proj", f"{ours}.ffn.down"),
+        Rule("{base}ln_f", "decoder.final_norm"),
+        *gpt2.HEAD_RULES,
+    )

@@ -1,0 +1,127 @@
+"""GPT-NeoX (Black et al., 2022), also Pythia (Biderman et al., 2023): attention and feed-forward
+side by side, each with its norm, and rotary positions on a part of each head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer import spec
+from glassformer.families import common, heads
+from glassformer.families.config import Config
+from glassformer.families.rotary import partial_rotary
+from glassformer.families.rules import Rule, Woven
+
+NAME = "GPT-NeoX"
+MODEL_TYPES = ("gpt_neox",)
+CLASSES = {
+    "GPTNeoXModel": "",
+    "GPTNeoXForCausalLM": "gpt_neox.",
+    "GPTNeoXForSequenceClassification": "gpt_neox.",
+    "GPTNeoXForTokenClassification": "gpt_neox.",
+    "GPTNeoXForQuestionAnswering": "gpt_neox.",
+}
+IGNORED: Mapping[str, str] = {
+    "is_decoder": "the class says what the model is",
+    "attention_probs_dropout_prob": "read nowhere; the key is attention_dropout",
+    "hidden_dropout_prob": "read nowhere; the key is hidden_dropout",
+}
+DROPPED = {
+    f"{{base}}layers.{{i}}.attention.{name}": "a mask or frequencies, which are computed"
+    for name in ("bias", "masked_bias", "rotary_emb.inv_freq")
+}
+TINY: tuple[dict[str, Any], ...] = (
+    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "vocab_size": 99, "pad_token_id": 0},
+    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "vocab_size": 61, "pad_token_id": 0, "use_parallel_residual": False, "num_labels": 3,
+     "hidden_act": "gelu_new", "rotary_pct": 0.5, "rotary_emb_base": 500, "layer_norm_eps": 1e-6,
+     "tie_word_embeddings": True, "attention_bias": False},
+    {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
+     "vocab_size": 50, "pad_token_id": 0, "hidden_act": "relu",
+     "rope_parameters": {"rope_type": "default", "rope_theta": 90.0,
+                         "partial_rotary_factor": 1.0}},
+)
+PRESETS = {
+    "gpt-neox-20b": ("GPTNeoXForCausalLM", {"hidden_act": "gelu_fast", "eos_token_id": 0}),
+    **{
+        f"pythia-{name}": ("GPTNeoXForCausalLM", {
+            "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
+            "num_attention_heads": count, "vocab_size": vocabulary, "eos_token_id": 0})
+        for name, width, layers, count, vocabulary in (
+            ("70m", 512, 6, 8, 50304),
+            ("160m", 768, 12, 12, 50304),
+            ("410m", 1024, 24, 16, 50304),
+            ("1b", 2048, 16, 8, 50304),
+            ("1.4b", 2048, 24, 16, 50304),
+            ("2.8b", 2560, 32, 32, 50304),
+            ("6.9b", 4096, 32, 32, 50432),
+            ("12b", 5120, 36, 40, 50688),
+        )
+    },
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    width = config.integer("hidden_size", 6144)
+    count = config.integer("num_attention_heads", 64)
+    dim = common.head_dim(config, width, count)
+    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-5))
+    biased = config.flag("attention_bias", True)
+    dropout = config.number("hidden_dropout", 0.0)
+    longest = config.integer("max_position_embeddings", 2048)
+    block = spec.Block(
+        attention=spec.Attention(
+            heads=count,
+            head_dim=dim,
+            bias=biased,
+            out_bias=biased,
+            dropout=config.number("attention_dropout", 0.0),
+        ),
+        ffn=spec.FFN(
+            width=config.integer("intermediate_size", 24576),
+            activation=common.activation(config, "hidden_act", "gelu"),
+        ),
+        norm=norm,
+        residual="parallel" if config.flag("use_parallel_residual", True) else "serial",
+        position=partial_rotary(config, dim, longest, 0.25, "rotary_pct", "rotary_emb_base"),
+        pattern=spec.CAUSAL,
+        dropout=dropout,
+    )
+    vocabulary = config.integer("vocab_size", 50432)
+    kind = architecture.removeprefix("GPTNeoX")
+    chosen = heads.decoder_heads(
+        config, kind, vocabulary, config.number("classifier_dropout", 0.1)
+    )
+    return spec.ModelSpec(
+        decoder=spec.Stack(
+            width=width,
+            embed=spec.Embed(vocabulary=vocabulary, dropout=dropout),
+            blocks=(block,) * config.integer("num_hidden_layers", 44),
+            final_norm=norm,
+        ),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
+        tokens=common.special_tokens(config, bos=0, eos=2),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
+    woven = Woven(model.last_stack.blocks[0].attention.head_dim)
+    return (
+        Rule("{base}embed_in", "decoder.embed.token"),
+        Rule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
+        Rule(f"{theirs}.attention.query_key_value", f"{ours}.attention.qkv", woven),
+        Rule(f"{theirs}.attention.dense", f"{ours}.attention.out"),
+        Rule(f"{theirs}.post_attention_layernorm", f"{ours}.ffn_norm"),
+        Rule(f"{theirs}.mlp.dense_h_to_4h", f"{ours}.ffn.up"),
+        Rule(f"{theirs}.mlp.dense_4h_to_h", f"{ours}.ffn.down"),
+        Rule("{base}final_layer_norm", "decoder.final_norm"),
+        Rule("embed_out", "heads.lm.out", also=("lm_head",)),
+        Rule("score", "heads.classify.out"),
+        Rule("classifier", "heads.tag.out"),
+        Rule("qa_outputs", "heads.span.out"),
+    )

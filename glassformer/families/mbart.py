@@ -1,0 +1,42 @@
+"""mBART (Liu et al., 2020): BART for many languages, with norms before the parts. A text ends with
+its language, and the decoder starts from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glassformer import spec
+from glassformer.families import bart, common, seq2seq
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "mBART"
+MODEL_TYPES = ("mbart",)
+CLASSES = {name.replace("Bart", "MBart"): base for name, base in bart.CLASSES.items()}
+IGNORED = seq2seq.IGNORED
+DROPPED = bart.DROPPED
+TINY = (
+    {**seq2seq.SMALL, "vocab_size": 99},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False, "num_labels": 5},
+)
+PRESETS = {
+    "mbart-large-cc25": (
+        "MBartForConditionalGeneration", {"vocab_size": 250027, "scale_embedding": True}
+    ),
+    "mbart-large-50": (
+        "MBartForConditionalGeneration",
+        {"vocab_size": 250054, "scale_embedding": True, "activation_function": "relu"},
+    ),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    tokens = common.special_tokens(config, pad=1, bos=0, eos=2)
+    kind = architecture.removeprefix("MBart")
+    model = bart.assemble(config, kind, tokens, common.labels(config), pre=True)
+    return replace(model, start_from_last=model.shift_text)
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return bart.rules(model)

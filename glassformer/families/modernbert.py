@@ -1,0 +1,150 @@
+"""ModernBERT (Warner et al., 2024): an encoder with rotary positions, most of whose layers see a
+window and every third one all; gated, norms before the parts, hardly any bias."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from glassformer import spec
+from glassformer.families import common, heads
+from glassformer.families.config import Config
+from glassformer.families.rotary import rotary_of
+from glassformer.families.rules import Rule
+
+NAME = "ModernBERT"
+MODEL_TYPES = ("modernbert",)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
+CLASSES = {"ModernBertModel": "", **{f"ModernBert{head}": "model." for head in HEADS}}
+IGNORED = {
+    "sparse_prediction": "where the loss is computed",
+    "sparse_pred_ignore_index": "where the loss is computed",
+    **dict.fromkeys(("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+                    "how the reference runs, not what it computes"),
+    "layer_norm_eps": "left over from BERT; the norms go by norm_eps",
+    "position_embedding_type": "left over from BERT; positions are rotary",
+    "initializer_cutoff_factor": "fresh weights are drawn without a cut",
+    "cls_token_id": "which token a text begins with, read by the tokenizer",
+}
+DROPPED: dict[str, str] = {}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "intermediate_size": 48, "vocab_size": 99, "pad_token_id": 3, "bos_token_id": 1,
+         "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 10}
+TINY: tuple[dict[str, Any], ...] = (
+    SMALL,
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_activation": "silu", "local_attention": 7, "global_attn_every_n_layers": 2,
+     "norm_bias": True, "attention_bias": True, "mlp_bias": True, "decoder_bias": False,
+     "classifier_bias": True, "classifier_activation": "relu", "classifier_pooling": "mean",
+     "norm_eps": 1e-6, "num_labels": 5, "tie_word_embeddings": False},
+    {**SMALL, "num_hidden_layers": 2, "num_attention_heads": 8,
+     "layer_types": ["sliding_attention", "full_attention"],
+     "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 700.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+)
+LARGE = {"hidden_size": 1024, "intermediate_size": 2624, "num_hidden_layers": 28,
+         "num_attention_heads": 16}
+PRESETS = {
+    "modernbert-base": ("ModernBertForMaskedLM", {}),
+    "modernbert-large": ("ModernBertForMaskedLM", LARGE),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    encoder, count = body(config), len(common.labels(config))
+    words = encoder.embed.vocabulary
+    picks: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
+    config.only("classifier_pooling", *picks)
+    classify = spec.Head(
+        name="classify",
+        pick=picks[config.word("classifier_pooling", "cls")],
+        transform=spec.Transform(
+            width=encoder.width,
+            activation=common.activation(config, "classifier_activation", "gelu"),
+            norm=encoder.final_norm,
+            bias=config.flag("classifier_bias", False),
+        ),
+        outputs=count,
+        dropout=config.number("classifier_dropout", 0.0),
+    )
+    each = replace(classify, name="tag", pick="each")
+    bias: Literal["learned", "none"] = "learned" if config.flag("decoder_bias", True) else "none"
+    chosen: tuple[spec.Head, ...] = {
+        "Model": (),
+        "ForMaskedLM": (replace(each, name="lm", outputs=words, bias=bias, dropout=0.0),),
+        "ForSequenceClassification": (classify,),
+        "ForMultipleChoice": (replace(classify, name="choose", outputs=1, choices=True),),
+        "ForTokenClassification": (each,),
+        "ForQuestionAnswering": (replace(each, name="span", outputs=2),),
+    }[architecture.removeprefix("ModernBert")]
+    return spec.ModelSpec(
+        encoder=encoder,
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
+        tokens=common.special_tokens(config, pad=50283, bos=50281, eos=50282),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
+    )
+
+
+def body(config: Config) -> spec.Stack:
+    width = config.integer("hidden_size", 768)
+    norm = spec.Norm(eps=config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
+    layers = range(config.integer("num_hidden_layers", 22))
+    every = config.integer("global_attn_every_n_layers", 3)
+    default = ["sliding_attention" if i % every else "full_attention" for i in layers]
+    kinds = config.optional("layer_types", default)
+    if len(kinds) != len(layers) or not {"sliding_attention", "full_attention"}.issuperset(kinds):
+        raise config.wrong("layer_types", "sliding_attention or full_attention for every layer")
+    vocabulary, dropout = config.integer("vocab_size", 50368), config.number("embedding_dropout", 0)
+    return spec.Stack(
+        width=width,
+        embed=spec.Embed(vocabulary=vocabulary, norm=norm, dropout=dropout),
+        blocks=tuple(block(config, i, kinds[i], width, norm) for i in layers),
+        final_norm=norm,
+    )
+
+
+def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) -> spec.Block:
+    """The first one reads the embedding, which is normed already."""
+    heads, bias = config.integer("num_attention_heads", 12), config.flag("attention_bias", False)
+    dim, reach = common.head_dim(config, width, heads), config.integer("local_attention", 128) // 2
+    thetas = {"full_attention": config.number("global_rope_theta", 160_000.0),
+              "sliding_attention": config.number("local_rope_theta", 10_000.0)}
+    turns = {"rope_theta": thetas[kind], **config.optional("rope_scaling", {})}
+    turns |= config.optional("rope_parameters", {}).get(kind) or {}
+    drop, local = config.number("attention_dropout", 0.0), kind == "sliding_attention"
+    return spec.Block(
+        attention=spec.Attention(heads=heads, head_dim=dim, bias=bias, out_bias=bias, dropout=drop),
+        ffn=spec.FFN(
+            width=config.integer("intermediate_size", 1152),
+            activation=common.activation(config, "hidden_activation", "gelu"),
+            gated=True,
+            bias=config.flag("mlp_bias", False),
+            dropout=config.number("mlp_dropout", 0.0),
+        ),
+        norm=norm,
+        attention_normed=layer > 0,
+        position=rotary_of(turns, dim, config.integer("max_position_embeddings", 8192)),
+        pattern=spec.Pattern(left=reach, right=reach) if local else spec.FULL,
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}layers.{i}", "encoder.blocks.{i}"
+    return (
+        Rule("{base}embeddings.tok_embeddings", "encoder.embed.token"),
+        Rule("{base}embeddings.norm", "encoder.embed.norm"),
+        Rule(f"{theirs}.attn_norm", f"{ours}.attention_norm"),
+        Rule(f"{theirs}.attn.Wqkv", f"{ours}.attention.qkv"),
+        Rule(f"{theirs}.attn.Wo", f"{ours}.attention.out"),
+        Rule(f"{theirs}.mlp_norm", f"{ours}.ffn_norm"),
+        Rule(f"{theirs}.mlp.Wi", f"{ours}.ffn.up"),
+        Rule(f"{theirs}.mlp.Wo", f"{ours}.ffn.down"),
+        Rule("{base}final_norm", "encoder.final_norm"),
+        Rule("head.dense", "heads.{name}.transform.dense"),
+        Rule("head.norm", "heads.{name}.transform.norm"),
+        Rule("decoder", "heads.lm.out"),
+        Rule("classifier", "heads.{name}.out"),
+    )

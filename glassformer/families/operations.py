@@ -1,0 +1,108 @@
+"""Room 4, families: what is done to a published tensor to make it ours, and how it is undone.
+
+An operation says which shapes it expects in the file, reads those tensors as one of ours, and
+writes ours as those; `parts` are the heights of the row blocks of a joined matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Same:
+    """One tensor, as it is."""
+
+    copies: ClassVar[bool] = False  # whether reading makes a new tensor of the file's
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [ours]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours]
+
+
+@dataclass(frozen=True)
+class Transposed(Same):
+    """A weight that the file keeps as [in, out]; a bias stays as it is."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [ours[::-1]]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0].t() if theirs[0].ndim == 2 else theirs[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours.t() if ours.ndim == 2 else ours]
+
+
+@dataclass(frozen=True)
+class Row(Same):
+    """A vector that the file keeps as a matrix of one row."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(1, *ours)]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0][0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours[None]]
+
+
+@dataclass(frozen=True)
+class Joined(Same):
+    """Several tensors of the file are the row blocks of one of ours."""
+
+    copies: ClassVar[bool] = True
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(rows, *ours[1:]) for rows in parts]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return torch.cat(theirs)
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return list(torch.split(ours, list(parts)))
+
+
+@dataclass(frozen=True)
+class Woven(Same):
+    """Queries, keys and values in one tensor, head by head: the file has the three parts of the
+    first head, then those of the second; ours all queries, then all keys, then all values."""
+
+    head_dim: int
+    copies: ClassVar[bool] = True
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        rows = theirs[0].view(-1, 3, self.head_dim, *theirs[0].shape[1:])
+        return rows.transpose(0, 1).reshape_as(theirs[0])
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        rows = ours.view(3, -1, self.head_dim, *ours.shape[1:])
+        return [rows.transpose(0, 1).reshape_as(ours)]
+
+
+@dataclass(frozen=True)
+class Unwritten(Same):
+    """A fixed table that files leave out, because it can be computed; its rule names no tensor."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return []
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return []
+
+
+SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
+UNWRITTEN = Unwritten()

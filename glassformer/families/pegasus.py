@@ -1,0 +1,66 @@
+"""PEGASUS (Zhang et al., 2019): a summarizer, pre-trained to write the sentences that were taken
+out of a text. Sinusoid positions, norms before the parts."""
+
+from __future__ import annotations
+
+from glassformer import spec
+from glassformer.families import common, heads, seq2seq
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "PEGASUS"
+MODEL_TYPES = ("pegasus",)
+HEADS = ("ForConditionalGeneration", "ForCausalLM")
+CLASSES = {"PegasusModel": "", **{f"Pegasus{head}": "model." for head in HEADS}}
+IGNORED = {
+    **seq2seq.IGNORED,
+    "classifier_dropout": "no class of this family classifies",
+    "extra_pos_embeddings": "fixed positions count from 0",
+}
+DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
+TINY = (
+    {**seq2seq.SMALL, "vocab_size": 99},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False},
+)
+PRESETS = {
+    "pegasus-large": (
+        "PegasusForConditionalGeneration",
+        {"vocab_size": 96103, "encoder_layers": 16, "decoder_layers": 16, "scale_embedding": True,
+         "activation_function": "relu"},
+    ),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    kind = architecture.removeprefix("Pegasus")
+    vocabulary = config.integer("vocab_size", 50265)
+    positions = spec.Table(
+        length=config.integer("max_position_embeddings", 1024), layout="halves"
+    )
+    encoder, decoder = (
+        seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
+        for side in ("encoder", "decoder")
+    )
+    chosen: tuple[spec.Head, ...] = {
+        "Model": (),
+        "ForConditionalGeneration": (heads.language_model(vocabulary, bias="fixed"),),
+        "ForCausalLM": (heads.language_model(vocabulary),),
+    }[kind]
+    alone = kind == "ForCausalLM"
+    tied = config.flag("tie_word_embeddings", True)
+    stacks = ("decoder",) if alone else ("encoder", "decoder")
+    return spec.ModelSpec(
+        encoder=None if alone else encoder,
+        decoder=decoder,
+        heads=chosen,
+        tie=seq2seq.ties(stacks, chosen) if tied else (),
+        tokens=common.special_tokens(config, pad=0, eos=1, start=0),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("init_std", 0.02)),
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    shared = bool(model.tie)
+    return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)
