@@ -107,7 +107,25 @@ class Shaw:
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
 
-Position = Rotary | Buckets | Alibi | Shaw
+@dataclass(frozen=True, kw_only=True)
+class Disentangled:
+    """DeBERTa's: content scores position (`to_position`) and position scores content.
+
+    A table of 2 * span vectors, one for the stack, has a row for every distance from -span on;
+    with `max_distance`, those beyond span / 2 share rows on a log scale. Each layer projects it to
+    keys and queries: with its matrices for content (`shared`), or with matrices of their own.
+    """
+
+    span: int
+    max_distance: int | None = None
+    to_position: bool = True
+    to_content: bool = True
+    shared: bool = True
+    key_bias: bool = True  # of the separate matrix for keys
+    norm: Norm | None = None
+
+
+Position = Rotary | Buckets | Alibi | Shaw | Disentangled
 
 # --- the parts of a block --------------------------------------------------------------------
 
@@ -120,6 +138,7 @@ class Attention:
     scale: float | None = None  # None: 1 / sqrt(head_dim)
     score: Literal["dot", "additive"] = "dot"
     bias: bool = True  # on queries, keys and values
+    key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
     dropout: float = 0.0
 
@@ -193,9 +212,20 @@ class Embed:
     position: Table | None = None
     segments: int = 0
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
+    zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     norm: Norm | None = None
     dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution:
+    """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
+
+    kernel: int
+    groups: int
+    activation: Activation
+    norm: Norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +239,7 @@ class Stack:
     final_norm: Norm | None = None
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
+    convolution: Convolution | None = None  # beside the first layer
 
     def __post_init__(self) -> None:
         if not self.order:

@@ -31,7 +31,7 @@ def main() -> None:
         "# Families",
         "",
         "Every published class, and the largest absolute difference to the reference's logits and",
-        f"last hidden states that the test harness saw (float32, transformers {by['transformers']},",
+        f"last hidden states that the harness saw (float32, transformers {by['transformers']},",
         f"torch {by['torch']}). Made by `make equality`.",
         "",
         "| family | model type | class | largest difference |",

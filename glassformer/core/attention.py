@@ -10,7 +10,7 @@ from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
-from glassformer.spec import Attention, Pattern
+from glassformer.spec import Attention, Disentangled, Pattern, Position
 
 
 class Attend(nn.Module):
@@ -121,11 +121,17 @@ def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
 class SelfAttention(nn.Module):
     """Queries, keys and values all come from the stream itself."""
 
-    def __init__(self, width: int, spec: Attention) -> None:
+    def __init__(self, width: int, spec: Attention, position: Position | None) -> None:
         super().__init__()
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
-        self.qkv = Linear(width, (q, kv, kv), bias=spec.bias)
+        biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
+        self.qkv = Linear(width, (q, kv, kv), biased=biased)
+        if isinstance(position, Disentangled) and not position.shared:
+            if position.to_position:
+                self.position_key = Linear(width, kv, bias=position.key_bias)
+            if position.to_content:
+                self.position_query = Linear(width, q)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
@@ -136,7 +142,7 @@ class SelfAttention(nn.Module):
         q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
         bias = None
         if position is not None:
-            q, k, bias = position(q, k, ctx)
+            q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)

@@ -19,7 +19,7 @@ class Block(nn.Module):
     def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.attention = SelfAttention(width, spec.attention)
+        self.attention = SelfAttention(width, spec.attention, spec.position)
         self.attention_norm = make_norm(width, spec.norm)
         if spec.cross is not None:
             self.cross = CrossAttention(width, memory_width, spec.cross)

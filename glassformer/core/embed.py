@@ -101,6 +101,8 @@ class Embedding(nn.Module):
             x = x + self.position(ctx.q_pos)
         if self.spec.norm is not None:
             x = self.norm(x)
+        if self.spec.zero_padding and ctx.key_mask is not None:
+            x = x * ctx.key_mask[..., None]
         x = F.dropout(x, self.spec.dropout, self.training)
         if self.spec.factor is not None:
             x = self.project(x)

@@ -79,6 +79,24 @@ class Joined(Same):
         return list(torch.split(ours, list(parts)))
 
 
+@dataclass(frozen=True)
+class PerHead(Same):
+    """The file keeps a head's queries, keys and values together; ours all heads' queries first."""
+
+    heads: int
+
+    copies: ClassVar[bool] = True
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        (packed,) = theirs
+        rest = packed.shape[1:]
+        return packed.view(self.heads, 3, -1, *rest).transpose(0, 1).reshape(-1, *rest)
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        rest = ours.shape[1:]
+        return [ours.view(3, self.heads, -1, *rest).transpose(0, 1).reshape(-1, *rest)]
+
+
 SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
 
 
