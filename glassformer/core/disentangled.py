@@ -1,13 +1,15 @@
 """Room 3, core: DeBERTa's positions, where content and position score each other.
 
 The score of a query for a key at some distance is the same row of a table wherever they stand. So
-each query is multiplied with all distances that occur, [query, distance], and the band that belongs
-to the keys is cut out by moving every row one place further: no index is gathered.
+each query is multiplied with the distances that occur, [query, distance], and the band that belongs
+to the keys is cut out by moving every row one place further: no index is gathered. This goes block
+by block, so that a block of queries meets only the distances it can have.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +19,8 @@ from torch import Tensor, nn
 from glassformer.core.context import Context
 from glassformer.core.norm import make_norm
 from glassformer.spec import Attention, Disentangled
+
+BLOCK = 64  # rows at once: their scores stay in the processor's cache
 
 
 class DisentangledPosition(nn.Module):
@@ -43,11 +47,15 @@ class DisentangledPosition(nn.Module):
         bias = None
         if self.spec.to_position:
             keys = self.project(attention, "key", table)[:, by_query]  # [head, distance, dim]
-            bias = band(q @ keys.transpose(-1, -2), length)
+            bias = q.new_empty(*q.shape[:3], length)
+            for rows, scores in bands(q, keys):
+                bias[:, :, rows] = scores
         if self.spec.to_content:
             queries = self.project(attention, "query", table)[:, by_key]
-            other = band(k @ queries.transpose(-1, -2), length).transpose(-1, -2)
-            bias = other if bias is None else bias + other
+            if bias is None:
+                bias = q.new_zeros(*q.shape[:3], length)
+            for columns, scores in bands(k, queries):
+                bias[..., columns] += scores.transpose(-1, -2)
         return q, k, bias
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
@@ -69,12 +77,20 @@ class DisentangledPosition(nn.Module):
         return (distance + span).clamp(0, 2 * span - 1)
 
 
-def band(scores: Tensor, length: int) -> Tensor:
-    """From [row, distance] to [row, column], where column - row = distance - (length - 1)."""
-    flat = scores.flatten(-2)[..., length - 1 : length - 1 + length * (2 * length - 2)]
-    if length == 1:
-        return scores
-    return flat.view(*scores.shape[:-1], 2 * length - 2)[..., :length]
+def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """rows @ distances^T from [row, distance] to [row, column], where the distance of row r and
+    column c is entry c - r + (length - 1); in blocks of rows, with the slice each stands at."""
+    length = rows.shape[2]
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        size = stop - start
+        met = distances[:, length - stop : 2 * length - 1 - start]  # from row stop-1 to row start
+        scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, length + size - 1]
+        if size > 1:
+            stride = length + size - 2
+            flat = scores.flatten(-2)[..., size - 1 : size - 1 + size * stride]
+            scores = flat.view(*scores.shape[:2], size, stride)[..., :length]
+        yield slice(start, stop), scores
 
 
 def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:
