@@ -107,7 +107,25 @@ class Shaw:
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
 
-Position = Rotary | Buckets | Alibi | Shaw
+@dataclass(frozen=True, kw_only=True)
+class Disentangled:
+    """DeBERTa's: content scores position (`to_position`) and position scores content.
+
+    A table of 2 * span vectors, one for the stack, has a row for every distance from -span on;
+    with `max_distance`, those beyond span / 2 share rows on a log scale. Each layer projects it to
+    keys and queries: with its matrices for content (`shared`), or with matrices of their own.
+    """
+
+    span: int
+    max_distance: int | None = None
+    to_position: bool = True
+    to_content: bool = True
+    shared: bool = True
+    key_bias: bool = True  # of the separate matrix for keys
+    norm: Norm | None = None
+
+
+Position = Rotary | Buckets | Alibi | Shaw | Disentangled
 
 # --- the parts of a block --------------------------------------------------------------------
 
@@ -122,6 +140,7 @@ class Attention:
     softcap: float | None = None  # scores s become softcap * tanh(s / softcap) (Gemma 2)
     qk_norm: Norm | None = None  # on each head's queries and keys, before positions turn them
     bias: bool = True  # on queries, keys and values
+    key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
     dropout: float = 0.0
 
@@ -198,9 +217,20 @@ class Embed:
     position: Table | None = None
     segments: int = 0
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
+    zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     norm: Norm | None = None
     dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution:
+    """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
+
+    kernel: int
+    groups: int
+    activation: Activation
+    norm: Norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +245,7 @@ class Stack:
     project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
+    convolution: Convolution | None = None  # beside the first layer
 
     def __post_init__(self) -> None:
         if not self.order:

@@ -11,7 +11,7 @@ from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
 from glassformer.core.norm import make_norm
-from glassformer.spec import Attention, Pattern
+from glassformer.spec import Attention, Disentangled, Pattern, Position
 
 
 class Attend(nn.Module):
@@ -126,11 +126,17 @@ def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
 class SelfAttention(nn.Module):
     """Queries, keys and values all come from the stream itself."""
 
-    def __init__(self, width: int, spec: Attention) -> None:
+    def __init__(self, width: int, spec: Attention, position: Position | None) -> None:
         super().__init__()
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
-        self.qkv = Linear(width, (q, kv, kv), bias=spec.bias)
+        biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
+        self.qkv = Linear(width, (q, kv, kv), biased=biased)
+        if isinstance(position, Disentangled) and not position.shared:
+            if position.to_position:
+                self.position_key = Linear(width, kv, bias=position.key_bias)
+            if position.to_content:
+                self.position_query = Linear(width, q)
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
@@ -146,7 +152,7 @@ class SelfAttention(nn.Module):
             q, k = self.q_norm(q), self.k_norm(k)
         bias = None
         if position is not None:
-            q, k, bias = position(q, k, ctx)
+            q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)

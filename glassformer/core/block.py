@@ -19,7 +19,7 @@ class Block(nn.Module):
     def __init__(self, width: int, memory_width: int, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.attention = SelfAttention(width, spec.attention)
+        self.attention = SelfAttention(width, spec.attention, spec.position)
         normed = spec.attention_normed
         self.attention_norm = make_norm(width, spec.norm) if normed else nn.Identity()
         if spec.cross is not None:

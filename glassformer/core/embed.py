@@ -44,10 +44,12 @@ class PositionTable(nn.Module):
 
 def sinusoids(spec: Table, rows: int, width: int) -> Tensor:
     """sin and cos of position / 10,000^(2j/width), laid out as `spec.Table` describes."""
-    position = torch.arange(rows, dtype=torch.float64)[:, None]
-    pair = torch.arange((width + 1) // 2, dtype=torch.float64)
-    last = width // 2 - 1 if spec.layout == "inclusive" else width / 2
-    angle = position * torch.exp(-math.log(10_000) * pair / last)
+    inclusive = spec.layout == "inclusive"
+    exact = torch.float32 if inclusive else torch.float64  # as the published tables were computed
+    position = torch.arange(rows, dtype=exact)[:, None]
+    pair = torch.arange((width + 1) // 2, dtype=exact)
+    last = width // 2 - 1 if inclusive else width / 2
+    angle = position * torch.exp(pair * -(math.log(10_000) / last))
     sin, cos = angle.sin(), angle[:, : width // 2].cos()
     if spec.layout == "interleaved":
         table = torch.zeros(rows, width, dtype=torch.float64)
@@ -104,6 +106,8 @@ class Embedding(nn.Module):
             x = x + self.position(ctx.q_pos)
         if self.spec.norm is not None:
             x = self.norm(x)
+        if self.spec.zero_padding and ctx.key_mask is not None:
+            x = x * ctx.key_mask[..., None]
         x = F.dropout(x, self.spec.dropout, self.training)
         if self.spec.factor is not None and self.spec.project == "sum":
             x = self.project(x)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.attention import Attend
+from glassformer.core.disentangled import DisentangledPosition
 from glassformer.core.embed import Lookup, PositionTable, sinusoids
 from glassformer.core.linear import Linear
 from glassformer.core.model import Net
@@ -57,6 +58,8 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
     if isinstance(module, Lookup | PositionTable):
         width = module.weight.shape[1]
         return rule.std / math.sqrt(width) if rule.kind == "xavier" else rule.std
-    if isinstance(module, BucketBias | ShawPosition | Attend):
+    if isinstance(module, BucketBias | ShawPosition | DisentangledPosition | Attend | nn.Conv1d):
+        if leaf == "bias":
+            return None
         return rule.std if rule.kind == "normal" else 0.02
     return None

@@ -14,12 +14,36 @@ class Linear(nn.Linear):
 
     Several projections of one input are joined into one matrix, row block by row block:
     `parts` holds their heights, so that files which keep them apart can be read and written.
+    Where only some have a bias (`biased`), it is kept for those and zero for the others.
     """
 
-    def __init__(self, width: int, parts: int | Sequence[int], bias: bool = True) -> None:
+    def __init__(
+        self,
+        width: int,
+        parts: int | Sequence[int],
+        bias: bool = True,
+        biased: tuple[bool, ...] | None = None,
+    ) -> None:
         self.parts = (parts,) if isinstance(parts, int) else tuple(parts)
-        super().__init__(width, sum(self.parts), bias=bias)
+        self.biased = biased or (bias,) * len(self.parts)
+        self.partly = any(self.biased) and not all(self.biased)
+        super().__init__(width, sum(self.parts), bias=any(self.biased))
+        if self.partly:
+            heights = (rows for rows, has in zip(self.parts, self.biased, strict=True) if has)
+            self.bias = nn.Parameter(torch.zeros(sum(heights)))
         self._packed: tuple[Tensor, int] | None = None
+
+    @property
+    def whole_bias(self) -> Tensor | None:
+        if not self.partly:
+            return self.bias
+        heights = [rows for rows, has in zip(self.parts, self.biased, strict=True) if has]
+        held = iter(torch.split(self.bias, heights))
+        pieces = [
+            next(held) if has else self.bias.new_zeros(rows)
+            for rows, has in zip(self.parts, self.biased, strict=True)
+        ]
+        return torch.cat(pieces)
 
     def reset_parameters(self) -> None:
         """Weights are drawn by `core.init` or read from a file, never here."""
@@ -42,7 +66,7 @@ class Linear(nn.Linear):
             blocked, version = self._packed
             if version == self.weight._version and not torch.compiler.is_compiling():
                 out: Tensor = torch.ops.mkldnn._linear_pointwise(
-                    x, blocked, self.bias, "none", [], ""
+                    x, blocked, self.whole_bias, "none", [], ""
                 )
                 return out
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(x, self.weight, self.whole_bias)

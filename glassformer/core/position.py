@@ -1,7 +1,7 @@
 """Room 3, core: how attention is told where tokens stand.
 
-Each module maps (q, k, ctx) to (q, k, bias): rotary turns queries and keys, the others return a
-bias of [batch or 1, head, query, key] that is added to the scaled scores.
+Each module maps (q, k, ctx, attention) to (q, k, bias): rotary turns queries and keys, the others
+return a bias of [batch or 1, head, query, key] that is added to the scaled scores.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.context import Context
-from glassformer.spec import Alibi, Attention, Buckets, Position, Rotary, RotaryScaling, Shaw
+from glassformer.core.disentangled import DisentangledPosition
+from glassformer.spec import (
+    Alibi,
+    Attention,
+    Buckets,
+    Disentangled,
+    Position,
+    Rotary,
+    RotaryScaling,
+    Shaw,
+)
 
 Turned = tuple[Tensor, Tensor, Tensor | None]
 
@@ -21,11 +31,11 @@ Turned = tuple[Tensor, Tensor, Tensor | None]
 class RotaryPosition(nn.Module):
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Rotary, attention: Attention) -> None:
+    def __init__(self, spec: Rotary, attention: Attention, width: int) -> None:
         super().__init__()
         self.spec = spec
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             ctx.memo[self] = self.angles(ctx.q_pos, q.dtype)
         cos, sin = ctx.memo[self]
@@ -95,12 +105,12 @@ class BucketBias(nn.Module):
 
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Buckets, attention: Attention) -> None:
+    def __init__(self, spec: Buckets, attention: Attention, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.weight = nn.Parameter(torch.zeros(spec.buckets, attention.heads))
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
             bias = self.weight[self.bucket(distance)]  # [query, key, head]
@@ -126,11 +136,11 @@ class AlibiBias(nn.Module):
 
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Alibi, attention: Attention) -> None:
+    def __init__(self, spec: Alibi, attention: Attention, width: int) -> None:
         super().__init__()
         self.heads = attention.heads
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             distance = (ctx.k_slot[None, :] - ctx.q_slot[:, None]).abs()
             slopes = torch.tensor(alibi_slopes(self.heads), device=q.device)
@@ -152,7 +162,7 @@ class ShawPosition(nn.Module):
 
     per_layer: ClassVar[bool] = True
 
-    def __init__(self, spec: Shaw, attention: Attention) -> None:
+    def __init__(self, spec: Shaw, attention: Attention, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.scale = attention.scale or attention.head_dim**-0.5
@@ -160,7 +170,7 @@ class ShawPosition(nn.Module):
         self.keys = nn.Parameter(torch.zeros(rows, attention.head_dim))
         self.values = nn.Parameter(torch.zeros(rows, attention.head_dim)) if spec.values else None
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
         by_distance = torch.einsum("bhqd,rd->bhqr", q, self.keys) * self.scale
         rows = self.rows(ctx).expand(*q.shape[:2], -1, -1)
         return q, k, by_distance.gather(-1, rows)
@@ -178,6 +188,7 @@ class ShawPosition(nn.Module):
 
 
 MODULES: dict[type, type[nn.Module]] = {
+    Disentangled: DisentangledPosition,
     Rotary: RotaryPosition,
     Buckets: BucketBias,
     Alibi: AlibiBias,
@@ -185,6 +196,6 @@ MODULES: dict[type, type[nn.Module]] = {
 }
 
 
-def make_position(spec: Position, attention: Attention) -> nn.Module:
-    module: nn.Module = MODULES[type(spec)](spec, attention)
+def make_position(spec: Position, attention: Attention, width: int) -> nn.Module:
+    module: nn.Module = MODULES[type(spec)](spec, attention, width)
     return module

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.core.block import Block
 from glassformer.core.context import Context
+from glassformer.core.convolution import Convolution
 from glassformer.core.embed import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
@@ -24,6 +25,8 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(spec.width, memory_width, b) for b in spec.blocks)
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
+        if spec.convolution is not None:
+            self.convolution = Convolution(spec.width, spec.convolution)
         if spec.final_norm is not None:
             self.final_norm = make_norm(spec.width, spec.final_norm)
         if spec.project is not None:
@@ -39,7 +42,7 @@ class Stack(nn.Module):
                 places.append(None)
                 continue
             if block.position not in place:
-                module = make_position(block.position, block.attention)
+                module = make_position(block.position, block.attention, self.spec.width)
                 self.positions.append(module)
                 if module.per_layer:
                     places.append(len(self.positions) - 1)
@@ -55,13 +58,15 @@ class Stack(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
-        x = self.embed(tokens, ctx, segments, languages)
+        x = embedded = self.embed(tokens, ctx, segments, languages)
         for depth, index in enumerate(self.spec.order):
             if self.training and self.spec.layer_dropout and self._skips():
                 continue
             ctx.depth = depth
             place = self.position_of[index]
             x = self.blocks[index](x, ctx, None if place is None else self.positions[place])
+            if depth == 0 and self.spec.convolution is not None:
+                x = self.convolution(embedded, x, ctx)
         ctx.depth = None
         return ctx.see("final", self.norm(x))
 

@@ -37,7 +37,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     source = config.integer("src_vocab_size", 42024)
     target = config.integer("tgt_vocab_size", 42024)
     chosen = (heads.language_model(target),)
-    config.values = {"activation_function": "relu", "scale_embedding": True, **config.values}
+    config = config.assuming({"activation_function": "relu", "scale_embedding": True})
     tied = config.flag("tie_word_embeddings", False)
     return spec.ModelSpec(
         encoder=seq2seq.stack(config, "encoder", source, positions, norm=None),

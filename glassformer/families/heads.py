@@ -11,9 +11,9 @@ from glassformer.families.rules import Rule
 from glassformer.spec import Activation, Head, Norm, Transform
 
 
-def pooler(width: int) -> Head:
-    """The first token's vector through a dense layer with tanh: a text in one vector."""
-    return Head(name="pooler", pick="first", transform=Transform(width=width, activation="tanh"))
+def pooler(width: int, act: Activation = "tanh") -> Head:
+    """The first token's vector through a dense layer: a text in one vector."""
+    return Head(name="pooler", pick="first", transform=Transform(width=width, activation=act))
 
 
 def language_model(vocabulary: int, **details: Any) -> Head:

@@ -44,10 +44,7 @@ class Plan:
     def known_left_overs(self) -> dict[str, str]:
         """Tensors of the file that have no effect, with the family's reason."""
         patterns = [
-            (
-                re.compile(re.escape(name.replace("{base}", self.base)).replace(r"\{i\}", r"\d+")),
-                why,
-            )
+            (_name_pattern(name.replace("{base}", self.base)), why)
             for name, why in self.family.DROPPED.items()
         ]
         return {
@@ -73,6 +70,11 @@ class Plan:
     def left_over(self) -> list[str]:
         known = self.known_left_overs()
         return [name for name in self.unused() if name not in known]
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """`{i}` stands for a layer's number, `{any}` for the rest of a name."""
+    return re.compile(re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\{any\}", ".+"))
 
 
 def make_net(spec: ModelSpec) -> Net:
@@ -149,8 +151,12 @@ def tied_names(net: Net) -> list[list[str]]:
 
 def parts_of(net: Net, name: str) -> tuple[int, ...]:
     """The row blocks of a tensor that joins several."""
-    module = net.get_submodule(name.rpartition(".")[0])
-    return module.parts if isinstance(module, Linear) else ()
+    owner, _, leaf = name.rpartition(".")
+    module = net.get_submodule(owner)
+    if not isinstance(module, Linear):
+        return ()
+    kept = module.biased if leaf == "bias" else (True,) * len(module.parts)
+    return tuple(rows for rows, has in zip(module.parts, kept, strict=True) if has)
 
 
 def check_shapes(plan: Plan) -> None:

@@ -42,7 +42,7 @@ def test_fairseq_leaves_the_row_of_padding_zero():
 @pytest.mark.parametrize("dim", [8, 4])
 def test_rotary_is_a_complex_rotation(pairing, dim):
     rotary = spec.Rotary(dim=dim, theta=100.0, pairing=pairing)
-    module = RotaryPosition(rotary, tiny.ATTENTION)
+    module = RotaryPosition(rotary, tiny.ATTENTION, 32)
     x = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
     turned = module.turn(x, *module.angles(torch.arange(5)[None], torch.float32))
     for position in range(5):
@@ -108,7 +108,7 @@ def test_buckets_as_the_reference(bidirectional):
     from transformers.models.t5.modeling_t5 import T5Attention
 
     module = BucketBias(
-        spec.Buckets(buckets=16, max_distance=40, bidirectional=bidirectional), tiny.ATTENTION
+        spec.Buckets(buckets=16, max_distance=40, bidirectional=bidirectional), tiny.ATTENTION, 32
     )
     distance = torch.arange(-100, 101)
     expected = T5Attention._relative_position_bucket(distance, bidirectional, 16, 40)
@@ -175,3 +175,52 @@ def test_layers_share_a_position_module_only_where_it_may_be_shared():
         ),
     )
     assert len(tiny.net(mixed).encoder.positions) == 2
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("terms", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("max_distance", [None, 40])
+def test_disentangled_scores_by_hand(shared, terms, max_distance):
+    """score = (q.k + q.key(distance) + k.query(distance)) * scale, one pair at a time."""
+    position = spec.Disentangled(
+        span=4,
+        max_distance=max_distance,
+        to_position=terms[0],
+        to_content=terms[1],
+        shared=shared,
+        norm=spec.Norm(),
+    )
+    net = tiny.net(tiny.encoder(1, position=position))
+    seen = Capture("*.q", "*.k", "*.scores")
+    with torch.no_grad():
+        net(tiny.tokens(1, 9), tap=seen)
+        attention = net.encoder.blocks[0].attention
+        module = net.encoder.positions[0]
+        table = module.norm(module.weight)
+        if shared:
+            query_table, key_table, _ = attention.qkv(table).split(32, -1)
+        else:
+            key_table = attention.position_key(table) if terms[0] else None
+            query_table = attention.position_query(table) if terms[1] else None
+    q, k, scores = (seen[f"encoder.blocks.0.{part}"][0] for part in ("q", "k", "scores"))
+    for head in range(4):
+        mine = slice(head * 8, head * 8 + 8)
+        for i in range(9):
+            for j in range(9):
+                row = min(max(bucket(i - j, 4, max_distance) + 4, 0), 7)
+                expected = q[head, i] @ k[head, j]
+                if terms[0]:
+                    expected = expected + q[head, i] @ key_table[row, mine]
+                if terms[1]:
+                    expected = expected + k[head, j] @ query_table[row, mine]
+                assert float(scores[head, i, j]) == pytest.approx(
+                    float(expected) / math.sqrt(8), abs=1e-5
+                )
+
+
+def bucket(distance: int, span: int, max_distance: int | None) -> int:
+    middle = span // 2
+    if max_distance is None or abs(distance) <= middle:
+        return distance
+    steps = math.log(abs(distance) / middle) / math.log((max_distance - 1) / middle) * (middle - 1)
+    return int(math.copysign(math.ceil(steps) + middle, distance))

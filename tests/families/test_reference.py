@@ -14,7 +14,7 @@ LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels
 
 
-@pytest.mark.parametrize("model_type", [t for t in families() if t != "glassformer"])
+@pytest.mark.parametrize("model_type", [t for t, family in families().items() if family.TINY])
 def test_no_class_of_the_reference_is_missing(model_type):
     ours = set(classes_of(families()[model_type], model_type))
     assert ours == reference.published_classes(model_type)

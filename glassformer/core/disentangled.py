@@ -1,0 +1,102 @@
+"""Room 3, core: DeBERTa's positions, where content and position score each other.
+
+The score of a query for a key at some distance is the same row of a table wherever they stand. So
+each query is multiplied with the distances that occur, [query, distance], and the band that belongs
+to the keys is cut out by moving every row one place further: no index is gathered. This goes block
+by block, so that a block of queries meets only the distances it can have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.context import Context
+from glassformer.core.norm import make_norm
+from glassformer.spec import Attention, Disentangled
+
+BLOCK = 64  # rows at once: their scores stay in the processor's cache
+
+
+class DisentangledPosition(nn.Module):
+    per_layer: ClassVar[bool] = False
+
+    def __init__(self, spec: Disentangled, attention: Attention, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.heads, self.dim = attention.heads, attention.head_dim
+        self.scale = self.dim**-0.5 if attention.scale is None else attention.scale
+        self.weight = nn.Parameter(torch.zeros(2 * spec.span, width))
+        if spec.norm is not None:
+            self.norm = make_norm(width, spec.norm)
+
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: Context, attention: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        length = q.shape[2]
+        if "distances" not in ctx.memo:
+            table = self.weight if self.spec.norm is None else self.norm(self.weight)
+            farther = torch.arange(1 - length, length, device=q.device)  # key - query, ascending
+            ctx.memo["distances"] = table, self.rows(-farther), self.rows(farther)
+        table, by_query, by_key = ctx.memo["distances"]
+        bias = None
+        if self.spec.to_position:
+            keys = self.project(attention, "key", table)[:, by_query]  # [head, distance, dim]
+            bias = q.new_empty(*q.shape[:3], length)
+            for rows, scores in bands(q, keys):
+                bias[:, :, rows] = scores
+        if self.spec.to_content:
+            queries = self.project(attention, "query", table)[:, by_key]
+            if bias is None:
+                bias = q.new_zeros(*q.shape[:3], length)
+            for columns, scores in bands(k, queries):
+                bias[..., columns] += scores.transpose(-1, -2)
+        return q, k, bias
+
+    def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
+        """The table as keys or queries of each head, scaled: [head, row, dim]."""
+        if self.spec.shared:
+            qkv, height = attention.qkv, self.heads * self.dim
+            own = slice(0, height) if part == "query" else slice(height, 2 * height)
+            bias = qkv.whole_bias
+            rows = F.linear(table, qkv.weight[own], None if bias is None else bias[own])
+        else:
+            rows = getattr(attention, f"position_{part}")(table)
+        return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
+
+    def rows(self, distance: Tensor) -> Tensor:
+        """The table's row for query - key = `distance`."""
+        span = self.spec.span
+        if self.spec.max_distance is not None:
+            distance = log_buckets(distance, span, self.spec.max_distance)
+        return (distance + span).clamp(0, 2 * span - 1)
+
+
+def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """rows @ distances^T from [row, distance] to [row, column], where the distance of row r and
+    column c is entry c - r + (length - 1); in blocks of rows, with the slice each stands at."""
+    length = rows.shape[2]
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        size = stop - start
+        met = distances[:, length - stop : 2 * length - 1 - start]  # from row stop-1 to row start
+        scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, length + size - 1]
+        if size > 1:
+            stride = length + size - 2
+            flat = scores.flatten(-2)[..., size - 1 : size - 1 + size * stride]
+            scores = flat.view(*scores.shape[:2], size, stride)[..., :length]
+        yield slice(start, stop), scores
+
+
+def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:
+    """Distances up to span / 2 as they are, longer ones on a log scale up to `span`."""
+    middle = span // 2
+    size = distance.abs().clamp(min=middle - 1)
+    octaves = math.log((max_distance - 1) / middle)
+    far = torch.ceil(torch.log(size / middle) / octaves * (middle - 1)).long() + middle
+    return torch.where(size <= middle, distance, far * distance.sign())

@@ -1,0 +1,56 @@
+"""DeBERTa (He et al., 2020): content and position score each other, with matrices of their own; a
+head's queries, keys and values stand together in the file, and keys have no bias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from glassformer import spec
+from glassformer.families import bert, deberta_v2
+from glassformer.families.config import Config
+from glassformer.families.rules import JOINED, Rule, Woven
+
+NAME = "DeBERTa"
+MODEL_TYPES = ("deberta",)
+CLASSES = {"DebertaModel": "", **{f"Deberta{head}": "deberta." for head in deberta_v2.HEADS}}
+IGNORED: Mapping[str, str] = {}
+DROPPED = {
+    **deberta_v2.DROPPED,
+    "{base}encoder.layer.{i}.attention.self.position_ids": "counts from 0, which is computed",
+}
+TINY = (
+    {**deberta_v2.SMALL, "max_relative_positions": -1, "position_biased_input": False},
+    {**deberta_v2.SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20, "num_labels": 5,
+     "pos_att_type": "c2p", "legacy": False},
+)
+BASE = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
+PRESETS = {
+    "deberta-base": ("DebertaModel", BASE),
+    "deberta-large": ("DebertaModel", {**BASE, **bert.LARGE}),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    config.only("talking_head", False)
+    config = config.assuming({"vocab_size": 50265, "layer_norm_eps": 1e-7, "type_vocab_size": 0})
+    stack = deberta_v2.body(config)
+    block = stack.blocks[0]
+    block = replace(block, attention=replace(block.attention, key_bias=False))
+    if isinstance(block.position, spec.Disentangled):
+        block = replace(block, position=replace(block.position, shared=False, key_bias=False))
+    stack = replace(stack, blocks=(block,) * len(stack.blocks))
+    return deberta_v2.with_head(config, architecture.removeprefix("Deberta"), stack)
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}encoder.layer.{i}.attention.self", "encoder.blocks.{i}.attention"
+    woven = Woven(model.last_stack.blocks[0].attention.head_dim)
+    return (
+        Rule(f"{theirs}.in_proj.weight", f"{ours}.qkv.weight", woven),
+        Rule((f"{theirs}.q_bias", f"{theirs}.v_bias"), f"{ours}.qkv.bias", JOINED),
+        Rule(f"{theirs}.pos_proj", f"{ours}.position_key"),
+        Rule(f"{theirs}.pos_q_proj", f"{ours}.position_query"),
+        *deberta_v2.rules(model),
+    )

@@ -1,0 +1,149 @@
+"""DeBERTa v2 and v3 (He et al., 2021): BERT's layers, with content and position scoring each other
+and, in v2, a convolution beside the first layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from glassformer import spec
+from glassformer.families import bert, common, heads
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule, projections
+
+NAME = "DeBERTa v2, v3"
+MODEL_TYPES = ("deberta-v2",)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
+         "ForQuestionAnswering")
+CLASSES = {
+    "DebertaV2Model": "",
+    **{f"DebertaV2{head}": "deberta." for head in (*HEADS, "ForMultipleChoice")},
+}
+IGNORED: Mapping[str, str] = {"attention_head_size": "the width over the heads"}
+DROPPED = {
+    "{base}embeddings.position_ids": "counts from 0, which is computed",
+    "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
+    "mask_predictions.{any}": "a head of pre-training that no class has",
+    "lm_predictions.{any}": "the head that ForMaskedLM has with legacy = false",
+}
+DEFAULTS = {"vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
+            "num_attention_heads": 24, "intermediate_size": 6144, "layer_norm_eps": 1e-7,
+            "type_vocab_size": 0}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160,
+         "relative_attention": True, "pos_att_type": "p2c|c2p"}
+TINY = (
+    {**SMALL, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm",
+     "position_biased_input": False, "max_relative_positions": -1},
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20,
+     "share_att_key": False, "conv_kernel_size": 3, "conv_act": "gelu", "num_labels": 5},
+    {**SMALL, "pos_att_type": ["c2p"], "position_buckets": 12, "share_att_key": True,
+     "legacy": False, "conv_kernel_size": 5, "conv_groups": 2, "pooler_hidden_act": "tanh"},
+)
+V3 = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+      "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
+PRESETS = {
+    name: ("DebertaV2Model", {**V3, "hidden_size": width, "num_hidden_layers": layers,
+                              "num_attention_heads": width // 64, "intermediate_size": 4 * width})
+    for name, width, layers in (("deberta-v3-small", 768, 6), ("deberta-v3-base", 768, 12),
+                                ("deberta-v3-large", 1024, 24))
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    config = config.assuming(DEFAULTS)
+    return with_head(config, architecture.removeprefix("DebertaV2"), body(config))
+
+
+def with_head(config: Config, kind: str, stack: spec.Stack) -> spec.ModelSpec:
+    config.only("embedding_size", stack.width)
+    config.only("pooler_hidden_size", stack.width)
+    pooled = heads.pooler(stack.width, common.activation(config, "pooler_hidden_act", "gelu"))
+    masked = bert.masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
+    if not config.flag("legacy", True):
+        masked = replace(masked, name="enhanced_lm")
+    dropout = float(config.optional("cls_dropout", config.number("hidden_dropout_prob", 0.1)))
+    chosen = heads.encoder_heads(
+        pooled, masked, len(common.labels(config)), dropout, config.number("pooler_dropout", 0.0)
+    )[kind]
+    model = bert.assemble(config, stack, chosen, common.special_tokens(config, pad=0))
+    if masked.name == "enhanced_lm" and chosen == (masked,):
+        return replace(model, tie=(("encoder.embed.token.weight", "heads.enhanced_lm.out.weight"),))
+    return replace(model, heads=()) if kind == "Model" else model  # which has no pooler
+
+
+def body(config: Config) -> spec.Stack:
+    longest = config.integer("max_position_embeddings", 512)
+    stack = bert.body(config, spec.Table(length=longest))
+    block = stack.blocks[0]
+    position, terms = positions(config, longest, block.norm)
+    scale = (block.attention.head_dim * (1 + terms)) ** -0.5
+    block = replace(block, attention=replace(block.attention, scale=scale), position=position)
+    biased = config.flag("position_biased_input", True)
+    kernel = config.integer("conv_kernel_size", 0)
+    near = spec.Convolution(
+        kernel=kernel,
+        groups=config.integer("conv_groups", 1),
+        activation=common.activation(config, "conv_act", "tanh"),
+        norm=block.norm,
+    )
+    embed = replace(stack.embed, zero_padding=True)
+    return replace(
+        stack,
+        embed=embed if biased else replace(embed, position=None),
+        blocks=(block,) * len(stack.blocks),
+        convolution=near if kernel else None,
+    )
+
+
+def positions(config: Config, longest: int, norm: spec.Norm) -> tuple[spec.Position | None, int]:
+    """The description, and how many position terms the scale of the scores counts."""
+    written = config.optional("pos_att_type", [])
+    kinds = [k.strip() for k in written.lower().split("|")] if isinstance(written, str) else written
+    farthest = config.integer("max_relative_positions", -1)
+    farthest = longest if farthest < 1 else farthest
+    buckets = config.integer("position_buckets", -1)
+    normed = "layer_norm" in config.word("norm_rel_ebd", "none").lower()
+    shared = config.flag("share_att_key", False)
+    terms = len({"c2p", "p2c"} & set(kinds))
+    if not config.flag("relative_attention", False):
+        return None, terms
+    return spec.Disentangled(
+        span=buckets if buckets > 0 else farthest,
+        max_distance=farthest if buckets > 0 else None,
+        to_position="c2p" in kinds,
+        to_content="p2c" in kinds,
+        shared=shared,
+        norm=norm if normed else None,
+    ), terms
+
+
+LAYER, OURS = "{base}encoder.layer.{i}.attention", "encoder.blocks.{i}.attention"
+PARTS = ("self.query_proj", "self.key_proj", "self.value_proj", "output.dense")
+RULES = (
+    Rule("{base}encoder.rel_embeddings", "encoder.positions.0"),
+    Rule("{base}encoder.LayerNorm", "encoder.positions.0.norm"),
+    Rule("{base}encoder.conv.conv", "encoder.convolution.over_tokens"),
+    Rule("{base}encoder.conv.LayerNorm", "encoder.convolution.norm"),
+    *projections(f"{LAYER}.", OURS, *PARTS),
+    Rule(f"{LAYER}.self.pos_key_proj", f"{OURS}.position_key"),
+    Rule(f"{LAYER}.self.pos_query_proj", f"{OURS}.position_query"),
+    *(Rule("pooler.dense", f"heads.{head}.transform.dense") for head in ("classify", "choose")),
+    Rule("classifier", "heads.classify.out"),
+    *bert.BODY,
+)
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return (
+        *RULES,
+        Rule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
+        Rule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
+        heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
+        Rule("cls.predictions.decoder", "heads.lm.out"),
+        Rule("lm_predictions.lm_head.dense", "heads.enhanced_lm.transform.dense"),
+        Rule("lm_predictions.lm_head.LayerNorm", "heads.enhanced_lm.transform.norm"),
+        Rule("lm_predictions.lm_head.bias", "heads.enhanced_lm.out.bias"),
+        Rule("lm_predictions.lm_head.weight", "heads.enhanced_lm.out.weight"),
+    )

@@ -1,0 +1,58 @@
+"""GPT-3 (Brown et al., 2020): GPT-2's layers, of which every other one sees only a band of the
+nearest tokens. No weights were published; the sizes are those of the paper's table 2.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer import spec
+from glassformer.families import gpt2
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "GPT-3"
+MODEL_TYPES = ("gpt3",)
+CLASSES = {"GPT3LMHeadModel": "transformer."}
+IGNORED = gpt2.IGNORED
+DROPPED: Mapping[str, str] = {}
+TINY: tuple[dict[str, Any], ...] = ()  # there is no reference to compare with
+TABLE = {  # layers, width, heads, dimensions of a head
+    "gpt3-small": (12, 768, 12, 64),
+    "gpt3-medium": (24, 1024, 16, 64),
+    "gpt3-large": (24, 1536, 16, 96),
+    "gpt3-xl": (24, 2048, 24, 128),
+    "gpt3-2.7b": (32, 2560, 32, 80),
+    "gpt3-6.7b": (32, 4096, 32, 128),
+    "gpt3-13b": (40, 5140, 40, 128),
+    "gpt3-175b": (96, 12288, 96, 128),
+}
+PRESETS = {
+    name: ("GPT3LMHeadModel", {"n_layer": layers, "n_embd": width, "n_head": count,
+                               "head_dim": dim, "n_positions": 2048})
+    for name, (layers, width, count, dim) in TABLE.items()
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    """The table's heads do not always fill the width, so their size is a setting of its own."""
+    dim = config.integer("head_dim", config.integer("n_embd", 768) // config.integer("n_head", 12))
+    band = spec.Pattern(left=config.integer("window", 256) - 1, right=0)
+    count = config.integer("n_head", 12)
+    plain = Config({**config.values, "n_head": 1}, NAME)
+    model = gpt2.translate(plain, "GPT2LMHeadModel")
+    config.used |= plain.used
+    assert model.decoder is not None
+
+    def layer(depth: int, block: spec.Block) -> spec.Block:
+        attention = replace(block.attention, heads=count, head_dim=dim, scale=dim**-0.5)
+        pattern = band if depth % 2 else spec.CAUSAL
+        return replace(block, attention=attention, pattern=pattern)
+
+    blocks = tuple(layer(depth, block) for depth, block in enumerate(model.decoder.blocks))
+    return replace(model, decoder=replace(model.decoder, blocks=blocks))
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    return gpt2.rules(model)

@@ -1,0 +1,56 @@
+"""GPT-3 has no reference; it is GPT-2 where the band is wider than the text."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.core import Capture
+from glassformer.families.gpt3 import TABLE
+from glassformer.table import count_parameters
+from glassformer.weights.plan import make_net
+
+SMALL = {"n_layer": 4, "n_embd": 32, "n_head": 4, "vocab_size": 60, "n_positions": 50}
+
+
+def test_with_a_wide_band_it_is_gpt2():
+    ours = gf.create("gpt3-small", seed=3, **SMALL, head_dim=8, window=50)
+    gpt2 = gf.create("gpt2", seed=3, **SMALL)
+    tokens = torch.randint(60, (2, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        assert torch.allclose(ours.net(tokens).logits, gpt2.net(tokens).logits, atol=1e-6)
+
+
+def test_every_other_layer_sees_a_band():
+    net = gf.create("gpt3-small", **SMALL, head_dim=8, window=5).net
+    seen = Capture("*.pattern")
+    with torch.no_grad():
+        net(torch.randint(60, (1, 12)), tap=seen)
+    for depth in range(4):
+        pattern = seen[f"decoder.blocks.{depth}.pattern"][0, 0]
+        reach = 5 if depth % 2 else 12
+        for q in range(12):
+            assert [k for k in range(12) if pattern[q, k] > 0] == list(
+                range(max(0, q - reach + 1), q + 1)
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    zip(TABLE, (0.125, 0.356, 0.76, 1.52, 2.65, 6.7, 12.9, 175), strict=True),
+)
+def test_the_sizes_of_the_papers_table(name, billions):
+    from glassformer.families import find_preset, translate
+
+    net = make_net(translate(find_preset(name), "GPT3LMHeadModel"))
+    assert count_parameters(net) / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+def test_save_and_load(tmp_path):
+    model = gf.create("gpt3-small", **SMALL, head_dim=16, window=5)
+    model.save(tmp_path / "gpt3")
+    again = gf.load(tmp_path / "gpt3")
+    tokens = torch.randint(60, (1, 20))
+    with torch.no_grad():
+        assert torch.equal(again.net(tokens).logits, model.net(tokens).logits)
