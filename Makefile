@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open test test-gpu lint bench equality clean
+.PHONY: open test test-real test-gpu lint bench equality clean
 
 open: $(VENV)/.user
 	@$(BIN)/glassformer open
@@ -15,11 +15,15 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+test-real: $(VENV)/.test  # on published weights, where a package that carries them is installed
+	$(BIN)/python -m pytest -m real
+
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
 
 bench: $(VENV)/.test
 	$(BIN)/python bench/forward.py
+	$(BIN)/python bench/deberta.py
 	$(BIN)/python bench/load.py
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
