@@ -38,7 +38,7 @@ def test_every_other_layer_sees_a_band():
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    zip(TABLE, (0.125, 0.356, 0.76, 1.52, 2.65, 6.7, 12.9, 175), strict=True),
+    list(zip(TABLE, (0.125, 0.356, 0.76, 1.52, 2.65, 6.7, 12.9, 175), strict=True)),
 )
 def test_the_sizes_of_the_papers_table(name, billions):
     from glassformer.families import find_preset, translate
