@@ -47,16 +47,25 @@ class DisentangledPosition(nn.Module):
         bias = None
         if self.spec.to_position:
             keys = self.project(attention, "key", table)[:, by_query]  # [head, distance, dim]
-            bias = q.new_empty(*q.shape[:3], length)
+            bias = self.storage(q, ctx)
             for rows, scores in bands(q, keys):
                 bias[:, :, rows] = scores
         if self.spec.to_content:
             queries = self.project(attention, "query", table)[:, by_key]
             if bias is None:
-                bias = q.new_zeros(*q.shape[:3], length)
+                bias = self.storage(q, ctx).zero_()
             for columns, scores in bands(k, queries):
                 bias[..., columns] += scores.transpose(-1, -2)
         return q, k, bias
+
+    def storage(self, q: Tensor, ctx: Context) -> Tensor:
+        """Room for [batch, head, query, key]; without gradients all layers write to the same."""
+        if torch.is_grad_enabled():
+            return q.new_empty(*q.shape[:3], q.shape[2])
+        if "bias" not in ctx.memo:
+            ctx.memo["bias"] = q.new_empty(*q.shape[:3], q.shape[2])
+        room: Tensor = ctx.memo["bias"]
+        return room
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
