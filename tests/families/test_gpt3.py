@@ -7,6 +7,7 @@ import torch
 
 import glassformer as gf
 from glassformer.core import Capture
+from glassformer.families import find_preset, translate
 from glassformer.families.gpt3 import TABLE
 from glassformer.table import count_parameters
 from glassformer.weights.plan import make_net
@@ -36,15 +37,16 @@ def test_every_other_layer_sees_a_band():
             )
 
 
-@pytest.mark.parametrize(
-    ("name", "billions"),
-    list(zip(TABLE, (0.125, 0.356, 0.76, 1.52, 2.65, 6.7, 12.9, 175), strict=True)),
-)
-def test_the_sizes_of_the_papers_table(name, billions):
-    from glassformer.families import find_preset, translate
+PAPER = (0.125, 0.350, 0.760, 1.3, 2.7, 6.7, 13.0, 175.0)  # table 2.1, in billions
 
+
+@pytest.mark.parametrize(("name", "billions"), list(zip(TABLE, PAPER, strict=True)))
+def test_the_sizes_of_the_papers_table(name, billions):
+    """Within 2% of the paper, but for XL: 24 heads of 128, as the table has them, are wider than
+    its 2,048, and make 1.52 billion of the 1.3 that it names."""
     net = make_net(translate(find_preset(name), "GPT3LMHeadModel"))
-    assert count_parameters(net) / 1e9 == pytest.approx(billions, rel=0.02)
+    expected = 1.52 if name == "gpt3-xl" else billions
+    assert count_parameters(net) / 1e9 == pytest.approx(expected, rel=0.02)
 
 
 def test_save_and_load(tmp_path):
