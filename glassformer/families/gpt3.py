@@ -17,7 +17,12 @@ MODEL_TYPES = ("gpt3",)
 CLASSES = {"GPT3LMHeadModel": "transformer."}
 IGNORED = gpt2.IGNORED
 DROPPED: Mapping[str, str] = {}
-TINY: tuple[dict[str, Any], ...] = ()  # there is no reference to compare with
+TINY: tuple[dict[str, Any], ...] = (
+    {"vocab_size": 60, "n_positions": 160, "n_embd": 32, "n_layer": 4, "n_head": 4, "head_dim": 8,
+     "window": 5, "bos_token_id": 58, "eos_token_id": 59},
+    {"vocab_size": 50, "n_positions": 200, "n_embd": 24, "n_layer": 3, "n_head": 2, "head_dim": 16,
+     "window": 32, "bos_token_id": 48, "eos_token_id": 49},
+)
 TABLE = {  # layers, width, heads, dimensions of a head
     "gpt3-small": (12, 768, 12, 64),
     "gpt3-medium": (24, 1024, 16, 64),
@@ -51,7 +56,8 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         return replace(block, attention=attention, pattern=pattern)
 
     blocks = tuple(layer(depth, block) for depth, block in enumerate(model.decoder.blocks))
-    return replace(model, decoder=replace(model.decoder, blocks=blocks))
+    embed = replace(model.decoder.embed, segments_are_tokens=False)
+    return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:

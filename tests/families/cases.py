@@ -14,6 +14,7 @@ from typing import Any
 
 import reference
 import torch
+import transformers
 from torch import Tensor
 
 import glassformer as gf
@@ -202,6 +203,11 @@ class Case:
             else:
                 results[key] = list(value)
         return results
+
+
+def in_transformers(name: Name) -> bool:
+    """Has its reference where a user can have it too, for `glassformer check`."""
+    return hasattr(transformers, name.architecture)
 
 
 def is_decoder(name: Name) -> bool:

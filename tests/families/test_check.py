@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from cases import in_transformers
 from safetensors.torch import load_file, save_file
 
 from glassformer.check import check
+
+pytestmark = pytest.mark.over(which=in_transformers)
 
 
 def test_check_finds_every_class_equal(case):
