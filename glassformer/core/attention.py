@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,7 +14,8 @@ from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
 from glassformer.core.norm import make_norm
-from glassformer.spec import Attention, Disentangled, Pattern, Position
+from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.spec import Attention, Blocks, Disentangled, Pattern, Position
 
 
 class Attend(nn.Module):
@@ -35,24 +39,30 @@ class Attend(nn.Module):
         k: Tensor,  # [batch, key head, key, dim]
         v: Tensor,
         ctx: Context,
-        seen: Visible,
+        sight: Callable[[], Visible],
         bias: Tensor | None = None,
         position: nn.Module | None = None,
-        pattern: Pattern | None = None,
+        pattern: Pattern | Blocks | None = None,
+        wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
         special = self.spec.score == "additive" or self.spec.softcap is not None
         plain = ctx.eager or on_values or special
-        z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
+        z = None if plain else self.fused(q, k, v, ctx, sight, bias, pattern, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
+            seen = sight()
             scores = self.scores(q, k, seen, bias)
+            if wide is not None:
+                scores = _at_global(ctx, self.scores(*wide[:2], seen, bias), scores)
             shown_scores = ctx.see(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
             shown = ctx.see(f"{scope}pattern", weights)
             if z is None or shown_scores is not scores or shown is not weights:
                 shown = F.dropout(shown, self.spec.dropout, self.training)
                 z = shown @ self.repeat(v)
+                if wide is not None:
+                    z = _at_global(ctx, shown @ self.repeat(wide[2]), z)
                 if on_values and position is not None:
                     z = position.add_values(z, shown, ctx)  # type: ignore[operator]
         assert z is not None
@@ -63,16 +73,30 @@ class Attend(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        seen: Visible,
-        bias: Tensor | None,
         ctx: Context,
-        pattern: Pattern | None,
+        sight: Callable[[], Visible],
+        bias: Tensor | None,
+        pattern: Pattern | Blocks | None,
+        wide: Projected | None,
     ) -> Tensor:
-        if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
-            return flex_attention(q, k, v, self.scale, ctx, pattern)
+        dropout = self.spec.dropout if self.training else 0.0
+        if pattern is not None and bias is None:
+            if prefers_flex(q, k, pattern, ctx):
+                return flex_attention(q, k, v, self.scale, ctx, pattern)
+            if prefers_sparse(q, k, pattern, ctx):
+                given = {"scale": self.scale, "dropout_p": dropout}
+                return sparse_attention((q, k, v), wide or (q, k, v), ctx, pattern, **given)
+        seen = sight()
+        z = self.kernel(q, k, v, seen, bias, dropout)
+        return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
+
+    def kernel(
+        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None, dropout: float
+    ) -> Tensor:
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind
+        bias = _summed(bias, seen, q.dtype)
         if bias is not None:
             if seen.causal:
                 mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
@@ -82,7 +106,7 @@ class Attend(nn.Module):
             k,
             v,
             attn_mask=mask,
-            dropout_p=self.spec.dropout if self.training else 0.0,
+            dropout_p=dropout,
             is_causal=seen.causal and bias is None,
             scale=self.scale,
             enable_gqa=self.spec.key_heads != self.spec.heads,
@@ -99,6 +123,7 @@ class Attend(nn.Module):
             scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
         if self.spec.softcap is not None:
             scores = torch.tanh(scores / self.spec.softcap) * self.spec.softcap
+        bias = _summed(bias, seen, scores.dtype)
         if bias is not None:
             scores = scores + bias
         mask = _explicit(seen, scores)
@@ -108,6 +133,20 @@ class Attend(nn.Module):
         """Grouped heads: each key head serves several query heads that stand side by side."""
         groups = self.spec.heads // self.spec.key_heads
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _summed(bias: Tensor | None, seen: Visible, dtype: torch.dtype) -> Tensor | None:
+    """What the position says, and how often keys count."""
+    if seen.bias is None:
+        return bias
+    return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
+
+
+def _at_global(ctx: Context, those: Tensor, others: Tensor) -> Tensor:
+    """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
+    assert ctx.global_tokens is not None
+    asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
+    return torch.where(asking, those, others)
 
 
 def _softmax(scores: Tensor, seen: Visible) -> Tensor:
@@ -132,6 +171,8 @@ class SelfAttention(nn.Module):
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
         self.qkv = Linear(width, (q, kv, kv), biased=biased)
+        if spec.own_global:
+            self.global_qkv = Linear(width, (q, kv, kv), biased=biased)
         if isinstance(position, Disentangled) and not position.shared:
             if position.to_position:
                 self.position_key = Linear(width, kv, bias=position.key_bias)
@@ -144,7 +185,7 @@ class SelfAttention(nn.Module):
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
-        self, x: Tensor, ctx: Context, pattern: Pattern, position: nn.Module | None
+        self, x: Tensor, ctx: Context, pattern: Pattern | Blocks, position: nn.Module | None
     ) -> Tensor:
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
@@ -156,8 +197,18 @@ class SelfAttention(nn.Module):
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
+        wide = self.read_global(x, ctx)
+        sight = partial(visible, ctx, pattern)
+        z = self.attend(q, k, v, ctx, sight, bias, position, pattern, wide)
         return ctx.see("attn_out", self.out(_join_heads(z)))
+
+
+    def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
+        if not self.spec.own_global or ctx.global_tokens is None:
+            return None
+        q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
+        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        return ctx.see("global.q", q), ctx.see("global.k", k), ctx.see("global.v", v)
 
 
 class CrossAttention(nn.Module):
@@ -182,7 +233,7 @@ class CrossAttention(nn.Module):
         q = ctx.see("cross.q", q)
         k, v = self.read_memory(ctx)
         k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
-        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
+        z = self.attend(q, k, v, ctx, partial(memory_visible, ctx), scope="cross.")
         return ctx.see("cross.attn_out", self.out(_join_heads(z)))
 
     def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:

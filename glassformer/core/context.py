@@ -28,6 +28,7 @@ class Context:
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
     documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
+    global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
     cache: Cache | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from glassformer.core.context import Context
-from glassformer.spec import CAUSAL, FULL, Pattern
+from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 
 class Visible(NamedTuple):
@@ -15,14 +16,16 @@ class Visible(NamedTuple):
     case that fused kernels know by themselves: all keys (no mask), or `causal`.
 
     `blind` are the queries that see nothing, [batch, 1, query, 1], where a kernel must be told.
+    `bias` is added to the scores: the logarithm of how often a key counts.
     """
 
     mask: Tensor | None = None
     causal: bool = False
     blind: Tensor | None = None
+    bias: Tensor | None = None
 
 
-def visible(ctx: Context, pattern: Pattern) -> Visible:
+def visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     """What self-attention with this pattern sees; worked out once a pass."""
     key = ("visible", pattern)
     if key not in ctx.memo:
@@ -38,34 +41,44 @@ def memory_visible(ctx: Context) -> Visible:
     return _with_blind(ctx.memory_mask[:, None, None, :])
 
 
-def _with_blind(mask: Tensor) -> Visible:
+def _with_blind(mask: Tensor, bias: Tensor | None = None) -> Visible:
     """The kernels of a GPU leave the result of a row that sees nothing undefined."""
-    return Visible(mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None)
+    return Visible(mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None, bias=bias)
 
 
-def _visible(ctx: Context, pattern: Pattern) -> Visible:
+def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
+    if isinstance(pattern, Blocks) and keys <= pattern.whole:
+        pattern = FULL
     plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None
     if plain and pattern == FULL:
         return Visible()
-    if plain and pattern == CAUSAL:
+    if plain and pattern == CAUSAL and ctx.global_tokens is None:
         if queries == 1:  # the newest token sees everything before it
             return Visible()
         if queries == keys:
             return Visible(causal=True)
 
-    mask = None
-    if pattern != FULL:
+    mask, bias = None, None
+    if isinstance(pattern, Blocks):
+        at, count = (x[:, None] for x in places(ctx))  # [batch or 1, 1, key]
+        asking, whole = at[..., -queries:, None], count[..., -queries:, None]
+        times = counts(pattern, asking, at[..., None, :], whole)
+        mask, bias = times > 0, times.clamp(min=1).log()
+    elif pattern != FULL:
         mask = within(pattern, ctx.q_slot[:, None], ctx.k_slot[None, :])[None, None]
     if ctx.prefix is not None and mask is not None:
         mask = mask | (ctx.k_slot < ctx.prefix[:, None])[:, None, None, :]
+    if ctx.global_tokens is not None and mask is not None:
+        everywhere = ctx.global_tokens[:, None]
+        mask = mask | everywhere[..., None, :] | everywhere[..., -queries:, None]
     if ctx.documents is not None:
         own = ctx.documents[:, -queries:, None] == ctx.documents[:, None, :]
         mask = own[:, None] if mask is None else mask & own[:, None]
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
-    return Visible() if mask is None else _with_blind(mask)
+    return Visible() if mask is None else _with_blind(mask, bias)
 
 
 def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:
@@ -79,3 +92,27 @@ def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:
     if pattern.dilation > 1:
         seen = seen & (distance % pattern.dilation == 0)
     return seen
+
+
+def counts(pattern: Blocks, query: Tensor, key: Tensor, count: Tensor) -> Tensor:
+    """How often keys count for queries, by their places in a text of `count` tokens."""
+    q, k, last = query // pattern.size, key // pattern.size, (count - 1) // pattern.size
+    wide = sees_all(pattern, query, count)
+    near = wide | ((k - q).abs() <= 1) | (k == last)
+    return torch.where(k == 0, 1 + pattern.random * ~wide, near.long())
+
+
+def sees_all(pattern: Blocks, query: Tensor, count: Tensor) -> Tensor:
+    block = query // pattern.size
+    return (block == 0) | (block == (count - 1) // pattern.size) | (count <= pattern.whole)
+
+
+def places(ctx: Context) -> tuple[Tensor, Tensor]:
+    """Each token's place in its own text, [batch or 1, key], and how many tokens that has."""
+    if ctx.documents is None:
+        real = torch.ones_like(ctx.k_slot)[None] if ctx.key_mask is None else ctx.key_mask.long()
+        return real.cumsum(-1) - 1, real.sum(-1, keepdim=True).expand_as(real)
+    together = ctx.documents[:, :, None] == ctx.documents[:, None, :]
+    if ctx.key_mask is not None:
+        together = together & ctx.key_mask[:, None]
+    return together.tril().sum(-1) - 1, together.sum(-1)

@@ -13,6 +13,7 @@ from glassformer.core.cache import Cache
 from glassformer.core.context import Context, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
+from glassformer.core.question import in_question, usual_global_tokens, without_answers
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
@@ -62,6 +63,7 @@ class Net(nn.Module):
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
+        global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
         eager: bool = False,
@@ -72,16 +74,25 @@ class Net(nn.Module):
         source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
         encoder's output. positions: instead of those counted from the mask. documents: a number
         per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. at: the slot that heads read which read one.
+        first tokens of a row are seen by all of it. global_tokens: True at those that see all and
+        are seen by all, whatever the pattern. at: the slot that heads read which read one.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
         tokens = tokens.reshape(-1, tokens.shape[-1])
-        mask, segments, documents, languages = (
+        mask, segments, documents, languages, global_tokens = (
             None if x is None else x.reshape(-1, x.shape[-1])
-            for x in (mask, segments, documents, languages)
+            for x in (mask, segments, documents, languages, global_tokens)
         )
         mask = None if mask is None else mask.bool()
+        if global_tokens is None:
+            global_tokens = usual_global_tokens(self.spec, tokens, mask)
+        elif mask is not None:
+            global_tokens = global_tokens.bool() & mask
+        question = None
+        if any(head.after_question for head in self.spec.heads):
+            question = in_question(tokens, mask, self.spec.tokens.separator)
+            segments = (~question).long() if segments is None else segments
         source_mask = None if source_mask is None else source_mask.bool()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
@@ -108,6 +119,7 @@ class Net(nn.Module):
             positions,
             documents=documents,
             prefix=prefix,
+            global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,
             cache=cache,
@@ -120,6 +132,8 @@ class Net(nn.Module):
                 where = at.flatten()
             module = self.heads[head.name]
             result = module(hidden, where)
+            if head.after_question and question is not None:
+                result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}

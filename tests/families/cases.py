@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import ModelSpec
+from glassformer.spec import Blocks, ModelSpec
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -64,6 +64,7 @@ class Batch:
     source: Tensor | None = None
     source_mask: Tensor | None = None
     languages: Tensor | None = None
+    global_tokens: Tensor | None = None
 
 
 class Case:
@@ -113,6 +114,9 @@ class Case:
         if count := self.spec.last_stack.embed.languages:
             rows = [[i // 2 % count for i in range(n)] for n in lengths]
             batch.languages, _ = self._padded(rows, side, pad=0)
+        if self.spec.last_stack.blocks[0].attention.own_global:
+            rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
+            batch.global_tokens, _ = self._padded(rows, side, pad=False)
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
@@ -146,6 +150,7 @@ class Case:
             source=batch.source,
             source_mask=batch.source_mask,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
             **options,
         )
         named = {**out.heads, "hidden": out.hidden}
@@ -154,7 +159,10 @@ class Case:
         return self.per_text(named, batch.mask)
 
     def theirs(self, batch: Batch) -> Results:
-        """The reference on a batch that is padded on the right, or not at all."""
+        """The reference on a batch that is padded on the right, or not at all. One that counts
+        blocks of the padded batch is asked for each text by itself: ours counts a text's own."""
+        if isinstance(self.spec.last_stack.blocks[0].pattern, Blocks) and batch.mask[..., 0].numel() > 1:
+            return self._text_by_text(batch)
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
         if batch.source is not None:
             inputs = {
@@ -167,6 +175,8 @@ class Case:
             inputs["token_type_ids"] = batch.segments
         if batch.languages is not None:
             inputs["langs"] = batch.languages
+        if batch.global_tokens is not None:
+            inputs["global_attention_mask"] = batch.global_tokens.long()
         if any(head.beam is not None for head in self.spec.heads):
             inputs["p_mask"] = (~batch.mask).float()  # else it looks for answers in the padding
             inputs["cls_index"] = batch.mask.sum(-1) - 1
@@ -177,6 +187,20 @@ class Case:
         if self.name.architecture == "FSMTModel":  # its hidden state is the logits
             results = {"logits": results["hidden"]}
         return self.per_text(results, batch.mask)
+
+    def _text_by_text(self, batch: Batch) -> Results:
+        together: Results = {}
+        count = batch.mask[..., 0].numel()
+        flat = {k: v.reshape(count, -1) for k, v in vars(batch).items() if v is not None}
+        for i in range(count):
+            one = {k: v[i][flat["mask"][i]][None] for k, v in flat.items()}
+            if self.choices:
+                one = {k: v[None] for k, v in one.items()}
+            for key, values in self.theirs(Batch(**one)).items():
+                together.setdefault(key, []).extend(values)
+        if self.choices:  # one number for each text, and as many to an example as there are rivals
+            together = {k: list(torch.cat(v).view(len(batch.mask), -1)) for k, v in together.items()}
+        return together
 
     def theirs_alone(self, lengths: Sequence[int]) -> Results:
         """The reference on each text by itself, where no padding can matter."""

@@ -41,6 +41,7 @@ def test_without_a_mask(case):
             segments=batch.segments,
             source=batch.source,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
         )
     named = {
         **out.heads,
@@ -53,7 +54,7 @@ def test_without_a_mask(case):
 def test_a_bare_model_has_no_logits(case):
     batch = case.batch((4,) * 4, "right")
     with torch.no_grad():
-        out = case.net(batch.tokens, source=batch.source)
+        out = case.net(batch.tokens, source=batch.source, global_tokens=batch.global_tokens)
     bare = case.name.architecture.endswith(("Model", "EncoderModel")) and not any(
         part in case.name.architecture for part in ("LMHead", "DoubleHeads", "MTModel", "FSMT")
     )
