@@ -202,7 +202,6 @@ class SelfAttention(nn.Module):
         z = self.attend(q, k, v, ctx, sight, bias, position, pattern, wide)
         return ctx.see("attn_out", self.out(_join_heads(z)))
 
-
     def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
         if not self.spec.own_global or ctx.global_tokens is None:
             return None

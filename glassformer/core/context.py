@@ -33,6 +33,7 @@ class Context:
     memory_mask: Tensor | None = None  # [batch, key]
     cache: Cache | None = None
     tap: Tap | None = None
+    training: bool = False
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares

@@ -27,11 +27,17 @@ class Visible(NamedTuple):
 
 def visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     """What self-attention with this pattern sees; worked out once a pass."""
-    key = ("visible", pattern)
+    key = once("visible", ctx, pattern)
     if key not in ctx.memo:
         ctx.memo[key] = _visible(ctx, pattern)
     seen: Visible = ctx.memo[key]
     return seen
+
+
+def once(what: str, ctx: Context, pattern: Pattern | Blocks) -> tuple[object, ...]:
+    """The name in `ctx.memo` of what all layers of a pattern share; what is random, none do."""
+    random = ctx.training and isinstance(pattern, Blocks)
+    return what, pattern, ctx.depth if random else None
 
 
 def memory_visible(ctx: Context) -> Visible:
@@ -63,7 +69,8 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     if isinstance(pattern, Blocks):
         at, count = (x[:, None] for x in places(ctx))  # [batch or 1, 1, key]
         asking, whole = at[..., -queries:, None], count[..., -queries:, None]
-        times = counts(pattern, asking, at[..., None, :], whole)
+        chosen = random_blocks(ctx, pattern, asking, whole)
+        times = counts(pattern, asking, at[..., None, :], whole, chosen)
         mask, bias = times > 0, times.clamp(min=1).log()
     elif pattern != FULL:
         mask = within(pattern, ctx.q_slot[:, None], ctx.k_slot[None, :])[None, None]
@@ -94,12 +101,32 @@ def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:
     return seen
 
 
-def counts(pattern: Blocks, query: Tensor, key: Tensor, count: Tensor) -> Tensor:
-    """How often keys count for queries, by their places in a text of `count` tokens."""
+def counts(
+    pattern: Blocks, query: Tensor, key: Tensor, count: Tensor, chosen: Tensor | None
+) -> Tensor:
+    """How often keys count for queries, by their places in a text of `count` tokens; `chosen` are
+    blocks that count once more for each time they stand there, [..., random]."""
     q, k, last = query // pattern.size, key // pattern.size, (count - 1) // pattern.size
     wide = sees_all(pattern, query, count)
-    near = wide | ((k - q).abs() <= 1) | (k == last)
-    return torch.where(k == 0, 1 + pattern.random * ~wide, near.long())
+    near = wide | ((k - q).abs() <= 1) | (k == 0) | (k == last)
+    if chosen is None:
+        return near.long()
+    more: Tensor = (chosen == k[..., None]).sum(-1) * ~wide
+    return near + more
+
+
+def random_blocks(ctx: Context, pattern: Blocks, query: Tensor, count: Tensor) -> Tensor:
+    """The blocks that queries see at random, [..., random]: drawn for each layer and pass in
+    training, from all but the first and the last; otherwise the first one every time."""
+    if not ctx.training:
+        return query.new_zeros(pattern.random)
+    key = ("random", pattern, ctx.depth)
+    if key not in ctx.memo:
+        blocks = -(-len(ctx.k_slot) // pattern.size)
+        ctx.memo[key] = torch.rand(blocks, pattern.random, device=query.device)
+    between = (count - 1) // pattern.size - 1
+    share: Tensor = ctx.memo[key][query.clamp(min=0) // pattern.size]
+    return 1 + (share * between[..., None]).long()
 
 
 def sees_all(pattern: Blocks, query: Tensor, count: Tensor) -> Tensor:

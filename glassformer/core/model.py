@@ -219,6 +219,7 @@ class Net(nn.Module):
             documents=documents,
             memory_mask=memory_mask,
             cache=cache,
+            training=self.training,
             **options,
         )
         hidden: Tensor = stack(tokens, ctx, segments, languages)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.context import Context
-from glassformer.core.mask import counts, places, sees_all, within
+from glassformer.core.mask import counts, once, places, random_blocks, sees_all, within
 from glassformer.spec import Blocks, Pattern
 
 SMALLEST, LARGEST = 64, 256  # queries in a group: fewer waste the kernel, more see too much
@@ -68,9 +68,11 @@ def sparse_attention(
     if q.device.type == "cpu":
         step = max(1, ROOM // (plan.keys.shape[1] * heads * dim))
     results = []
-    for queries, keys, bias in zip(*(part.split(step) for part in plan[:3]), strict=True):
-        parts = (_gathered(x, at, dim) for x, at in ((q, queries), (k, keys), (v, keys)))
-        results.append(_attend(*parts, bias, **given))
+    for first in range(0, len(plan.queries), step):
+        some = slice(first, first + step)
+        asking, keys = _gathered(q, plan.queries[some], dim), plan.keys[some]
+        gathered = _gathered(k, keys, dim), _gathered(v, keys, dim)
+        results.append(_attend(asking, *gathered, plan.bias[some], **given))
     if plan.wide is not None:
         asking = _gathered(_tokens(wide[0]), plan.wide, dim)
         results.append(_attend(asking, wide[1], wide[2], plan.wide_bias, **given))
@@ -79,7 +81,7 @@ def sparse_attention(
 
 
 def _planned(ctx: Context, pattern: Pattern | Blocks, batch: int) -> Plan:
-    key = ("sparse", pattern)
+    key = once("sparse", ctx, pattern)
     if key not in ctx.memo:
         if isinstance(pattern, Blocks):
             ctx.memo[key] = _block_plan(ctx, pattern, batch)
@@ -145,17 +147,27 @@ def _block_plan(ctx: Context, pattern: Blocks, batch: int) -> Plan:
     at, total = places(ctx)  # [batch or 1, slot]
     real = torch.ones_like(at, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask
     rows, size = len(at), pattern.size
-    group = max(1, LARGEST // size) * size
+    group = size if ctx.training else max(1, LARGEST // size) * size
     steps = torch.arange(-size, group + size, device=at.device)
+    block = steps[size : 2 * size]
     first, count = ctx.k_slot[::group, None], total[:, :1, None]
     last = (count - 1) // size * size  # where the last block begins, [batch or 1, 1, 1]
     queries, near = (first + steps[size:-size])[None], (first + steps).expand(rows, -1, -1)
-    ends = torch.cat((steps[size : 2 * size].expand(rows, 1, -1), last + steps[size : 2 * size]), -1)
-    fits = (near >= size) & (near < last), (ends < count).expand(-1, len(first), -1)
-    keys = torch.cat((near, ends.expand(-1, len(first), -1)), -1)  # [batch or 1, group, key]
-    blocks = counts(pattern, queries[..., ::size, None], keys[:, :, None, ::size], count[..., None])
-    bias = blocks.log().repeat_interleave(size, -1).repeat_interleave(size, -2)
-    bias = bias.masked_fill(~torch.cat(fits, -1)[:, :, None], UNSEEN)
+    ends = torch.cat((block.expand(rows, 1, -1), last + block), -1).expand(-1, len(first), -1)
+    fits = torch.cat(((near >= size) & (near < last), ends < count), -1)
+    keys = torch.cat((near, ends), -1)  # [batch or 1, group, key]
+    asking, chosen = (
+        queries[..., ::size, None],
+        random_blocks(ctx, pattern, queries[..., :1], count),
+    )
+    again = None if ctx.training else chosen
+    times = counts(pattern, asking, keys[:, :, None, ::size], count[..., None], again)
+    if ctx.training:  # with blocks of its own for every block, [batch or 1, group, 1, random]
+        more = (chosen[:, :, 0, :, None] * size + block).flatten(2)
+        keys, fits = torch.cat((keys, more), -1), torch.cat((fits, more < count), -1)
+        times = torch.cat((times, torch.ones_like(chosen)), -1)
+    bias = times.log().repeat_interleave(size, -1).repeat_interleave(size, -2)
+    bias = bias.masked_fill(~fits[:, :, None], UNSEEN)
     slot_of = _set_first(real)  # [batch or 1, place]
     queries, keys = (_look_up(slot_of, x.clamp(0, at.shape[1] - 1)) for x in (queries, keys))
     wide = real & sees_all(pattern, at, total)
@@ -182,7 +194,9 @@ def _plan(
         place = torch.where(wide, behind + wide.cumsum(-1) - 1, place)
         seen = None if ctx.key_mask is None else ctx.key_mask[:, None, None]
         if ctx.documents is not None:
-            own = _look_up(ctx.documents, asking[:, None])[..., None] == ctx.documents[:, None, None]
+            own = (
+                _look_up(ctx.documents, asking[:, None])[..., None] == ctx.documents[:, None, None]
+            )
             seen = own if seen is None else own & seen
         if seen is not None:
             everything = torch.zeros((), device=place.device).masked_fill(~seen, UNSEEN)

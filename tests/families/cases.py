@@ -161,7 +161,10 @@ class Case:
     def theirs(self, batch: Batch) -> Results:
         """The reference on a batch that is padded on the right, or not at all. One that counts
         blocks of the padded batch is asked for each text by itself: ours counts a text's own."""
-        if isinstance(self.spec.last_stack.blocks[0].pattern, Blocks) and batch.mask[..., 0].numel() > 1:
+        if (
+            isinstance(self.spec.last_stack.blocks[0].pattern, Blocks)
+            and batch.mask[..., 0].numel() > 1
+        ):
             return self._text_by_text(batch)
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
         if batch.source is not None:
@@ -199,7 +202,9 @@ class Case:
             for key, values in self.theirs(Batch(**one)).items():
                 together.setdefault(key, []).extend(values)
         if self.choices:  # one number for each text, and as many to an example as there are rivals
-            together = {k: list(torch.cat(v).view(len(batch.mask), -1)) for k, v in together.items()}
+            together = {
+                k: list(torch.cat(v).view(len(batch.mask), -1)) for k, v in together.items()
+            }
         return together
 
     def theirs_alone(self, lengths: Sequence[int]) -> Results:
@@ -232,6 +237,12 @@ class Case:
 def in_transformers(name: Name) -> bool:
     """Has its reference where a user can have it too, for `glassformer check`."""
     return hasattr(transformers, name.architecture)
+
+
+def is_sparse(name: Name) -> bool:
+    """Has layers that leave out most of a long text."""
+    patterns = [block.pattern for block in name.spec.last_stack.blocks]
+    return any(isinstance(p, Blocks) or p.left is not None for p in patterns)
 
 
 def is_decoder(name: Name) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reference
 import torch
-from cases import TOLERANCE, difference, reads_another
+from cases import TOLERANCE, difference, is_sparse, reads_another
 
 from glassformer.families import classes_of, families
 from glassformer.table import count_parameters, parts_of
@@ -29,6 +29,12 @@ def test_padded_on_the_right_as_the_reference_pads(case, measured, lengths):
 def test_padded_on_the_left_equals_the_reference_without_padding(case, measured):
     batch = case.batch(LENGTHS, "left")
     assert measured(difference(case.ours(batch), case.theirs_alone(LENGTHS))) <= TOLERANCE
+
+
+@pytest.mark.over(which=is_sparse)
+def test_a_long_text_padded_on_the_left_equals_the_reference_without_padding(case, measured):
+    batch = case.batch(LONG, "left")
+    assert measured(difference(case.ours(batch), case.theirs_alone(LONG))) <= TOLERANCE
 
 
 def test_without_a_mask(case):
