@@ -81,7 +81,7 @@ class Attend(nn.Module):
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
         if pattern is not None and bias is None:
-            if prefers_flex(q, k, pattern, ctx):
+            if not dropout and prefers_flex(q, k, pattern, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, pattern)
             if prefers_sparse(q, k, pattern, ctx):
                 given = {"scale": self.scale, "dropout_p": dropout}

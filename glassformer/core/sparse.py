@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.context import Context
+from glassformer.core.flex import FROM_LENGTH
 from glassformer.core.mask import counts, once, places, random_blocks, sees_all, within
 from glassformer.spec import Blocks, Pattern
 
@@ -40,6 +41,8 @@ def prefers_sparse(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context
     """A long text of which a group of queries sees less than half, with as many queries as keys."""
     length = q.shape[2]
     if torch.compiler.is_compiling() or length != k.shape[2] or ctx.prefix is not None:
+        return False
+    if q.is_cuda and length < FROM_LENGTH:
         return False
     if isinstance(pattern, Blocks):
         return length > pattern.whole and ctx.documents is None and ctx.global_tokens is None
