@@ -182,6 +182,13 @@ class Blocks:
     size: int
     random: int = 3
 
+    def __post_init__(self) -> None:
+        _require(
+            self.size > 0 and self.random >= 0,
+            f"Blocks of {self.size} tokens, {self.random} of them at random, cannot be made; "
+            "choose a size of one or more, and no negative number.",
+        )
+
     @property
     def whole(self) -> int:
         """Up to so many tokens a text is seen whole."""

@@ -89,6 +89,11 @@ class Net(nn.Module):
             global_tokens = usual_global_tokens(self.spec, tokens, mask)
         elif mask is not None:
             global_tokens = global_tokens.bool() & mask
+        if global_tokens is not None and cache is not None:
+            raise GlassformerError(
+                "Global tokens see all of a text, also what a cache does not know yet; "
+                "leave one of the two out."
+            )
         question = None
         if any(head.after_question for head in self.spec.heads):
             question = in_question(tokens, mask, self.spec.tokens.separator)

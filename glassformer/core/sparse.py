@@ -124,9 +124,9 @@ def _window_plan(ctx: Context, pattern: Pattern, batch: int) -> Plan:
     size = _group_size(left + right, -(-length // step))
     first = (slots[:: size * step, None] + slots[:step]).view(1, -1, 1)
     near = step * torch.arange(-left, size + right, device=slots.device)
-    queries, keys = first + near[left : left + size], first + near  # [1, group, ...]
-    seen = within(pattern, queries[..., None], keys[:, :, None])
-    seen = seen & ((keys >= 0) & (keys < length))[:, :, None]
+    own = near[left : left + size]
+    queries, keys = first + own, first + near  # [1, group, ...]
+    seen = within(pattern, own[:, None], near) & ((keys >= 0) & (keys < length))[:, :, None]
     queries, keys = queries.clamp(max=length - 1), keys.clamp(0, length - 1)
     flags = ctx.global_tokens
     if flags is not None:  # out of the windows, and to the keys of every group
@@ -159,13 +159,11 @@ def _block_plan(ctx: Context, pattern: Blocks, batch: int) -> Plan:
     ends = torch.cat((block.expand(rows, 1, -1), last + block), -1).expand(-1, len(first), -1)
     fits = torch.cat(((near >= size) & (near < last), ends < count), -1)
     keys = torch.cat((near, ends), -1)  # [batch or 1, group, key]
-    asking, chosen = (
-        queries[..., ::size, None],
-        random_blocks(ctx, pattern, queries[..., :1], count),
-    )
+    chosen = random_blocks(ctx, pattern, queries[..., :1], count)
     again = None if ctx.training else chosen
-    times = counts(pattern, asking, keys[:, :, None, ::size], count[..., None], again)
-    if ctx.training:  # with blocks of its own for every block, [batch or 1, group, 1, random]
+    asking, asked = queries[..., ::size, None], keys[:, :, None, ::size]  # a token of every block
+    times = counts(pattern, asking, asked, count[..., None], again)
+    if ctx.training:  # every block has its own, [batch or 1, group, 1, random]
         more = (chosen[:, :, 0, :, None] * size + block).flatten(2)
         keys, fits = torch.cat((keys, more), -1), torch.cat((fits, more < count), -1)
         times = torch.cat((times, torch.ones_like(chosen)), -1)

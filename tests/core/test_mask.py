@@ -156,3 +156,14 @@ def test_global_tokens_see_all_and_are_seen_by_all():
     for q in range(9):
         for k in range(9):
             assert bool(seen[q, k]) == (abs(q - k) <= 1 or q == 4 or k == 4)
+
+
+def test_global_tokens_and_a_cache_do_not_go_together():
+    from glassformer import GlassformerError
+    from glassformer.core import Cache
+
+    net = tiny.net(tiny.decoder(1))
+    with pytest.raises(GlassformerError, match="leave one of the two out"):
+        net(tiny.tokens(1, 3), global_tokens=torch.tensor([[True, False, False]]), cache=Cache())
+    with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
+        Blocks(size=0)
