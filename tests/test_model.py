@@ -68,6 +68,8 @@ def test_every_family_trains(model_type):
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
     if spec.last_stack.embed.languages:
         given["languages"] = tokens % spec.last_stack.embed.languages
+    if spec.last_stack.blocks[0].attention.own_global:
+        given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []
