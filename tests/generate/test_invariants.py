@@ -21,6 +21,7 @@ def together(case, prompts):
 
 
 def tokens(case, prompts, **knobs):
+    knobs |= {"forced_bos_token_id": None, "forced_eos_token_id": None}
     return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
 
 
@@ -49,7 +50,9 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 def test_streamed_as_not(case, prompts, together):
     for prompt, found in zip(prompts[:50], together, strict=False):
-        assert [piece.token for piece in case.model.stream(prompt, max_new_tokens=NEW)] == found
+        knobs = {"forced_bos_token_id": None, "forced_eos_token_id": None}
+        pieces = case.model.stream(prompt, max_new_tokens=NEW, **knobs)
+        assert [piece.token for piece in pieces] == found
 
 
 def test_guessed_as_plain(case, prompts, together):
