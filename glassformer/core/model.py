@@ -13,7 +13,7 @@ from glassformer.core.cache import Cache
 from glassformer.core.context import Context, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
-from glassformer.core.question import in_question, usual_global_tokens, without_answers
+from glassformer.core.question import find_global_tokens, find_question, without_answers
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
@@ -66,6 +66,7 @@ class Net(nn.Module):
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        tail: int | None = None,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`.
@@ -75,7 +76,8 @@ class Net(nn.Module):
         encoder's output. positions: instead of those counted from the mask. documents: a number
         per token; attention stays within equal ones, and positions start anew. prefix: so many
         first tokens of a row are seen by all of it. global_tokens: True at those that see all and
-        are seen by all, whatever the pattern. at: the slot that heads read which read one.
+        are seen by all, whatever the pattern. at: the slot that heads read which read one. tail:
+        heads that read every position read only the last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -85,19 +87,10 @@ class Net(nn.Module):
             for x in (mask, segments, documents, languages, global_tokens)
         )
         mask = None if mask is None else mask.bool()
-        if global_tokens is None:
-            global_tokens = usual_global_tokens(self.spec, tokens, mask)
-        elif mask is not None:
-            global_tokens = global_tokens.bool() & mask
-        if global_tokens is not None and cache is not None:
-            raise GlassformerError(
-                "Global tokens see all of a text, also what a cache does not know yet; "
-                "leave one of the two out."
-            )
-        question = None
-        if any(head.after_question for head in self.spec.heads):
-            question = in_question(tokens, mask, self.spec.tokens.separator)
-            segments = (~question).long() if segments is None else segments
+        global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
+        question = find_question(self.spec, tokens, mask)
+        if question is not None and segments is None:
+            segments = (~question).long()
         source_mask = None if source_mask is None else source_mask.bool()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
@@ -136,8 +129,9 @@ class Net(nn.Module):
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            result = module(hidden, where)
-            if head.after_question and question is not None:
+            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            result = module(read, where)
+            if question is not None and head.after_question:
                 result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
