@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
+from glassformer.text.bytelevel import GPT2_WORDS, LLAMA3_WORDS
 from glassformer.text.codec import LibraryCodec
 from glassformer.text.legacy import add_bos_eos, merges_of
 from glassformer.text.sentencepiece import SPACE, Kind
@@ -24,11 +25,6 @@ PREFIX = "tokenizer.ggml."
 # Our names and theirs, with the spelling that stands in the files.
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding"}
 
-GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA3_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 # By the name in the file: each pattern in turn cuts what the one before it has left.
 GPT2, LLAMA3, SMOLLM = (GPT2_WORDS,), (LLAMA3_WORDS,), (r"\p{N}", GPT2_WORDS)
 DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]")

@@ -71,6 +71,15 @@ class Tokenizer:
             return self
         return Tokenizer(self._codec.target, self._settings, segments=self._segments)
 
+    def with_languages(self, source: str, target: str | None = None) -> "Tokenizer":
+        """This tokenizer for texts in `source`, and its `target` for texts in that language.
+
+        >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
+        """
+        codec = self._codec.with_languages(source, target)
+        settings = Settings({**self._settings.values, "src_lang": source, "tgt_lang": target})
+        return Tokenizer(codec, settings, segments=self._segments)
+
     def token(self, id: int) -> str:
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
@@ -122,7 +131,7 @@ class Tokenizer:
             pad=self.special.get("pad", self.special.get("eos", 0)),
             length=pad_to,
             side=side or self.padding_side,
-            segments=self._segments,
+            segments=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )
 
     def decode(self, ids: Iterable[int] | Tensor, *, special: bool = False) -> str:

@@ -42,9 +42,9 @@ def test_missing_files_of_a_known_family(tmp_path: Path) -> None:
 
 
 def test_unknown_family_is_not_guessed(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(folders["gpt2"], tmp_path / "ctrl")
-    (folder / "config.json").write_text('{"model_type": "ctrl"}')
-    assert "its model type 'ctrl' is not among those" in sentence(folder)
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "abacus")
+    (folder / "config.json").write_text('{"model_type": "abacus"}')
+    assert "its model type 'abacus' is not among those" in sentence(folder)
 
 
 def test_cut_off_tokenizer_json(saved: Path) -> None:
