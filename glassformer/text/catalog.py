@@ -150,7 +150,8 @@ FAMILIES: dict[str, Family] = {
         load=load_whisper,
         files=BPE_FILES,
         or_files=(("multilingual.tiktoken",), ("gpt2.tiktoken",)),
-        defaults=GPT2_TOKENS,
+        # Times, as <|1.08|>, are not special to the library, yet no part of what was said.
+        defaults={**GPT2_TOKENS, "silent_tokens": r"<\|\d+\.\d\d\|>"},
     ),
     "openai-gpt": Family(load=load_gpt, files=BPE_FILES, defaults={"unk_token": "<unk>"}),
     "xlm-roberta": Family(load=load_xlm_roberta, files=FAIRSEQ, defaults=ROBERTA_TOKENS),

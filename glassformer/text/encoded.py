@@ -110,7 +110,13 @@ class Batch:
 
     @classmethod
     def of(
-        cls, encoded: list[Encoded], *, pad: int, length: int | None, side: str, segments: int | None
+        cls,
+        encoded: list[Encoded],
+        *,
+        pad: int,
+        length: int | None,
+        side: str,
+        segments: int | None,
     ) -> "Batch":
         """`segments` is the segment of padding."""
         longest = max(len(row) for row in encoded)

@@ -18,7 +18,6 @@ from glassformer.text.codec import LibraryCodec
 from glassformer.text.legacy import add_bos_eos, merges_of
 from glassformer.text.sentencepiece import SPACE, Kind
 from glassformer.text.settings import Settings, special_token
-from glassformer.text.tokenizer import Tokenizer
 
 Metadata = Mapping[str, Any]
 PREFIX = "tokenizer.ggml."
@@ -31,6 +30,7 @@ DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]")
 WORDS = {
     "default": DEFAULT,
     "gpt-2": GPT2,
+    "gpt-neox": GPT2,
     "phi-2": GPT2,
     "llama-bpe": LLAMA3,
     "llama3": LLAMA3,
@@ -39,11 +39,14 @@ WORDS = {
 }
 
 
-def tokenizer_of(metadata: Metadata) -> Tokenizer | None:
-    """None where the file carries no tokenizer."""
+def has_tokenizer(metadata: Metadata) -> bool:
+    return metadata.get(f"{PREFIX}model") not in (None, "no_vocab", "none")
+
+
+def codec_of(metadata: Metadata) -> tuple[LibraryCodec, Settings]:
     model = metadata.get(f"{PREFIX}model")
-    if model in (None, "no_vocab", "none"):
-        return None
+    if not has_tokenizer(metadata):
+        raise GlassformerError("The GGUF file carries no tokenizer.")
     if model not in BACKENDS:
         raise GlassformerError(
             f"The GGUF file has a tokenizer of the kind {model!r}; known are {', '.join(BACKENDS)}."
@@ -61,7 +64,7 @@ def tokenizer_of(metadata: Metadata) -> Tokenizer | None:
     backend.add_special_tokens(settings.special_tokens())
     starts = model == "llama" or WORDS.get(words_name(metadata)) is LLAMA3
     add_bos_eos(backend, settings, bos=starts)
-    return Tokenizer(LibraryCodec(backend), settings)
+    return LibraryCodec(backend), settings
 
 
 def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
@@ -101,6 +104,8 @@ def byte_pairs(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*cuts, letters])
     backend.decoder = decoders.ByteLevel()
+    if name == "gpt-neox":
+        backend.normalizer = normalizers.NFC()
     return backend
 
 
@@ -108,9 +113,10 @@ BACKENDS = {"llama": sentence_pieces, "gpt2": byte_pairs}
 
 
 def words_name(metadata: Metadata) -> str:
-    """Files of before 2024 give no name; a GPT-2 model's words are known all the same."""
-    known = "gpt-2" if metadata.get("general.architecture") == "gpt2" else "default"
-    return str(metadata.get(f"{PREFIX}pre", known))
+    """Files of before 2024 give no name; the words of these models are known all the same."""
+    known = {"gpt2": "gpt-2", "gptneox": "gpt-neox"}
+    name = known.get(metadata.get("general.architecture", ""), "default")
+    return str(metadata.get(f"{PREFIX}pre", name))
 
 
 def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]:

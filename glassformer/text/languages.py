@@ -11,26 +11,26 @@ from tokenizers import Tokenizer as Backend
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import Codec, LibraryCodec, Text, surround
 from glassformer.text.encoded import Encoded
-from glassformer.text.settings import Settings
+from glassformer.text.settings import Settings, id_of
 
-MBART = (
-    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT "
-    "lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
-).split()
-MBART_50 = [
-    *MBART,
-    *(
-        "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF "
-        "pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
-    ).split(),
-]
-M2M = (
-    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha "
-    "he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my "
-    "ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz "
-    "vi wo xh yi yo zh zu"
-).split()
-M2M_WMT21 = "en ha is ja cs ru zh de".split()
+MBART_CODES = """
+    ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV
+    my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN
+"""
+MBART_50_CODES = """
+    af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX
+    sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI
+"""
+M2M_CODES = """
+    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha
+    he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my
+    ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi
+    wo xh yi yo zh zu
+"""
+MBART = MBART_CODES.split()
+MBART_50 = MBART + MBART_50_CODES.split()
+M2M = M2M_CODES.split()
+M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
 
 
 def known(language: str, languages: Sequence[str]) -> str:
@@ -56,6 +56,7 @@ class LanguageCodec:
     @classmethod
     def of(cls, codec: LibraryCodec, settings: Settings) -> "LanguageCodec":
         languages = [code for code in MBART_50 if codec.vocabulary.token_to_id(code) is not None]
+        surround(codec.vocabulary, ["$A"], ["$A", "$B"])
         return cls(
             inner=codec,
             end=settings.roles["eos"],
@@ -91,8 +92,7 @@ class LanguageCodec:
         if not special:
             return encoded
         before, after = (
-            [(token, self.vocabulary.token_to_id(token)) for token in tokens]
-            for tokens in self.frame
+            [(token, id_of(self.vocabulary, token)) for token in tokens] for tokens in self.frame
         )
         return [one.framed(before, after) for one in encoded]
 

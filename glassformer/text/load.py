@@ -1,15 +1,17 @@
-"""Text room, its door: finds out which tokenizer a folder holds. A folder comes in."""
+"""Text room, its door: finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
 
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
+from glassformer.gguf import Header, is_gguf
 from glassformer.text.catalog import BY_CLASS, BY_FILES, FAMILIES, Family
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
+from glassformer.text.gguf import codec_of, has_tokenizer
 from glassformer.text.languages import LanguageCodec
-from glassformer.text.settings import Settings, add_tokens, content
+from glassformer.text.settings import ROLES, Settings, add_tokens, content
 
 
 def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
@@ -17,6 +19,8 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
 
     `tokenizer.json` comes first, except for families that it cannot describe.
     """
+    if is_gguf(folder):
+        return *codec_of(Header(folder).metadata), False
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
@@ -41,13 +45,15 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
 def type_of(folder: Path) -> str | None:
     """The model type, or the kind of tokenizer where one type has several."""
     config = read_json_if_there(folder / "config.json")
-    published = read_json_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
-    by_class = BY_CLASS.get(published) or BY_CLASS.get(config.get("tokenizer_class"))
+    said = read_json_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
+    by_class = BY_CLASS.get(said or "") or BY_CLASS.get(config.get("tokenizer_class") or "")
     return by_class or config.get("model_type")
 
 
 def holds_tokenizer(folder: Path) -> bool:
     """Whether any file of a tokenizer is there; loading it may still find one missing."""
+    if is_gguf(folder):
+        return has_tokenizer(Header(folder).metadata)
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}
@@ -75,11 +81,10 @@ def family_by_files(folder: Path) -> Family | None:
 def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]:
     """A family's settings, without the tokens that this vocabulary does not have."""
     defaults = family.defaults if family else {}
-    return {
-        name: value
-        for name, value in defaults.items()
-        if not name.endswith("_token") or backend.token_to_id(content(value)) is not None
-    }
+    role_names = [f"{role}_token" for role in ROLES]
+    tokens = {name: content(defaults[name]) for name in role_names if name in defaults}
+    absent = [name for name, token in tokens.items() if backend.token_to_id(token) is None]
+    return {name: value for name, value in defaults.items() if name not in absent}
 
 
 def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> bool:

@@ -1,5 +1,4 @@
-"""Text room, M2M-100's codec: pieces cut by SentencePiece, numbered by `vocab.json`, and before each
-text the token of its language.
+"""Text room, M2M-100's codec: SentencePiece's pieces, after the token of the text's language.
 
 A folder with `sentencepiece.bpe.model` and `vocab.json` comes in.
 """
@@ -70,4 +69,6 @@ def load_m2m(folder: Path, settings: Settings) -> Codec:
         originals={name: read_bytes(folder / name) for name in FILES},
         languages=tuple(languages),
     )
-    return codec.with_languages(settings.values.get("src_lang") or "en", settings.values.get("tgt_lang"))
+    return codec.with_languages(
+        settings.values.get("src_lang") or "en", settings.values.get("tgt_lang")
+    )

@@ -66,8 +66,7 @@ class MosesCodec(ForeignCodec):
             import sacremoses  # type: ignore[import-untyped]
         except ImportError:
             raise GlassformerError(
-                "This tokenizer needs the package sacremoses: "
-                'pip install "glassformer[moses]".'
+                'This tokenizer needs the package sacremoses: pip install "glassformer[moses]".'
             ) from None
         return sacremoses
 

@@ -19,7 +19,8 @@ def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
             token, rank = line.split()
-            ranks[base64.b64decode(token, validate=True)] = int(rank)
+            # Whisper's table keeps a place for an empty token, which is written "=".
+            ranks[base64.b64decode(token, validate=token != "=")] = int(rank)
         except (ValueError, binascii.Error):
             raise GlassformerError(
                 f"Line {number} of {path} is no token in base 64 and its number: {line!r}."
@@ -54,5 +55,3 @@ def byte_letters() -> list[str]:
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]
-
-

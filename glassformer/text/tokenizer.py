@@ -1,5 +1,6 @@
 """Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +26,10 @@ class Tokenizer:
         self._segments = segments
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Tokenizer":
-        """From `tokenizer.json`, or else from the legacy files of the model's family."""
-        codec, settings, segments = load_codec(Path(folder))
+    def load(cls, source: str | Path) -> "Tokenizer":
+        """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
+        or from a GGUF file."""
+        codec, settings, segments = load_codec(Path(source))
         return cls(codec, settings, segments=segments)
 
     def save(self, folder: str | Path) -> None:
@@ -178,7 +180,10 @@ class Tokenizer:
     @cached_property
     def _special_ids(self) -> frozenset[int]:
         added = self._codec.vocabulary.get_added_tokens_decoder()
-        return frozenset(id for id, token in added.items() if token.special)
+        silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
+        return frozenset(
+            id for id, token in added.items() if token.special or silent.fullmatch(token.content)
+        )
 
     @property
     def _cleans(self) -> bool:

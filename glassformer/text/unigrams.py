@@ -106,7 +106,10 @@ def load_xlnet(folder: Path, settings: Settings) -> Codec:
 
 def plain_letters(settings: Settings, lowercase: bool) -> list[normalizers.Normalizer]:
     """What ALBERT and XLNet do to a text before SentencePiece sees it."""
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps: list[normalizers.Normalizer] = [
+        normalizers.Replace("``", '"'),
+        normalizers.Replace("''", '"'),
+    ]
     if not settings.flag("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.Replace(Regex(combining_marks()), "")]
     if settings.flag("do_lower_case", lowercase):
@@ -156,7 +159,9 @@ def unigram(
     rules = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
     backend.normalizer = normalizers.Sequence([*cleaning, *rules])
     scheme = "always" if settings.flag("add_prefix_space", model.dummy_prefix) else "never"
-    steps = [pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme)]
+    steps: list[pre_tokenizers.PreTokenizer] = [
+        pre_tokenizers.Metaspace(SPACE, prepend_scheme=scheme)
+    ]
     if model.collapse_spaces:
         steps.insert(0, pre_tokenizers.Split(" ", "removed"))
     if cuts:

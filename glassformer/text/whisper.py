@@ -1,7 +1,7 @@
 """Text room, Whisper's codec and the tokens by which its decoder is told what to do.
 
-A folder comes in with `vocab.json` and `merges.txt`, or with OpenAI's own `multilingual.tiktoken` or
-`gpt2.tiktoken` (English), after whose tokens the special ones follow in a fixed order.
+A folder comes in with `vocab.json` and `merges.txt`, or with OpenAI's own `multilingual.tiktoken`
+or `gpt2.tiktoken` (English), after whose tokens the special ones follow in a fixed order.
 """
 
 from pathlib import Path
@@ -16,25 +16,22 @@ from glassformer.text.settings import Settings
 from glassformer.text.tiktoken import read_tiktoken
 
 TABLES = ("multilingual.tiktoken", "gpt2.tiktoken")
-LANGUAGES = dict(
-    entry.split(":")
-    for entry in (
-        "en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese "
-        "pt:portuguese tr:turkish pl:polish ca:catalan nl:dutch ar:arabic sv:swedish it:italian "
-        "id:indonesian hi:hindi fi:finnish vi:vietnamese he:hebrew uk:ukrainian el:greek ms:malay "
-        "cs:czech ro:romanian da:danish hu:hungarian ta:tamil no:norwegian th:thai ur:urdu "
-        "hr:croatian bg:bulgarian lt:lithuanian la:latin mi:maori ml:malayalam cy:welsh sk:slovak "
-        "te:telugu fa:persian lv:latvian bn:bengali sr:serbian az:azerbaijani sl:slovenian "
-        "kn:kannada et:estonian mk:macedonian br:breton eu:basque is:icelandic hy:armenian "
-        "ne:nepali mn:mongolian bs:bosnian kk:kazakh sq:albanian sw:swahili gl:galician mr:marathi "
-        "pa:punjabi si:sinhala km:khmer sn:shona yo:yoruba so:somali af:afrikaans oc:occitan "
-        "ka:georgian be:belarusian tg:tajik sd:sindhi gu:gujarati am:amharic yi:yiddish lo:lao "
-        "uz:uzbek fo:faroese ht:haitian_creole ps:pashto tk:turkmen nn:nynorsk mt:maltese "
-        "sa:sanskrit lb:luxembourgish my:myanmar bo:tibetan tl:tagalog mg:malagasy as:assamese "
-        "tt:tatar haw:hawaiian ln:lingala ha:hausa ba:bashkir jw:javanese su:sundanese "
-        "yue:cantonese"
-    ).split()
-)
+NAMES = """
+    en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese
+    pt:portuguese tr:turkish pl:polish ca:catalan nl:dutch ar:arabic sv:swedish it:italian
+    id:indonesian hi:hindi fi:finnish vi:vietnamese he:hebrew uk:ukrainian el:greek ms:malay
+    cs:czech ro:romanian da:danish hu:hungarian ta:tamil no:norwegian th:thai ur:urdu
+    hr:croatian bg:bulgarian lt:lithuanian la:latin mi:maori ml:malayalam cy:welsh sk:slovak
+    te:telugu fa:persian lv:latvian bn:bengali sr:serbian az:azerbaijani sl:slovenian kn:kannada
+    et:estonian mk:macedonian br:breton eu:basque is:icelandic hy:armenian ne:nepali
+    mn:mongolian bs:bosnian kk:kazakh sq:albanian sw:swahili gl:galician mr:marathi pa:punjabi
+    si:sinhala km:khmer sn:shona yo:yoruba so:somali af:afrikaans oc:occitan ka:georgian
+    be:belarusian tg:tajik sd:sindhi gu:gujarati am:amharic yi:yiddish lo:lao uz:uzbek
+    fo:faroese ht:haitian_creole ps:pashto tk:turkmen nn:nynorsk mt:maltese sa:sanskrit
+    lb:luxembourgish my:myanmar bo:tibetan tl:tagalog mg:malagasy as:assamese tt:tatar
+    haw:hawaiian ln:lingala ha:hausa ba:bashkir jw:javanese su:sundanese yue:cantonese
+"""
+LANGUAGES = dict(entry.split(":") for entry in NAMES.split())
 """Code to English name, in the order of their ids."""
 TASKS = ("translate", "transcribe")
 TIMES = [f"<|{step * 0.02:.2f}|>" for step in range(1501)]
