@@ -15,7 +15,7 @@ from tokenizers.models import BPE
 from glassformer.errors import GlassformerError
 from glassformer.text.bytelevel import GPT2_WORDS, LLAMA3_WORDS
 from glassformer.text.codec import LibraryCodec
-from glassformer.text.legacy import add_bos_eos, merges_of
+from glassformer.text.legacy import add_bos_eos, merges_of, ranks
 from glassformer.text.sentencepiece import SPACE, Kind
 from glassformer.text.settings import Settings, special_token
 
@@ -69,13 +69,10 @@ def codec_of(metadata: Metadata) -> tuple[LibraryCodec, Settings]:
 
 def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     scores = listed(metadata, "scores", len(vocabulary))
-    order = sorted(vocabulary, key=lambda piece: (-scores[vocabulary[piece]], vocabulary[piece]))
-    ranks = {piece: rank for rank, piece in enumerate(order)}
     unknown = metadata.get(f"{PREFIX}unknown_token_id")
     name = next((piece for piece, index in vocabulary.items() if index == unknown), None)
-    backend = Backend(
-        BPE(vocabulary, merges_of(ranks), unk_token=name, fuse_unk=True, byte_fallback=True)
-    )
+    merges = merges_of(ranks(list(zip(vocabulary, scores, strict=True))))
+    backend = Backend(BPE(vocabulary, merges, unk_token=name, fuse_unk=True, byte_fallback=True))
     # As SentencePiece does, a space goes before every text, also before one that begins with one.
     leads = metadata.get(f"{PREFIX}add_space_prefix", True)
     steps = [normalizers.Prepend(SPACE)] if leads else []

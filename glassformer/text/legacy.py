@@ -4,7 +4,7 @@ A folder and its settings come in; `catalog.py` says which family has which file
 are in `bytelevel.py`, SentencePiece's unigrams in `unigrams.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def load_llama(folder: Path, settings: Settings) -> Codec:
     if model.algorithm is not Algorithm.BPE:
         raise GlassformerError("This family needs a BPE SentencePiece model.")
     vocabulary = {piece.text: index for index, piece in enumerate(model.pieces)}
-    backend = Backend(BPE(vocabulary, merges_of(vocabulary), fuse_unk=True, byte_fallback=True))
+    merges = merges_of(ranks([(piece.text, piece.score) for piece in model.pieces]))
+    backend = Backend(BPE(vocabulary, merges, fuse_unk=True, byte_fallback=True))
     prefix_space = settings.flag("add_prefix_space", True)
     scheme = "first" if prefix_space else "never"
     if prefix_space and settings.flag("legacy", False):
@@ -77,17 +78,23 @@ def load_llama(folder: Path, settings: Settings) -> Codec:
     return LibraryCodec(backend)
 
 
-def merges_of(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The merges behind a SentencePiece BPE vocabulary: every split of a piece into two pieces.
+def ranks(scored: Sequence[tuple[str, float]]) -> dict[str, int]:
+    """The order in which the pieces of a SentencePiece BPE vocabulary were merged.
 
-    Earlier pieces were merged first; that order is their id.
+    It is in their scores; mostly the ids follow it, but Llama's runs of spaces come last.
     """
+    order = sorted(range(len(scored)), key=lambda index: (-scored[index][1], index))
+    return {scored[index][0]: rank for rank, index in enumerate(order)}
+
+
+def merges_of(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The merges behind a SentencePiece BPE vocabulary: every split of a piece into two pieces."""
     merges = []
-    for piece, index in vocabulary.items():
+    for piece, index in ranks.items():
         for at in range(1, len(piece)):
             left, right = piece[:at], piece[at:]
-            if left in vocabulary and right in vocabulary:
-                order = (index, len(left), len(right), vocabulary[left], vocabulary[right])
+            if left in ranks and right in ranks:
+                order = (index, len(left), len(right), ranks[left], ranks[right])
                 merges.append((order, (left, right)))
     return [pair for _, pair in sorted(merges)]
 
