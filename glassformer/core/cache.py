@@ -1,4 +1,4 @@
-"""Room 3, core: keys and values that were computed once and are kept.
+"""Room 3, core: what was computed once and is kept: keys and values, or a state that walks on.
 
 Layers are counted by depth of execution, so that a block that runs twelve times keeps twelve.
 """
@@ -24,6 +24,7 @@ class Cache:
         self.memory_mask: Tensor | None = None
         self._self: dict[int, tuple[Tensor, Tensor]] = {}
         self._cross: dict[int, tuple[Tensor, Tensor]] = {}
+        self._state: dict[int, tuple[Tensor, ...]] = {}
 
     def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Adds new keys and values of [batch, head, position, dim]; returns all so far."""
@@ -45,6 +46,13 @@ class Cache:
 
     def keep_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
         self._cross[depth] = (k, v)
+
+    def state(self, depth: int) -> tuple[Tensor, ...] | None:
+        """What a layer without keys and values remembers; [batch, ...] each."""
+        return self._state.get(depth)
+
+    def keep_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
+        self._state[depth] = state
 
     @property
     def has_memory(self) -> bool:
@@ -69,6 +77,8 @@ class Cache:
         for held in (self._self, self._cross):
             for depth, (k, v) in held.items():
                 held[depth] = (k.index_select(0, rows), v.index_select(0, rows))
+        for depth, state in self._state.items():
+            self._state[depth] = tuple(part.index_select(0, rows) for part in state)
         self.mask, self.documents = pick(self.mask), pick(self.documents)
         self.positions, self.memory_mask = pick(self.positions), pick(self.memory_mask)
 
