@@ -61,6 +61,26 @@ def test_the_state_in_the_cache_is_that_of_the_real_tokens(edges):
             assert torch.allclose(steps[place], net(text[None]).hidden[0, -2:], atol=1e-6)
 
 
+def test_states_of_two_caches_join():
+    net, tokens, more = tiny.net(TWO), tiny.tokens(3, 6), tiny.tokens(3, 2, seed=1)
+    first, second = Cache(), Cache()
+    with torch.no_grad():
+        net(tokens[:2], cache=first)
+        net(tokens[2:, :4], cache=second)
+        first.join(second)
+        steps = net(more, cache=first).hidden
+        whole = net(torch.cat((tokens[:2], more[:2]), -1)).hidden[:, -2:]
+        short = net(torch.cat((tokens[2:, :4], more[2:]), -1)).hidden[:, -2:]
+    assert torch.allclose(steps, torch.cat((whole, short)), atol=1e-6)
+
+
+def test_a_state_that_has_moved_on_is_not_cut():
+    net, cache = tiny.net(TWO), Cache()
+    net(tiny.tokens(1, 4), cache=cache)
+    with pytest.raises(GlassformerError, match="read the text again"):
+        cache.crop(2)
+
+
 def test_what_reads_from_the_end_cannot_go_on():
     net = tiny.net(model(spec.Recurrent(width=20, bidirectional=True)))
     with pytest.raises(GlassformerError, match="cannot go on from a cache"):
