@@ -238,7 +238,7 @@ class Convolutional:
     """
 
     kernel: int
-    dilation: int = 1  # reads every so-manieth neighbor
+    dilation: int = 1  # d: only every d-th neighbor is read
     causal: bool = False
     activation: Activation = "relu"
     gated: bool = False  # activation(gate) * values; a GLU with a sigmoid

@@ -38,7 +38,8 @@ class Stack(nn.Module):
         self.embed = Embedding(spec.width, spec.embed)
         reads = dict(zip(spec.order, spec.widths, strict=False))
         self.blocks = nn.ModuleList(
-            make_layer(reads[i], memory_width, layer) for i, layer in enumerate(spec.blocks)
+            make_layer(reads.get(index, spec.width), memory_width, layer)
+            for index, layer in enumerate(spec.blocks)
         )
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
