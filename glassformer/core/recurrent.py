@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.context import Context
-from glassformer.core.lineup import line_up
+from glassformer.core.lineup import Lineup, line_up
 from glassformer.errors import GlassformerError
 from glassformer.spec import Recurrent as RecurrentSpec
 
@@ -37,22 +37,21 @@ class Walk(nn.Module):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         return self._walk(x, state, self.weight_in)
 
-    def as_far_as(self, length: Tensor, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """Each row stops after its own `length` tokens, perhaps none: the state is that of then.
+    def as_far_as(self, lineup: Lineup, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """Each row stops after its own last token, perhaps at once: the state is that of then.
 
         The kernel tells the cell of the last step only. So the padding shuts the input gate and
         opens the other, by one more input that is 1 there: the cell is carried on as it is.
         """
         if x.shape[1] == 1:
             out, new = self(x, state)
-            moved = length[:, None] > 0
+            moved = lineup.length[:, None] > 0
             return out, (torch.where(moved, new[0], state[0]), torch.where(moved, new[1], state[1]))
-        padding = torch.arange(x.shape[1], device=x.device) >= length[:, None]
         shut = x.new_tensor((-SHUT, SHUT, 0.0, 0.0)).repeat_interleave(state[1].shape[1])
-        x = torch.cat((x, padding[..., None].to(x.dtype)), -1)
+        x = torch.cat((x, lineup.padding()[..., None].to(x.dtype)), -1)
         out, (_, cell) = self._walk(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
         hidden = torch.cat((state[0][:, None], out), 1)  # after 0, 1, 2, ... tokens
-        at = length[:, None, None].expand(-1, 1, out.shape[-1])
+        at = lineup.length[:, None, None].expand(-1, 1, out.shape[-1])
         return out, (hidden.gather(1, at)[:, 0], cell)
 
     def _walk(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
@@ -102,7 +101,7 @@ class Recurrent(nn.Module):
         if lineup is None:
             out, state = self.ahead(x, (hidden, cell))
         else:
-            out, state = self.ahead.as_far_as(lineup.length, lineup.move(x), (hidden, cell))
+            out, state = self.ahead.as_far_as(lineup, lineup.move(x), (hidden, cell))
             out = lineup.back(out)
         ctx.cache.keep_state(ctx.layer, state)
         return out
