@@ -30,6 +30,8 @@ class Context:
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
+    story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
+    story_mask: Tensor | None = None  # [batch, sentence, word]
     cache: Cache | None = None
     tap: Tap | None = None
     eager: bool = False  # plain attention instead of the fused kernels
