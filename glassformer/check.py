@@ -144,7 +144,8 @@ def compare(
 ) -> tuple[float | None, float | None]:
     """The largest differences of logits and of last hidden states."""
     spec = model.spec
-    if len(tokens) > 1 and isinstance(spec.last_stack.blocks[0].pattern, Blocks):
+    blocked = any(isinstance(block.pattern, Blocks) for block in spec.last_stack.attention_blocks)
+    if blocked and len(tokens) > 1:
         return _text_by_text(model, theirs, tokens, mask)
     if any(head.choices for head in spec.heads):  # the texts as rivals in one example
         tokens, mask = tokens[None], mask[None]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,19 +36,18 @@ class Attend(nn.Module):
         k: Tensor,  # [batch, key head, key, dim]
         v: Tensor,
         ctx: Context,
-        sight: Callable[[], Visible],
+        sight: Visible | Pattern | Blocks,
         bias: Tensor | None = None,
         position: nn.Module | None = None,
-        pattern: Pattern | Blocks | None = None,
         wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
         special = self.spec.score == "additive" or self.spec.softcap is not None
         plain = ctx.eager or on_values or special
-        z = None if plain else self.fused(q, k, v, ctx, sight, bias, pattern, wide)
+        z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
-            seen = sight()
+            seen = _resolved(sight, ctx)
             scores = self.scores(q, k, seen, bias)
             if wide is not None:
                 scores = _at_global(ctx, self.scores(*wide[:2], seen, bias), scores)
@@ -74,19 +70,18 @@ class Attend(nn.Module):
         k: Tensor,
         v: Tensor,
         ctx: Context,
-        sight: Callable[[], Visible],
+        sight: Visible | Pattern | Blocks,
         bias: Tensor | None,
-        pattern: Pattern | Blocks | None,
         wide: Projected | None,
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
-        if pattern is not None and bias is None:
-            if not dropout and prefers_flex(q, k, pattern, ctx):
-                return flex_attention(q, k, v, self.scale, ctx, pattern)
-            if prefers_sparse(q, k, pattern, ctx):
+        if not isinstance(sight, Visible) and bias is None:
+            if not dropout and prefers_flex(q, k, sight, ctx):
+                return flex_attention(q, k, v, self.scale, ctx, sight)
+            if prefers_sparse(q, k, sight, ctx):
                 given = {"scale": self.scale, "dropout_p": dropout}
-                return sparse_attention((q, k, v), wide or (q, k, v), ctx, pattern, **given)
-        seen = sight()
+                return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
+        seen = _resolved(sight, ctx)
         z = self.kernel(q, k, v, seen, bias, dropout)
         return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
 
@@ -133,6 +128,11 @@ class Attend(nn.Module):
         """Grouped heads: each key head serves several query heads that stand side by side."""
         groups = self.spec.heads // self.spec.key_heads
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _resolved(sight: Visible | Pattern | Blocks, ctx: Context) -> Visible:
+    """A pattern's mask is made only where something needs it: its size is the length's square."""
+    return sight if isinstance(sight, Visible) else visible(ctx, sight)
 
 
 def _summed(bias: Tensor | None, seen: Visible, dtype: torch.dtype) -> Tensor | None:
@@ -197,9 +197,7 @@ class SelfAttention(nn.Module):
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        wide = self.read_global(x, ctx)
-        sight = partial(visible, ctx, pattern)
-        z = self.attend(q, k, v, ctx, sight, bias, position, pattern, wide)
+        z = self.attend(q, k, v, ctx, pattern, bias, position, self.read_global(x, ctx))
         return ctx.see("attn_out", self.out(_join_heads(z)))
 
     def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
@@ -232,7 +230,7 @@ class CrossAttention(nn.Module):
         q = ctx.see("cross.q", q)
         k, v = self.read_memory(ctx)
         k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
-        z = self.attend(q, k, v, ctx, partial(memory_visible, ctx), scope="cross.")
+        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
         return ctx.see("cross.attn_out", self.out(_join_heads(z)))
 
     def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:

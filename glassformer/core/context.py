@@ -31,6 +31,8 @@ class Context:
     global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
+    story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
+    story_mask: Tensor | None = None  # [batch, sentence, word]
     cache: Cache | None = None
     tap: Tap | None = None
     training: bool = False

@@ -42,9 +42,12 @@ def once(what: str, ctx: Context, pattern: Pattern | Blocks) -> tuple[object, ..
 
 def memory_visible(ctx: Context) -> Visible:
     """What cross-attention sees: all real tokens of the other stack."""
-    if ctx.memory_mask is None:
-        return Visible()
-    return _with_blind(ctx.memory_mask[:, None, None, :])
+    return Visible() if ctx.memory_mask is None else keys_visible(ctx.memory_mask)
+
+
+def keys_visible(real: Tensor) -> Visible:
+    """Of [batch, key] the same keys for every query."""
+    return _with_blind(real[:, None, None, :])
 
 
 def _with_blind(mask: Tensor, bias: Tensor | None = None) -> Visible:

@@ -40,7 +40,7 @@ class Net(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        memory_width = (spec.encoder or spec.last_stack).width
+        memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
@@ -73,11 +73,12 @@ class Net(nn.Module):
 
         mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
         source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. positions: instead of those counted from the mask. documents: a number
-        per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. global_tokens: True at those that see all and
-        are seen by all, whatever the pattern. at: the slot that heads read which read one. tail:
-        heads that read every position read only the last so many.
+        encoder's output. For a model with hops the story, [batch, sentence, word]. positions:
+        instead of those counted from the mask. documents: a number per token; attention stays
+        within equal ones, and positions start anew. prefix: so many first tokens of a row are
+        seen by all of it. global_tokens: True at those that see all and are seen by all. at: the
+        slot that heads read which read one. tail: heads that read every position read only the
+        last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -120,13 +121,17 @@ class Net(nn.Module):
             global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,
+            story=source,
+            story_mask=source_mask,
             cache=cache,
             **options,
         )
+        if stack.spec.embed.bag is not None:  # a text is one vector
+            text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
-            if at is not None and where is not None:
+            if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
             read = hidden if tail is None or where is not None else hidden[:, -tail:]
@@ -151,6 +156,7 @@ class Net(nn.Module):
         head that reads each position: the logit lens."""
         for spec in self.spec.heads:
             if head in (None, spec.name) and spec.pick == "each":
+                _check_width(self._last[1], residual.shape[-1])
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
@@ -265,6 +271,13 @@ def _joined(
     if new is None:
         new = torch.ones(batch, added, dtype=torch.bool, device=device)
     return torch.cat((old, new), -1)
+
+
+def _check_width(stack: Stack, width: int) -> None:
+    if width != stack.spec.widths[-1]:
+        raise GlassformerError(
+            f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
+        )
 
 
 def _check_length(stack: Stack, length: int) -> None:

@@ -44,14 +44,14 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     stack = body(config)
     act = common.activation(config, "hidden_act", "gelu_new")
-    pooled, norm = heads.pooler(stack.width), stack.blocks[0].norm
+    pooled, norm = heads.pooler(stack.width), stack.attention_blocks[0].norm
     masked = bert.masked_head(config, stack, act)
     count, dropout = len(common.labels(config)), bert.head_dropout(config)
     classify = spec.Transform(width=stack.width, activation=act)
     search = replace(
         heads.span(),
         transform=spec.Transform(
-            width=stack.blocks[0].ffn.width, activation=act, norm=norm, residual=True
+            width=stack.attention_blocks[0].ffn.width, activation=act, norm=norm, residual=True
         ),
         after_question=True,
         dropout_in=config.number("hidden_dropout_prob", 0.1),
@@ -78,7 +78,7 @@ def body(config: Config) -> spec.Stack:
     blocks = spec.Blocks(
         size=config.integer("block_size", 64), random=config.integer("num_random_blocks", 3)
     )
-    block, bias = stack.blocks[0], config.flag("use_bias", True)
+    block, bias = stack.attention_blocks[0], config.flag("use_bias", True)
     sparse = config.word("attention_type", "block_sparse") == "block_sparse"
     if block.pattern == spec.CAUSAL and sparse:
         raise GlassformerError(

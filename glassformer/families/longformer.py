@@ -69,7 +69,7 @@ def blocks(config: Config, stack: spec.Stack) -> tuple[spec.Block, ...]:
             attention=replace(block.attention, own_global=True),
             pattern=spec.Pattern(left=size // 2, right=size // 2),
         )
-        for block, size in zip(stack.blocks, windows, strict=True)
+        for block, size in zip(stack.attention_blocks, windows, strict=True)
     )
 
 

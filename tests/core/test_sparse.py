@@ -76,7 +76,7 @@ def test_as_the_dense_mask(pattern, given, side):
     attend = Attend(Attention(heads=4, kv_heads=2, head_dim=8))
     ways = (
         lambda: sparse_attention(plain, wide or plain, ctx, pattern, scale=attend.scale),
-        lambda: attend(*plain, ctx, lambda: visible(ctx, pattern), wide=wide),
+        lambda: attend(*plain, ctx, pattern, wide=wide),
     )
     results = []
     ctx.eager = True
@@ -105,7 +105,7 @@ def test_random_blocks_as_the_dense_mask(side):
         plain = tuple(projected(seed, 4) for seed in range(3))
         attend = Attend(Attention(heads=4, head_dim=8))
         sparse = sparse_attention(plain, plain, ctx, pattern, scale=attend.scale)
-        dense = attend(*plain, ctx, lambda ctx=ctx, p=pattern: visible(ctx, p))
+        dense = attend(*plain, ctx, pattern)
         real = torch.ones(4, 400, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask
         assert torch.allclose(sparse.transpose(1, 2)[real], dense.transpose(1, 2)[real], atol=1e-5)
         first = visible(ctx, pattern).mask

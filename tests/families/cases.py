@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import Blocks, ModelSpec
+from glassformer.spec import Blocks, Hop, ModelSpec
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -81,6 +81,7 @@ class Case:
         self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
+        self.hops = any(isinstance(layer, Hop) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
             self.spec.last_stack.embed.segments or self.spec.last_stack.embed.segments_are_tokens
         )
@@ -114,12 +115,14 @@ class Case:
         if count := self.spec.last_stack.embed.languages:
             rows = [[i // 2 % count for i in range(n)] for n in lengths]
             batch.languages, _ = self._padded(rows, side, pad=0)
-        if self.spec.last_stack.blocks[0].attention.own_global:
+        if any(b.attention.own_global for b in self.spec.last_stack.attention_blocks):
             rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
             batch.global_tokens, _ = self._padded(rows, side, pad=False)
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
+        if self.hops:
+            batch.source, batch.source_mask = self._stories(lengths, side)
         if self.choices:  # two examples of rivals
             for key, value in vars(batch).items():
                 if value is not None:
@@ -137,6 +140,23 @@ class Case:
         join = (lambda a, b: a + b) if side == "right" else (lambda a, b: b + a)
         tokens = torch.tensor([join(row, more) for row, more in zip(rows, fill, strict=True)])
         mask = torch.tensor([join(row, more) for row, more in zip(real, none, strict=True)])
+        return tokens, mask
+
+    def _stories(self, lengths: Sequence[int], side: str) -> tuple[Tensor, Tensor]:
+        """Of 9 sentences of 6 words, and of fewer each where texts differ in length too:
+        [text, sentence, word]."""
+        pad = self.spec.tokens.pad or 0
+        tokens = torch.full((len(lengths), 9, 6), pad)
+        mask = torch.zeros_like(tokens, dtype=torch.bool)
+        for number in range(len(lengths)):
+            counts = [6] * 9
+            if len(set(lengths)) > 1:
+                counts = [(number + i) % 6 + 1 for i in range(9 - number * 5 % 9)]
+            start = 0 if side == "right" else 9 - len(counts)
+            for at, words in enumerate(self.texts(counts, seed=number), start):
+                part = slice(None, len(words)) if side == "right" else slice(-len(words), None)
+                tokens[number, at, part] = torch.tensor(words)
+                mask[number, at, part] = True
         return tokens, mask
 
     # --- results -----------------------------------------------------------------------------
@@ -161,13 +181,13 @@ class Case:
     def theirs(self, batch: Batch) -> Results:
         """The reference on a batch that is padded on the right, or not at all. One that counts
         blocks of the padded batch is asked for each text by itself: ours counts a text's own."""
-        if (
-            isinstance(self.spec.last_stack.blocks[0].pattern, Blocks)
-            and batch.mask[..., 0].numel() > 1
-        ):
+        blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
+        if blocked and batch.mask[..., 0].numel() > 1:
             return self._text_by_text(batch)
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
-        if batch.source is not None:
+        if self.hops:
+            inputs |= {"story": batch.source, "story_mask": batch.source_mask}
+        elif batch.source is not None:
             inputs = {
                 "input_ids": batch.source,
                 "attention_mask": batch.source_mask.long(),
@@ -216,7 +236,7 @@ class Case:
             if not self.choices:
                 longest = int(rows["mask"].sum())
                 rows = {k: v if "source" in k else v[:, :longest] for k, v in rows.items()}
-                if "source" in rows:
+                if "source" in rows and not self.hops:
                     longest = int(rows["source_mask"].sum())
                     rows |= {k: rows[k][:, :longest] for k in ("source", "source_mask")}
             for key, values in self.theirs(Batch(**rows)).items():
@@ -241,7 +261,7 @@ def in_transformers(name: Name) -> bool:
 
 def is_sparse(name: Name) -> bool:
     """Has layers that leave out most of a long text."""
-    patterns = [block.pattern for block in name.spec.last_stack.blocks]
+    patterns = [block.pattern for block in name.spec.last_stack.attention_blocks]
     return any(isinstance(p, Blocks) or p.left is not None for p in patterns)
 
 
@@ -261,7 +281,8 @@ def writes(name: Name) -> bool:
 def reads_another(name: Name) -> bool:
     """A decoder that can read another model's output."""
     spec = name.spec
-    crosses = spec.decoder is not None and spec.decoder.blocks[0].cross is not None
+    blocks = () if spec.decoder is None else spec.decoder.attention_blocks
+    crosses = any(block.cross is not None for block in blocks)
     passes_on = ("Model", "LMHeadModel", "ForCausalLM")
     return crosses and spec.encoder is None and name.architecture.endswith(passes_on)
 
