@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_of
+from glassformer.core.context import Context, positions_in, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
@@ -23,7 +23,7 @@ from glassformer.spec import ModelSpec
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has every head's result by name; `memory` is the encoder's output, which can be given
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's output, which can be given
     back to the net instead of the source.
     """
 
@@ -64,6 +64,7 @@ class Net(nn.Module):
         languages: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        auxiliary: bool = False,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`.
@@ -73,6 +74,7 @@ class Net(nn.Module):
         encoder's output. positions: instead of those counted from the mask. documents: a number
         per token; attention stays within equal ones, and positions start anew. prefix: so many
         first tokens of a row are seen by all of it. at: the slot that heads read which read one.
+        auxiliary: also compute the heads that only help to train the others.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -98,6 +100,7 @@ class Net(nn.Module):
                     "`source` and the decoder's as `tokens`."
                 )
         name, stack = self._last
+        inner: dict[int, Tensor] | None = {} if auxiliary else None
         hidden = self._run(
             name,
             stack,
@@ -111,15 +114,19 @@ class Net(nn.Module):
             memory=memory,
             memory_mask=source_mask,
             cache=cache,
+            inner=inner,
             **options,
         )
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
+            if head.auxiliary and inner is None:
+                continue
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            result = module(hidden, where)
+            read = hidden if inner is None or head.depth is None else inner[head.depth]
+            result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
@@ -231,14 +238,6 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     if mask is None:
         mask = torch.ones_like(tokens, dtype=torch.bool)
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
-
-
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
 
 
 def _joined(

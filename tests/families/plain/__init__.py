@@ -22,7 +22,7 @@ class Plain(nn.Module):
     `last_hidden_state`, ... as a class of transformers would."""
 
     model_type: ClassVar[str]
-    tied: ClassVar[dict[str, str]] = {}  # the parameter that follows -> the one that is kept
+    tied: dict[str, str] = {}  # noqa: RUF012  the parameter that follows -> the one that is kept
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Plain(nn.Module):
         found = load_file(folder / "model.safetensors")
         result = model.load_state_dict(found, strict=False)
         return model, {
-            "missing_keys": set(result.missing_keys) - set(cls.tied),
+            "missing_keys": set(result.missing_keys) - set(model.tied),
             "unexpected_keys": result.unexpected_keys,
             "mismatched_keys": (),
         }
