@@ -382,6 +382,11 @@ class ModelSpec:
             self.encoder is not None or self.decoder is not None,
             "A model needs an encoder, a decoder, or both.",
         )
+        layers = len(self.last_stack.order)
+        _require(
+            all(head.depth is None or 0 <= head.depth < layers for head in self.heads),
+            f"A head reads a layer beyond the {layers} there are.",
+        )
 
     @property
     def last_stack(self) -> Stack:
