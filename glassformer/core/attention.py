@@ -94,14 +94,14 @@ class Attend(nn.Module):
 
     def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, ctx: Context) -> Tensor:
         """Every block is a text of its own, so that cost grows with the length, not its square."""
-        length = q.shape[2]
+        batch, heads, length, dim = q.shape
 
         def cut(x: Tensor) -> Tensor:
-            x = F.pad(x, (0, 0, 0, -length % size)).unflatten(2, (-1, size))
+            x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
             return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
 
         z = self.fused(cut(q), cut(k), cut(v), Visible(causal=True), None, ctx, None)
-        z = z.unflatten(0, (len(q), -1)).transpose(1, 2).flatten(2, 3)
+        z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
         return z[:, :, :length]
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:

@@ -1,9 +1,9 @@
 """Room 3, core: memory-compressed attention (Liu et al., 2018). Of every few keys one is made.
 
-A convolution whose kernel is as long as its stride joins `factor` neighbors; queries stay as many as
-they were. As tensor2tensor has it, a query sees the joined keys that lie wholly before it, and the
-text's first token as it is, so that the first queries see something. A joined key is the sum of what
-its tokens bring (`share`), which is worked out once, when a token comes, and kept in the cache.
+A convolution whose kernel is as long as its stride joins `factor` neighbors; queries stay as many
+as they were. As tensor2tensor has it, a query sees the joined keys that lie wholly before it, and
+the text's first token as it is, so that the first queries see something. A joined key is the sum of
+what its tokens bring (`share`), which is worked out once, when a token comes, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Compression(nn.Module):
         return torch.where(places == 0, x, shares)
 
     def join(self, shares: Tensor, ctx: Context) -> Tensor:
-        """The first token, then all whole groups: [batch, head, position, dim] to [.., group, dim]."""
+        """The first token, then the groups: [batch, head, position, dim] to [.., group, dim]."""
         if ctx.key_mask is not None:  # real tokens to the front, so that groups stand alike
             order = (~ctx.key_mask).int().argsort(stable=True, dim=-1)[:, None, :, None]
             shares = shares.gather(2, order.expand_as(shares))
@@ -44,7 +44,7 @@ class Compression(nn.Module):
             return first
         begin = (first.transpose(1, 2).flatten(2) @ self.kernel(0)).view(batch, 1, heads, dim)
         whole = torch.cat((begin.transpose(1, 2), shares[:, :, 1 : groups * self.factor]), 2)
-        joined = whole.unflatten(2, (groups, self.factor)).sum(3)
+        joined = whole.view(batch, heads, groups, self.factor, dim).sum(3)
         bias = self.over_tokens.bias
         assert bias is not None
         return torch.cat((first, joined + bias.view(heads, 1, dim)), 2)

@@ -45,7 +45,9 @@ def language_model_loss(
             if mask is not None:
                 real = mask[:, head.ahead :].bool() & mask[:, : -head.ahead].bool()
                 logits, target = logits[real], target[real]
-            parts[head.name] = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.flatten())
+            parts[head.name] = F.cross_entropy(
+                logits.reshape(-1, logits.shape[-1]), target.flatten()
+            )
             weights[head.name] = head.weight
     if not parts:
         raise GlassformerError("This model has no head that predicts tokens; train another way.")

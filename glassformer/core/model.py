@@ -23,8 +23,8 @@ from glassformer.spec import ModelSpec
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has by name the result of every head that was computed; `memory` is the encoder's output, which can be given
-    back to the net instead of the source.
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
     """
 
     hidden: Tensor

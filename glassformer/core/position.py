@@ -205,7 +205,7 @@ def skew(by_distance: Tensor, keys: int) -> Tensor:
     gets the number of some other pair, and must be masked."""
     queries, distances = by_distance.shape[-2:]
     flat = F.pad(by_distance, (1, 0)).flatten(-2)[..., queries:]
-    return flat.unflatten(-1, (queries, distances))[..., :keys]
+    return flat.view(*flat.shape[:-1], queries, distances)[..., :keys]
 
 
 MODULES: dict[type, type[nn.Module]] = {

@@ -1,4 +1,4 @@
-"""The character-level Transformer: its auxiliary classifiers, and the paper's numbers of weights."""
+"""The character-level Transformer: its auxiliary classifiers, and the paper's sizes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class MusicTransformerModel(Decoder):
         for layer in self.body.layers:
             layer.self_attn.relative_embedding = nn.Parameter(torch.zeros(shape))
 
-    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor) -> Tensor:
+    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor):
         table = self.body.layers[depth].self_attn.relative_embedding
         table = table if self.shared else table[head]
         length = q.shape[1]

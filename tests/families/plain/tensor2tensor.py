@@ -41,7 +41,7 @@ class Decoder(Plain):
     def body(self) -> nn.Module:
         return self.model if self.writes else self
 
-    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor) -> Tensor:
+    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor):
         """One head's result, [batch, query, dim]."""
         raise NotImplementedError
 

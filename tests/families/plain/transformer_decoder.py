@@ -40,7 +40,7 @@ class TransformerDecoderModel(Decoder):
             groups.append(conv(group).transpose(1, 2))
         return torch.cat(groups, 1)
 
-    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor) -> Tensor:
+    def attend(self, depth: int, head: int, q: Tensor, k: Tensor, v: Tensor, real: Tensor):
         kind, queries, keys = self.kinds[depth], q.shape[1], k.shape[1]
         seen = torch.zeros(len(q), queries, keys, dtype=torch.bool)
         for query in range(queries):
