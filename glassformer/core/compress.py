@@ -3,7 +3,7 @@
 A convolution whose kernel is as long as its stride joins `factor` neighbors; queries stay as many
 as they were. As tensor2tensor has it, a query sees the joined keys that lie wholly before it, and
 the text's first token as it is, so that the first queries see something. A joined key is the sum of
-what its tokens bring (`share`), which is worked out once, when a token comes, and kept in the cache.
+what its tokens bring (`share`), worked out once, when a token comes, and kept in the cache.
 """
 
 from __future__ import annotations

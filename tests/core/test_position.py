@@ -206,7 +206,7 @@ def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
 
 
 def test_skewing_repeats_no_vector_for_a_pair():
-    """The largest tensor on the way is as large as the scores, and not larger by the heads' width."""
+    """The largest tensor on the way is as large as the scores, not times a head's width."""
     length, largest = 200, 0
     module = ShawPosition(spec.Shaw(max_distance=50, per_head=True), tiny.ATTENTION, 32)
     q = torch.randn(1, 4, length, 8)

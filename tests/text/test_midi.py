@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import sys
+from pathlib import Path
 
 import mido
 import pytest
@@ -162,6 +165,16 @@ def test_the_pedal_belongs_to_its_channel(tmp_path):
         kind=0,
     )  # fmt: skip
     assert same(read_midi(path), [Note(0, 1, 60, 64), Note(0, 0.5, 70, 64)])
+
+
+MAGENTA = json.loads((Path(__file__).parent / "magenta.json").read_text())
+
+
+@pytest.mark.parametrize("case", MAGENTA, ids=lambda _: "")
+def test_the_events_are_those_that_magenta_makes(case, tmp_path):
+    """With pedals, changes of tempo and two tracks (tools/magenta_events.py)."""
+    (tmp_path / "a.mid").write_bytes(base64.b64decode(case["file"]))
+    assert encode(read_midi(tmp_path / "a.mid")) == case["events"]
 
 
 C, E = 60, 64
