@@ -25,12 +25,19 @@ class Compression(nn.Module):
     def share(self, x: Tensor, ctx: Context) -> Tensor:
         """What each token adds to the one it becomes part of, [batch, position, width]; the first
         token stays as it is."""
-        places = ctx.places[:, -x.shape[1] :, None]  # [batch or 1, position, 1]
-        part = places.clamp(min=0) % self.factor
-        shares = x.new_zeros(())
-        for i in range(self.factor):
-            shares = shares + torch.where(part == i, x, 0.0) @ self.kernel(i)
-        return torch.where(places == 0, x, shares)
+        batch, new, width = x.shape
+        places = ctx.places[:, -new:]
+        past = len(ctx.k_slot) - new
+        begun: Tensor | int = past - past % self.factor  # the place of the first group at hand
+        if ctx.key_mask is not None:
+            held = ctx.key_mask[:, :past].sum(-1, keepdim=True)
+            begun = held - held % self.factor
+        room = (new // self.factor + 2) * self.factor  # and beyond it a group for padding
+        at = torch.where(places < 0, room, places - begun)[..., None].expand_as(x)
+        groups = x.new_zeros(batch, room + self.factor, width).scatter(1, at, x)
+        groups = groups.view(batch, -1, self.factor, width)
+        shares = torch.einsum("bgiw,owi->bgio", groups, self.over_tokens.weight)
+        return torch.where(places[..., None] == 0, x, shares.flatten(1, 2).gather(1, at))
 
     def join(self, shares: Tensor, ctx: Context) -> Tensor:
         """The first token, then the groups: [batch, head, position, dim] to [.., group, dim]."""
@@ -42,16 +49,13 @@ class Compression(nn.Module):
         groups = length // self.factor
         if groups == 0:
             return first
-        begin = (first.transpose(1, 2).flatten(2) @ self.kernel(0)).view(batch, 1, heads, dim)
+        begin = first.transpose(1, 2).flatten(2) @ self.over_tokens.weight[..., 0].t()
+        begin = begin.view(batch, 1, heads, dim)
         whole = torch.cat((begin.transpose(1, 2), shares[:, :, 1 : groups * self.factor]), 2)
         joined = whole.view(batch, heads, groups, self.factor, dim).sum(3)
         bias = self.over_tokens.bias
         assert bias is not None
         return torch.cat((first, joined + bias.view(heads, 1, dim)), 2)
-
-    def kernel(self, i: int) -> Tensor:
-        """What the i-th token of a group is multiplied with, [in, out]."""
-        return self.over_tokens.weight[..., i].t()
 
 
 def visible_groups(ctx: Context, factor: int) -> Visible:
