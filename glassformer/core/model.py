@@ -65,6 +65,7 @@ class Net(nn.Module):
         memory: Tensor | None = None,
         at: Tensor | None = None,
         auxiliary: bool = False,
+        tail: int | None = None,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`.
@@ -75,6 +76,7 @@ class Net(nn.Module):
         per token; attention stays within equal ones, and positions start anew. prefix: so many
         first tokens of a row are seen by all of it. at: the slot that heads read which read one.
         auxiliary: also compute the heads that only help to train the others.
+        tail: heads that read every position read only the last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -125,7 +127,8 @@ class Net(nn.Module):
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            read = hidden if inner is None or head.depth is None else inner[head.depth]
+            state = hidden if inner is None or head.depth is None else inner[head.depth]
+            read = state if tail is None or where is not None else state[:, -tail:]
             result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
