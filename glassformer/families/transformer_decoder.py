@@ -25,7 +25,7 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 LOCAL, COMPRESSED, FULL = "local_attention", "compressed_attention", "full_attention"
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+    {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
      "num_attention_heads": 2, "max_position_embeddings": 150, "norm_first": True,
      "layer_types": [LOCAL, COMPRESSED, LOCAL], "local_block_length": 5,
      "tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
