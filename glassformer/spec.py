@@ -56,6 +56,7 @@ class Table:
     layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
     offset: int = 0  # position 0 is row `offset`
     pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
+    every_layer: bool = False  # each layer has a table of its own, added to what it reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +102,15 @@ class Alibi:
 
 @dataclass(frozen=True, kw_only=True)
 class Shaw:
-    """A learned vector per clipped distance, scored against the query, in every layer."""
+    """A learned vector per clipped distance, scored against the query, in every layer.
+
+    `backward` has vectors only for keys at or before the query; with `per_head` every head
+    learns its own (Music Transformer).
+    """
 
     max_distance: int
+    backward: bool = False
+    per_head: bool = False
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
 
@@ -143,6 +150,8 @@ class Attention:
     key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
     own_global: bool = False  # global tokens are projected by matrices of their own (Longformer)
+    compress: int | None = None  # so many neighboring keys, and values, become one by a
+    # convolution that moves on by as many (Liu et al., 2018)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -162,12 +171,14 @@ class Pattern:
     """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
 
     None is without limit, so `Pattern()` sees all and `Pattern(right=0)` is causal. With a
-    dilation d only every d-th slot, counted from the query, is seen.
+    dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
+    into blocks of so many tokens, and a query sees its own.
     """
 
     left: int | None = None
     right: int | None = None
     dilation: int = 1
+    block: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +239,13 @@ class Block:
             self.residual == "serial" or (self.placement == "pre" and self.cross is None),
             "Parallel sub-layers need the norm before them and no cross-attention; "
             "use residual='serial' otherwise.",
+        )
+        compresses = self.attention.compress is not None
+        _require(
+            not compresses
+            or (self.pattern == CAUSAL and self.position is None and not self.attention.qk_norm),
+            "Compressed keys stand at no distance of their own: attention that compresses needs "
+            "the causal pattern, and no position or norm of its keys.",
         )
 
 
@@ -396,6 +414,8 @@ class Head:
     or the maximum of the real ones, or the last, the maximum and the mean side by side (`concat`,
     Howard and Ruder, 2018). Without `outputs` the head is a pooler: it gives a vector, no logits.
     With `choices` the rows of one example are rivals and the result is [batch, choice].
+    A head on an inner layer (`depth`), or for a token further `ahead` than the next, only helps
+    to train the others: it is computed when asked for.
     """
 
     name: str
@@ -411,8 +431,15 @@ class Head:
     scalar: bool = False  # the one output is a number per position, not a vector of one
     after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
+    depth: int | None = None  # the layer, of the order of execution, whose output it reads
+    ahead: int = 1  # a language model's: how far off the token is that it predicts
+    weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
+
+    @property
+    def auxiliary(self) -> bool:
+        return self.depth is not None or self.ahead > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,6 +495,11 @@ class ModelSpec:
         _require(
             self.encoder is not None or self.decoder is not None,
             "A model needs an encoder, a decoder, or both.",
+        )
+        layers = len(self.last_stack.order)
+        _require(
+            all(head.depth is None or 0 <= head.depth < layers for head in self.heads),
+            f"A head reads a layer beyond the {layers} there are.",
         )
 
     @property

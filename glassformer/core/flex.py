@@ -24,7 +24,7 @@ def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) 
     """A window or packed documents over a long text on a GPU, with as many queries as keys."""
     if isinstance(pattern, Blocks) or ctx.global_tokens is not None:
         return False
-    sparse = pattern.left is not None or ctx.documents is not None
+    sparse = pattern.block is None and (pattern.left is not None or ctx.documents is not None)
     long = q.shape[2] == k.shape[2] >= FROM_LENGTH and q.shape[3] >= SMALLEST_HEAD
     return sparse and long and q.is_cuda and not torch.compiler.is_compiling()
 

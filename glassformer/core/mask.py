@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,8 @@ from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 class Visible(NamedTuple):
     """Either a mask that broadcasts to [batch, head, query, key], True where a key is seen, or a
-    case that fused kernels know by themselves: all keys (no mask), or `causal`.
+    case that fused kernels know by themselves: all keys (no mask), or `causal`, perhaps each
+    `block` for itself.
 
     `blind` are the queries that see nothing, [batch, 1, query, 1], where a kernel must be told.
     `bias` is added to the scores: the logarithm of how often a key counts.
@@ -21,6 +23,7 @@ class Visible(NamedTuple):
 
     mask: Tensor | None = None
     causal: bool = False
+    block: int | None = None
     blind: Tensor | None = None
     bias: Tensor | None = None
 
@@ -47,10 +50,10 @@ def memory_visible(ctx: Context) -> Visible:
 
 def keys_visible(real: Tensor) -> Visible:
     """Of [batch, key] the same keys for every query."""
-    return _with_blind(real[:, None, None, :])
+    return with_blind(real[:, None, None, :])
 
 
-def _with_blind(mask: Tensor, bias: Tensor | None = None) -> Visible:
+def with_blind(mask: Tensor, bias: Tensor | None = None) -> Visible:
     """The kernels of a GPU leave the result of a row that sees nothing undefined."""
     return Visible(mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None, bias=bias)
 
@@ -70,13 +73,18 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
 
     mask, bias = None, None
     if isinstance(pattern, Blocks):
-        at, count = (x[:, None] for x in places(ctx))  # [batch or 1, 1, key]
+        at, count = ctx.places[:, None], text_lengths(ctx)[:, None]  # [batch or 1, 1, key]
         asking, whole = at[..., -queries:, None], count[..., -queries:, None]
         chosen = random_blocks(ctx, pattern, asking, whole)
         times = counts(pattern, asking, at[..., None, :], whole, chosen)
         mask, bias = times > 0, times.clamp(min=1).log()
     elif pattern != FULL:
+        if plain and queries == keys and pattern == replace(CAUSAL, block=pattern.block):
+            return Visible(causal=True, block=pattern.block)
         mask = within(pattern, ctx.q_slot[:, None], ctx.k_slot[None, :])[None, None]
+        if pattern.block is not None:
+            block = (ctx.places // pattern.block)[:, None]  # [batch or 1, 1, key]
+            mask = mask & (block[..., -queries:, None] == block[..., None, :])
     if ctx.prefix is not None and mask is not None:
         mask = mask | (ctx.k_slot < ctx.prefix[:, None])[:, None, None, :]
     if ctx.global_tokens is not None and mask is not None:
@@ -88,7 +96,7 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
-    return Visible() if mask is None else _with_blind(mask, bias)
+    return Visible() if mask is None else with_blind(mask, bias)
 
 
 def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:
@@ -137,12 +145,9 @@ def sees_all(pattern: Blocks, query: Tensor, count: Tensor) -> Tensor:
     return (block == 0) | (block == (count - 1) // pattern.size) | (count <= pattern.whole)
 
 
-def places(ctx: Context) -> tuple[Tensor, Tensor]:
-    """Each token's place in its own text, [batch or 1, key], and how many tokens that has."""
+def text_lengths(ctx: Context) -> Tensor:
+    """How many tokens each token's text has, [batch or 1, key]."""
+    real = ctx.places >= 0
     if ctx.documents is None:
-        real = torch.ones_like(ctx.k_slot)[None] if ctx.key_mask is None else ctx.key_mask.long()
-        return real.cumsum(-1) - 1, real.sum(-1, keepdim=True).expand_as(real)
-    together = ctx.documents[:, :, None] == ctx.documents[:, None, :]
-    if ctx.key_mask is not None:
-        together = together & ctx.key_mask[:, None]
-    return together.tril().sum(-1) - 1, together.sum(-1)
+        return real.sum(-1, keepdim=True).expand_as(real)
+    return ((ctx.documents[:, :, None] == ctx.documents[:, None, :]) & real[:, None]).sum(-1)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_of
+from glassformer.core.context import Context, positions_in, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
 from glassformer.core.question import find_global_tokens, find_question, without_answers
@@ -24,8 +24,8 @@ from glassformer.spec import ModelSpec
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has every head's result by name; `memory` is the encoder's output, which can be given
-    back to the net instead of the source.
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
     """
 
     hidden: Tensor
@@ -66,6 +66,7 @@ class Net(nn.Module):
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
     ) -> Output:
@@ -78,7 +79,7 @@ class Net(nn.Module):
         within equal ones, and positions start anew. prefix: so many first tokens of a row are
         seen by all of it. global_tokens: True at those that see all and are seen by all. at: the
         slot that heads read which read one. tail: heads that read every position read only the
-        last so many.
+        last so many. auxiliary: also compute the heads that only help to train the others.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -108,6 +109,7 @@ class Net(nn.Module):
                     "`source` and the decoder's as `tokens`."
                 )
         name, stack = self._last
+        inner: dict[int, Tensor] | None = {} if auxiliary else None
         hidden = self._run(
             name,
             stack,
@@ -124,17 +126,21 @@ class Net(nn.Module):
             story=source,
             story_mask=source_mask,
             cache=cache,
+            inner=inner,
             **options,
         )
         if stack.spec.embed.bag is not None:  # a text is one vector
             text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
+            if head.auxiliary and inner is None:
+                continue
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
-            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            state = hidden if inner is None or head.depth is None else inner[head.depth]
+            read = state if tail is None or where is not None else state[:, -tail:]
             result = module(read, where)
             if question is not None and head.after_question:
                 result = without_answers(result, question, text_mask)
@@ -251,14 +257,6 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     if mask is None:
         mask = torch.ones_like(tokens, dtype=torch.bool)
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
-
-
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
 
 
 def _joined(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.core.context import Context
 from glassformer.core.flex import FROM_LENGTH
-from glassformer.core.mask import counts, once, places, random_blocks, sees_all, within
+from glassformer.core.mask import counts, once, random_blocks, sees_all, text_lengths, within
 from glassformer.spec import Blocks, Pattern
 
 SMALLEST, LARGEST = 64, 256  # queries in a group: fewer waste the kernel, more see too much
@@ -46,7 +46,7 @@ def prefers_sparse(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context
         return False
     if isinstance(pattern, Blocks):
         return length > pattern.whole and ctx.documents is None and ctx.global_tokens is None
-    if pattern.left is None or pattern.right is None:
+    if pattern.left is None or pattern.right is None or pattern.block is not None:
         return False
     reach = (pattern.left + pattern.right) // pattern.dilation
     return length >= 2 * (reach + _group_size(reach, length // pattern.dilation))
@@ -147,8 +147,8 @@ def _window_plan(ctx: Context, pattern: Pattern, batch: int) -> Plan:
 
 def _block_plan(ctx: Context, pattern: Blocks, batch: int) -> Plan:
     """By places in each text, from its first token on, which are then looked up as slots."""
-    at, total = places(ctx)  # [batch or 1, slot]
-    real = torch.ones_like(at, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask
+    at, total = ctx.places, text_lengths(ctx)  # [batch or 1, slot]
+    real = at >= 0
     rows, size = len(at), pattern.size
     group = size if ctx.training else max(1, LARGEST // size) * size
     steps = torch.arange(-size, group + size, device=at.device)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.core.block import Block
 from glassformer.core.context import Context
 from glassformer.core.convolution import Convolution, Convolutional
-from glassformer.core.embed import Embedding
+from glassformer.core.embed import Embedding, PositionTable
 from glassformer.core.hop import Hop
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
@@ -43,6 +43,9 @@ class Stack(nn.Module):
         )
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
+        table = spec.embed.position
+        if table is not None and table.every_layer:  # the first layer's is the embedding's
+            self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
         if spec.convolution is not None:
             self.convolution = Convolution(spec.width, spec.convolution)
         if spec.final_norm is not None:
@@ -87,10 +90,14 @@ class Stack(nn.Module):
                 continue
             ctx.depth = depth
             place = self.position_of[index]
+            if depth > 0 and hasattr(self, "tables"):
+                x = x + self.tables[depth - 1](ctx.q_pos)
             layer = self.blocks[index]
             x = layer(x, ctx) if place is None else layer(x, ctx, self.positions[place])
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
+            if ctx.inner is not None:
+                ctx.inner[depth] = x
         ctx.depth = None
         return ctx.see("final", self.norm(x))
 

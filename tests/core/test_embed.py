@@ -94,3 +94,17 @@ def test_whole_words_are_dropped_in_training_alone():
     with torch.no_grad():
         net.eval()(tokens, tap=seen)
     assert torch.equal(seen["encoder.embed"], table)
+
+
+def test_a_table_of_its_own_before_every_layer():
+    table = spec.Table(length=20, every_layer=True)
+    net = tiny.net(replace(tiny.decoder(3), decoder=tiny.stack(3, embed={"position": table})))
+    tables = [net.decoder.embed.position, *net.decoder.tables]
+    assert len(tables) == 3 and len({t.weight.data_ptr() for t in tables}) == 3
+    seen = Capture("*.resid_pre", "*.resid_post")
+    with torch.no_grad():
+        net(tiny.tokens(1, 5), tap=seen, positions=torch.tensor([[3, 4, 5, 6, 7]]))
+    for depth in (1, 2):
+        before = seen[f"decoder.blocks.{depth - 1}.resid_post"]
+        read = seen[f"decoder.blocks.{depth}.resid_pre"]
+        assert torch.equal(read, before + tables[depth].weight[3:8])
