@@ -146,7 +146,7 @@ class Net(nn.Module):
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
         again as they take. Training and saving go on with the plain weights."""
         for module in self.modules():
-            if isinstance(module, Linear):
+            if isinstance(module, Linear | Stack):
                 module.pack()
         return self
 
