@@ -64,6 +64,7 @@ class Net(nn.Module):
         languages: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        tail: int | None = None,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`.
@@ -73,6 +74,7 @@ class Net(nn.Module):
         encoder's output. positions: instead of those counted from the mask. documents: a number
         per token; attention stays within equal ones, and positions start anew. prefix: so many
         first tokens of a row are seen by all of it. at: the slot that heads read which read one.
+        tail: heads that read every position read only the last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -119,7 +121,8 @@ class Net(nn.Module):
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            result = module(hidden, where)
+            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
