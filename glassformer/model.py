@@ -18,8 +18,9 @@ from glassformer.generate.writer import Prompt
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text.gguf import tokenizer_of
+from glassformer.text.llama2c import metadata_beside
 from glassformer.text.load import holds_tokenizer
-from glassformer.weights.files import is_gguf
+from glassformer.weights.files import SINGLE, is_gguf, is_single
 from glassformer.weights.gguf import Gguf
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
@@ -55,6 +56,8 @@ class Model:
         """Read from the model's folder when it is first asked for; None where there is none."""
         if isinstance(self._tokenizer, Path) and is_gguf(self._tokenizer):
             return tokenizer_of(Gguf(self._tokenizer).metadata)
+        if isinstance(self._tokenizer, Path) and self._tokenizer.suffix == ".bin":
+            return tokenizer_of(metadata_beside(self._tokenizer))
         if isinstance(self._tokenizer, Path):
             return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
         return self._tokenizer
@@ -128,7 +131,8 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Model:
-    """Loads a folder in the published layout, a GGUF file, or a built-in model by its name.
+    """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, or a built-in
+    model by its name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -209,11 +213,11 @@ def find_folder(source: str | Path) -> Path:
     folder = Path(source)
     if not folder.exists() and (BUILT_IN / str(source)).is_dir():
         return BUILT_IN / str(source)
-    if is_gguf(folder):
+    if is_single(folder):
         return folder
     if not folder.is_dir():
         names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
-        kind = "file" if folder.suffix == ".gguf" else "folder"
+        kind = "file" if folder.suffix in SINGLE else "folder"
         raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
     return folder
 
