@@ -227,7 +227,8 @@ class TensorFiles:
     def __init__(self, folder: Path) -> None:
         self.place: dict[str, TensorFile] = {}
         self.paths: list[Path] = []
-        if is_single(folder):
+        self.single = is_single(folder)
+        if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
         for name in WHOLE:

@@ -98,7 +98,7 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
         said.append(f"has {_listed(extra)}, which this model does not have")
     paths = plan.files.paths
     where = paths[0].name if len(paths) == 1 else f"the folder's {len(paths)} shards"
-    by = "its metadata" if is_single(paths[0]) else "config.json"
+    by = "its metadata" if plan.files.single else "config.json"
     text = f"By {by} {where} {' and '.join(said)}"
     other = None if request.architecture else fitting_class(config, plan.files)
     if other is not None:
