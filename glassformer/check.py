@@ -11,8 +11,8 @@ from torch import Tensor
 
 from glassformer.core.model import shifted_right
 from glassformer.errors import GlassformerError
+from glassformer.gguf import is_gguf
 from glassformer.model import Model, find_folder, load
-from glassformer.weights.files import is_gguf
 
 TOLERANCE = 1e-5
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
@@ -70,12 +71,14 @@ class Attend(nn.Module):
     ) -> Tensor:
         if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
             return flex_attention(q, k, v, self.scale, ctx, pattern)
+        if seen.block is not None and bias is None and seen.block < q.shape[2]:
+            return self.in_blocks(q, k, v, seen.block, ctx)
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind
         if bias is not None:
             if seen.causal:
-                mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+                mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         z = F.scaled_dot_product_attention(
             q,
@@ -88,6 +91,18 @@ class Attend(nn.Module):
             enable_gqa=self.spec.key_heads != self.spec.heads,
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
+
+    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, ctx: Context) -> Tensor:
+        """Every block is a text of its own, so that cost grows with the length, not its square."""
+        batch, heads, length, dim = q.shape
+
+        def cut(x: Tensor) -> Tensor:
+            x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
+            return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
+
+        z = self.fused(cut(q), cut(k), cut(v), Visible(causal=True), None, ctx, None)
+        z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
+        return z[:, :, :length]
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
         """Scaled, capped, biased and masked: [batch, head, query, key]."""
@@ -118,9 +133,13 @@ def _softmax(scores: Tensor, seen: Visible) -> Tensor:
 
 
 def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
-    if seen.causal:
-        return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    return seen.mask
+    if not seen.causal:
+        return seen.mask
+    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if seen.block is None:
+        return mask
+    block = torch.arange(len(mask), device=mask.device) // seen.block
+    return mask & (block[:, None] == block)
 
 
 class SelfAttention(nn.Module):
@@ -140,6 +159,9 @@ class SelfAttention(nn.Module):
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
+        if spec.compress is not None:
+            self.k_compress = Compression(kv, spec.compress)
+            self.v_compress = Compression(kv, spec.compress)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
@@ -147,6 +169,8 @@ class SelfAttention(nn.Module):
         self, x: Tensor, ctx: Context, pattern: Pattern, position: nn.Module | None
     ) -> Tensor:
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
+        if self.spec.compress is not None:
+            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
         q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -155,8 +179,13 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
+        if self.spec.compress is None:
+            seen = visible(ctx, pattern)
+        else:
+            k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
+            seen = visible_groups(ctx, self.spec.compress)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
+        z = self.attend(q, k, v, ctx, seen, bias, position, pattern)
         return ctx.see("attn_out", self.out(_join_heads(z)))
 
 

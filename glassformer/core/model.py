@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_of
+from glassformer.core.context import Context, positions_in, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
@@ -23,8 +23,8 @@ from glassformer.spec import ModelSpec
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has every head's result by name; `memory` is the encoder's output, which can be given
-    back to the net instead of the source.
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
     """
 
     hidden: Tensor
@@ -39,7 +39,7 @@ class Net(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        memory_width = (spec.encoder or spec.last_stack).width
+        memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
@@ -64,6 +64,7 @@ class Net(nn.Module):
         languages: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
     ) -> Output:
@@ -71,10 +72,12 @@ class Net(nn.Module):
 
         mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
         source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. positions: instead of those counted from the mask. documents: a number
-        per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. at: the slot that heads read which read one.
-        tail: heads that read every position read only the last so many.
+        encoder's output. For a model with hops the story, [batch, sentence, word]. positions:
+        instead of those counted from the mask. documents: a number per token; attention stays
+        within equal ones, and positions start anew. prefix: so many first tokens of a row are
+        seen by all of it. at: the slot that heads read which read one. tail: heads that read every
+        position read only the last so many. auxiliary: also compute the heads that only help to
+        train the others.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -100,6 +103,7 @@ class Net(nn.Module):
                     "`source` and the decoder's as `tokens`."
                 )
         name, stack = self._last
+        inner: dict[int, Tensor] | None = {} if auxiliary else None
         hidden = self._run(
             name,
             stack,
@@ -112,16 +116,24 @@ class Net(nn.Module):
             prefix=prefix,
             memory=memory,
             memory_mask=source_mask,
+            story=source,
+            story_mask=source_mask,
             cache=cache,
+            inner=inner,
             **options,
         )
+        if stack.spec.embed.bag is not None:  # a text is one vector
+            text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
+            if head.auxiliary and inner is None:
+                continue
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
-            if at is not None and where is not None:
+            if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
-            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            state = hidden if inner is None or head.depth is None else inner[head.depth]
+            read = state if tail is None or where is not None else state[:, -tail:]
             result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
@@ -141,6 +153,7 @@ class Net(nn.Module):
         head that reads each position: the logit lens."""
         for spec in self.spec.heads:
             if head in (None, spec.name) and spec.pick == "each":
+                _check_width(self._last[1], residual.shape[-1])
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
@@ -237,14 +250,6 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
-
-
 def _joined(
     old: Tensor | None, new: Tensor | None, batch: int, past: int, added: int, device: torch.device
 ) -> Tensor | None:
@@ -255,6 +260,13 @@ def _joined(
     if new is None:
         new = torch.ones(batch, added, dtype=torch.bool, device=device)
     return torch.cat((old, new), -1)
+
+
+def _check_width(stack: Stack, width: int) -> None:
+    if width != stack.spec.widths[-1]:
+        raise GlassformerError(
+            f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
+        )
 
 
 def _check_length(stack: Stack, length: int) -> None:

@@ -19,6 +19,10 @@ FIRST = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
 KINDS = [Kind.UNKNOWN, Kind.CONTROL, Kind.CONTROL, *[Kind.BYTE] * 256]
 
 
+def is_llama2c(path: Path) -> bool:
+    return path.suffix == ".bin" and path.is_file()
+
+
 def metadata_beside(model: Path) -> dict[str, Any]:
     """Of the tokenizer.bin in the model's folder; empty where there is none."""
     path = model.with_name("tokenizer.bin")

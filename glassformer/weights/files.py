@@ -217,10 +217,6 @@ def is_single(path: Path) -> bool:
     return path.suffix in SINGLE and path.is_file()
 
 
-def is_gguf(path: Path) -> bool:
-    return path.suffix == ".gguf" and path.is_file()
-
-
 class TensorFiles:
     """All tensors of a folder, whatever files they are in; or those of a single file."""
 
