@@ -6,6 +6,7 @@ import pytest
 import torch
 
 COUNT, NEW = 200, 6
+PLAIN = {"num_beams": 1, "forced_bos_token_id": None, "forced_eos_token_id": None}
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +22,16 @@ def together(case, prompts):
 
 
 def tokens(case, prompts, **knobs):
-    knobs |= {"forced_bos_token_id": None, "forced_eos_token_id": None}
+    knobs = PLAIN | knobs
     return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
 
 
 @torch.no_grad()
 def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
-    eos, start = case.spec.tokens.eos, case.model.writer.start(case.model.writer.knobs({}))
+    eos, writer = case.spec.tokens.eos, case.model.writer
     for prompt, found in zip(prompts, together, strict=True):
-        text = [start] if case.both else list(prompt)
+        text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
         source = torch.tensor([prompt]) if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
@@ -50,8 +51,7 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 def test_streamed_as_not(case, prompts, together):
     for prompt, found in zip(prompts[:50], together, strict=False):
-        knobs = {"forced_bos_token_id": None, "forced_eos_token_id": None}
-        pieces = case.model.stream(prompt, max_new_tokens=NEW, **knobs)
+        pieces = case.model.stream(prompt, max_new_tokens=NEW, **PLAIN)
         assert [piece.token for piece in pieces] == found
 
 
