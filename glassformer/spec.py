@@ -7,7 +7,7 @@ branches on the fields written here, never on a model's name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from glassformer.errors import GlassformerError
 
@@ -223,6 +223,44 @@ class Embed:
     dropout: float = 0.0
 
 
+class Signal:
+    """What is not text: it has no token ids, and nothing that goes with them."""
+
+    vocabulary: ClassVar[int] = 0
+    segments: ClassVar[int] = 0
+    segments_are_tokens: ClassVar[bool] = False
+    languages: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames(Signal):
+    """A spectrogram of [band, frame] to vectors: two convolutions over three frames each, GELU
+    after both; the second halves the frames. Then positions (Whisper)."""
+
+    bands: int
+    position: Table  # `length` is the most vectors there are, half as many as frames
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Signal):
+    """An image of [channel, height, width] to vectors: one learned vector to begin with, then one
+    for every patch, row by row. Positions are learned for images of `image`, and interpolated for
+    those of another size (ViT)."""
+
+    position: ClassVar[None] = None  # they are laid out in a plane, see `grid`
+    channels: int
+    image: tuple[int, int]  # height, width
+    patch: tuple[int, int]
+    blank: bool = False  # has a vector that stands in for patches that are hidden from it
+    dropout: float = 0.0
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches there are below and beside each other."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
     """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
@@ -238,7 +276,7 @@ class Stack:
     """Embedding and blocks. `order` is the order of execution; a block may stand there often."""
 
     width: int
-    embed: Embed
+    embed: Embed | Frames | Patches
     blocks: tuple[Block, ...]
     order: tuple[int, ...] = ()
     final_norm: Norm | None = None
@@ -254,6 +292,12 @@ class Stack:
             all(0 <= i < len(self.blocks) for i in self.order),
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
+
+    @property
+    def words(self) -> Embed:
+        """The embedding of a stack that reads text."""
+        assert isinstance(self.embed, Embed)
+        return self.embed
 
     @property
     def out_width(self) -> int:
@@ -300,6 +344,8 @@ class Head:
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
     choices: bool = False
+    mixes: int = 0  # reads not the last states but a learned mix of so many: all layers' (SUPERB)
+    pixels: int = 0  # the outputs for a patch are a square of pixels with this side
     scalar: bool = False  # the one output is a number per position, not a vector of one
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
     dropout_in: float = 0.0  # before the transform

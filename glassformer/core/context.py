@@ -30,6 +30,8 @@ class Context:
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
+    hide: Tensor | None = None  # [batch, patch], True where an image's patch is not shown
+    states: list[Tensor] | None = None  # what each layer read, and `final`, for heads that mix
     cache: Cache | None = None
     tap: Tap | None = None
     eager: bool = False  # plain attention instead of the fused kernels

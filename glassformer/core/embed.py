@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -67,6 +68,8 @@ class Embedding(nn.Module):
     """token * scale + position + segment + language, then norm, dropout, and a projection to the
     model's width where the tables are narrower (or where the token's is: that one alone)."""
 
+    axes: ClassVar[int] = 1  # of one text, without the batch
+
     def __init__(self, width: int, spec: Embed) -> None:
         super().__init__()
         self.spec = spec
@@ -83,6 +86,9 @@ class Embedding(nn.Module):
             self.norm = make_norm(inner, spec.norm)
         if spec.factor is not None:
             self.project = Linear(narrow, width, bias=spec.project == "sum")
+
+    def length(self, tokens: Tensor) -> int:
+        return tokens.shape[1]
 
     def forward(
         self, tokens: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None

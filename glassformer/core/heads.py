@@ -47,7 +47,13 @@ class Head(nn.Module):
             width = spec.transform.width
         if spec.outputs is not None:
             self.out = Projection(width, spec)
+        if spec.mixes:
+            self.mix = nn.Parameter(torch.zeros(spec.mixes))
         self.activation = ACTIVATIONS[spec.activation]
+
+    def mixed(self, states: list[Tensor]) -> Tensor:
+        """All layers' states, [batch, position, width] each, in the shares that were learned."""
+        return torch.einsum("l,lbpw->bpw", self.mix.softmax(-1), torch.stack(states))
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
         """`where` is the position to read for each row, or weights to mean by (see `pick`)."""
@@ -73,12 +79,14 @@ def _wide(where: Tensor, x: Tensor) -> Tensor:
 
 
 def pick(
-    head: HeadSpec, text: Tensor, mask: Tensor | None, special: SpecialTokens, dtype: torch.dtype
+    head: HeadSpec, hidden: Tensor, text: Tensor, mask: Tensor | None, special: SpecialTokens
 ) -> Tensor | None:
     """Where a head reads: a slot per row, weights of [batch, 1, position], or None for all."""
     if head.pick == "each":
         return None
-    slots = torch.arange(text.shape[1], device=text.device)
+    slots = torch.arange(hidden.shape[1], device=text.device)
+    if mask is None and text.is_floating_point():  # all of a sound or an image is real
+        mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
     if head.pick == "first":
@@ -86,7 +94,7 @@ def pick(
     if head.pick == "last":
         return (slots * mask).argmax(-1)
     if head.pick == "mean":
-        weights = mask.to(dtype)
+        weights = mask.to(hidden.dtype)
         return (weights / weights.sum(-1, keepdim=True))[:, None]
     ends = text.eq(-1 if special.eos is None else special.eos) & mask
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):

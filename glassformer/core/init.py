@@ -15,6 +15,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
+from glassformer.core.signal import PatchEmbedding
 
 
 @torch.no_grad()
@@ -58,8 +59,9 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
     if isinstance(module, Lookup | PositionTable):
         width = module.weight.shape[1]
         return rule.std / math.sqrt(width) if rule.kind == "xavier" else rule.std
-    if isinstance(module, BucketBias | ShawPosition | DisentangledPosition | Attend | nn.Conv1d):
-        if leaf == "bias":
+    biases = BucketBias | ShawPosition | DisentangledPosition | Attend
+    if isinstance(module, biases | PatchEmbedding | nn.Conv1d | nn.Conv2d):
+        if leaf in ("bias", "blank"):
             return None
         return rule.std if rule.kind == "normal" else 0.02
     return None

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
 from glassformer.core.context import Context, positions_of
-from glassformer.core.heads import pick
+from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
+from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
@@ -63,20 +64,25 @@ class Net(nn.Module):
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
         memory: Tensor | None = None,
+        hide: Tensor | None = None,
         at: Tensor | None = None,
         eager: bool = False,
     ) -> Output:
-        """Token ids of [batch, position] to an `Output`.
+        """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
+        an image of [batch, channel, height, width], where the model reads those.
 
-        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
-        source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. positions: instead of those counted from the mask. documents: a number
-        per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. at: the slot that heads read which read one.
+        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
+        sound and images, of the vectors that they become. source: for an encoder-decoder what the
+        encoder reads; `memory` in its place is an encoder's output. hide: True at the patches of
+        an image that the model is not to see. positions: instead of those counted from the mask.
+        documents: a number per token; attention stays within equal ones, and positions start
+        anew. prefix: so many first tokens of a row are seen by all of it. at: the slot that heads
+        read which read one.
         Rivals of a multiple choice come as [batch, choice, position].
         """
-        lead = tokens.shape[:-1]
-        tokens = tokens.reshape(-1, tokens.shape[-1])
+        name, stack = self._last
+        lead = tokens.shape[: -stack.embed.axes]
+        tokens = tokens.reshape(-1, *tokens.shape[len(lead) :])
         mask, segments, documents, languages = (
             None if x is None else x.reshape(-1, x.shape[-1])
             for x in (mask, segments, documents, languages)
@@ -97,7 +103,7 @@ class Net(nn.Module):
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
-        name, stack = self._last
+        states: list[Tensor] | None = [] if any(head.mixes for head in self.spec.heads) else None
         hidden = self._run(
             name,
             stack,
@@ -110,19 +116,24 @@ class Net(nn.Module):
             prefix=prefix,
             memory=memory,
             memory_mask=source_mask,
+            hide=hide,
+            states=states,
             cache=cache,
             **options,
         )
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
-            where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
+            where = pick(head, hidden, text, text_mask, self.spec.tokens)
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            result = module(hidden, where)
+            assert isinstance(module, Head)
+            result = module(module.mixed(states) if states and head.mixes else hidden, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
+            if head.pixels and isinstance(stack.embed, PatchEmbedding):
+                result = picture(result, stack.embed.grid(text), head.pixels)
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
         logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
@@ -172,7 +183,7 @@ class Net(nn.Module):
         memory_mask: Tensor | None = None,
         **options: Any,
     ) -> Tensor:
-        device, (batch, new) = tokens.device, tokens.shape
+        device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
         past = 0 if cache is None else cache.length
         table = stack.spec.embed.position
         if positions is None:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from glassformer.core.block import Block
 from glassformer.core.context import Context
 from glassformer.core.convolution import Convolution
-from glassformer.core.embed import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.position import make_position
+from glassformer.core.signal import make_embedding
 from glassformer.spec import Position
 from glassformer.spec import Stack as StackSpec
 
@@ -21,7 +21,7 @@ class Stack(nn.Module):
     def __init__(self, spec: StackSpec, memory_width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.embed = Embedding(spec.width, spec.embed)
+        self.embed = make_embedding(spec.width, spec.embed)
         self.blocks = nn.ModuleList(Block(spec.width, memory_width, b) for b in spec.blocks)
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
@@ -62,13 +62,18 @@ class Stack(nn.Module):
         for depth, index in enumerate(self.spec.order):
             if self.training and self.spec.layer_dropout and self._skips():
                 continue
+            if ctx.states is not None:
+                ctx.states.append(x)
             ctx.depth = depth
             place = self.position_of[index]
             x = self.blocks[index](x, ctx, None if place is None else self.positions[place])
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
         ctx.depth = None
-        return ctx.see("final", self.norm(x))
+        final = ctx.see("final", self.norm(x))
+        if ctx.states is not None:
+            ctx.states.append(final)
+        return final
 
     def norm(self, x: Tensor) -> Tensor:
         if self.spec.final_norm is not None:

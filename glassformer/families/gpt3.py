@@ -56,7 +56,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         return replace(block, attention=attention, pattern=pattern)
 
     blocks = tuple(layer(depth, block) for depth, block in enumerate(model.decoder.blocks))
-    embed = replace(model.decoder.embed, segments_are_tokens=False)
+    embed = replace(model.decoder.words, segments_are_tokens=False)
     return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 
