@@ -132,15 +132,8 @@ def stack(config: Config, side: str, vocabulary: int, positions: spec.Table) -> 
     )
 
 
-ATTENTION, ACROSS = f"{seq2seq.LAYER}.self_attn", f"{seq2seq.LAYER}.encoder_attn"
-BIASES = (
-    Rule(
-        (f"{ATTENTION}.q_proj.bias", f"{ATTENTION}.v_proj.bias"),
-        f"{seq2seq.OURS}.attention.qkv.bias",
-        JOINED,
-    ),
-    Rule(f"{ACROSS}.v_proj.bias", f"{seq2seq.OURS}.cross.kv.bias"),
-)
+LAYER, OURS = seq2seq.LAYER, seq2seq.OURS
+BIASES = (f"{LAYER}.self_attn.q_proj.bias", f"{LAYER}.self_attn.v_proj.bias")
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
@@ -152,7 +145,8 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule("layer_weights", "heads.classify.mix"),
         Rule("projector", "heads.classify.transform.dense"),
         Rule("classifier", "heads.classify.out"),
-        *BIASES,
+        Rule(BIASES, f"{OURS}.attention.qkv.bias", JOINED),
+        Rule(f"{LAYER}.encoder_attn.v_proj.bias", f"{OURS}.cross.kv.bias"),
         *seq2seq.embeddings(shared=False),
         *seq2seq.BODY,
     )
