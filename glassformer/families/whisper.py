@@ -21,9 +21,7 @@ CLASSES = {
 IGNORED = {
     **seq2seq.IGNORED,
     "classifier_dropout": "the published classifier has none",
-    "max_position_embeddings": "of older files; the two stacks have their own",
     "median_filter_width": "smooths the times of words, after the model",
-    "alignment_heads": "which heads show the times of words",
     **dict.fromkeys(
         ("apply_spec_augment", "mask_time_prob", "mask_time_length", "mask_time_min_masks",
          "mask_feature_prob", "mask_feature_length", "mask_feature_min_masks"),
