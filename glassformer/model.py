@@ -13,11 +13,14 @@ import torch
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
-from glassformer.spec import ModelSpec
+from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
+from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.gguf import tokenizer_of
+from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
-from glassformer.weights.files import is_gguf
+from glassformer.text.sound import SoundReader
+from glassformer.weights.files import SINGLE, is_gguf, is_single
 from glassformer.weights.gguf import Gguf
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
@@ -29,7 +32,8 @@ BUILT_IN = Path(__file__).parent / "zoo"
 
 class Model:
     """`net` is the torch module, `spec` what it is made of, `config` what stands in config.json,
-    `architecture` the published class, `generation` what stands in generation_config.json."""
+    `architecture` the published class, `generation` what stands in generation_config.json,
+    `folder` where the settings of its reader stand, if they do."""
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Model:
         architecture: str,
         *,
         tokenizer: Tokenizer | Path | None = None,
+        folder: Path | None = None,
         report: Report | None = None,
         generation: dict[str, Any] | None = None,
     ) -> None:
@@ -47,6 +52,7 @@ class Model:
         self.report = report or Report()
         self.generation = generation
         self._tokenizer = tokenizer
+        self.folder = folder if folder is not None and holds_reader(folder) else None
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -56,6 +62,18 @@ class Model:
         if isinstance(self._tokenizer, Path):
             return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
         return self._tokenizer
+
+    @cached_property
+    def reader(self) -> SoundReader | ImageReader | None:
+        """Makes numbers of sound or images, as the model's folder says, or else as is usual for a
+        model of its size; None where the model reads text alone."""
+        embed = None if self.spec.encoder is None else self.spec.encoder.embed
+        folder = self.folder
+        if isinstance(embed, Frames):
+            return SoundReader.of(embed) if folder is None else SoundReader.load(folder)
+        if isinstance(embed, Patches):
+            return ImageReader.of(embed) if folder is None else ImageReader.load(folder)
+        return None
 
     @property
     def spec(self) -> ModelSpec:
@@ -74,6 +92,10 @@ class Model:
             save_net(draft, self.net, family, config, self.architecture, shard_bytes)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
+            if self.folder is not None:
+                copy_reader(self.folder, draft)
+            elif self.reader is not None:
+                self.reader.save(draft)
             if self.generation is not None:
                 write_json(draft / "generation_config.json", self.generation)
 
@@ -98,7 +120,8 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Model:
-    """Loads a folder in the published layout, a GGUF file, or a built-in model by its name.
+    """Loads a folder in the published layout, a GGUF file, OpenAI's .pt file of a Whisper model,
+    or a built-in model by its name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -131,6 +154,7 @@ def load(
         config=config,
         architecture=loaded.architecture,
         tokenizer=folder,
+        folder=folder,
         report=loaded.report,
         generation=read_generation(folder),
     )
@@ -179,11 +203,11 @@ def find_folder(source: str | Path) -> Path:
     folder = Path(source)
     if not folder.exists() and (BUILT_IN / str(source)).is_dir():
         return BUILT_IN / str(source)
-    if is_gguf(folder):
+    if is_single(folder):
         return folder
     if not folder.is_dir():
         names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
-        kind = "file" if folder.suffix == ".gguf" else "folder"
+        kind = "file" if folder.suffix in SINGLE else "folder"
         raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
     return folder
 
