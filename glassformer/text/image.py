@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
@@ -18,7 +17,6 @@ from glassformer.text.files import READER_FILE, json_bytes, read_reader, write_f
 
 KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
          "ViTFeatureExtractor")  # fmt: skip
-FILTERS = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # as Pillow numbers them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,7 @@ class ImageReader:
     """
 
     size: tuple[int, int] | None = (224, 224)
-    resample: int = 2
+    resample: int = 2  # the filter, as Pillow numbers them: bilinear
     scale: float | None = 1 / 255
     mean: tuple[float, ...] | None = (0.5, 0.5, 0.5)
     std: tuple[float, ...] | None = (0.5, 0.5, 0.5)
@@ -52,11 +50,8 @@ class ImageReader:
             if values.get(key):
                 raise GlassformerError(f"{path} sets {key}, which is not done here; crop before.")
         resample = values.get("resample", cls.resample)
-        if resample not in FILTERS:
-            raise GlassformerError(
-                f"{path} has resample = {resample!r}; known are "
-                f"{', '.join(f'{number} ({name})' for number, name in FILTERS.items())}."
-            )
+        if resample not in range(6):
+            raise GlassformerError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
         normal = values.get("do_normalize", True)
         try:
             return cls(
@@ -96,9 +91,9 @@ class ImageReader:
         return values
 
     def __call__(self, *images: Any) -> Tensor:
-        """Pixel values of [image, channel, height, width]. An image is a file or a Pillow image
-        (pip install 'glassformer[images]'), or whole numbers from 0 to 255, [height, width] or
-        [height, width, channel]."""
+        """Pixel values of [image, channel, height, width]. An image is a file, a Pillow image, or
+        whole numbers from 0 to 255, [height, width] or [height, width, channel]. Files are read and
+        sizes changed by Pillow; an array of the right size needs none."""
         read = [self.resized(self.pixels_of(image)) for image in images]
         if len({tuple(image.shape) for image in read}) != 1:
             raise GlassformerError("Images of different sizes make no batch; give them one by one.")
@@ -136,9 +131,12 @@ class ImageReader:
     def resized(self, pixels: Tensor) -> Tensor:
         if self.size is None or tuple(pixels.shape[1:]) == self.size:
             return pixels
-        mode = FILTERS[self.resample]
-        smooth = mode in ("bilinear", "bicubic")  # as Pillow does when an image becomes smaller
-        return F.interpolate(pixels[None], self.size, mode=mode, antialias=smooth)[0]
+        pillow = import_pillow("Changing an image's size")
+        channels = [
+            np.array(pillow.fromarray(channel.numpy()).resize(self.size[::-1], self.resample))
+            for channel in pixels
+        ]
+        return torch.from_numpy(np.stack(channels))
 
 
 def _size(value: Any) -> tuple[int, int]:
@@ -148,14 +146,18 @@ def _size(value: Any) -> tuple[int, int]:
     return int(value["height"]), int(value["width"])
 
 
-def open_image(path: Path) -> Any:
+def import_pillow(what: str) -> Any:
     try:
-        pillow = import_module("PIL.Image")
+        return import_module("PIL.Image")
     except ImportError:
         raise GlassformerError(
-            f"Reading {path.name} needs Pillow; pip install 'glassformer[images]', or give the "
-            "pixels as an array."
+            f"{what} needs Pillow: pip install 'glassformer[images]', or give an array of the "
+            "right size."
         ) from None
+
+
+def open_image(path: Path) -> Any:
+    pillow = import_pillow(f"Reading {path.name}")
     try:
         image = pillow.open(path)
         image.load()

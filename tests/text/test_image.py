@@ -31,32 +31,15 @@ SIZES = [(300, 500, 3), (100, 60, 3), (224, 224, 3), (37, 600, 3)]
 
 
 @pytest.mark.parametrize("shape", SIZES, ids=str)
-@pytest.mark.parametrize("resample", [0, 2, 3])
-def test_pixels_equal_the_references(shape, resample):
-    """Its default, which resizes as torch does; hardly ever installed beside a CPU's torch."""
-    try:
-        from transformers import ViTImageProcessor
-
-        processor = ViTImageProcessor(resample=resample)
-    except (ImportError, RuntimeError):
-        pytest.skip("torchvision, which the reference resizes with, is not installed")
-    image = picture(*shape)
-    theirs = processor(image, return_tensors="pt", input_data_format="channels_last").pixel_values
-    assert float((ImageReader(resample=resample)(image) - theirs).abs().max()) <= 1e-5
-
-
-@pytest.mark.parametrize("shape", SIZES, ids=str)
-def test_pixels_equal_the_references_on_pillow_but_for_its_rounding(shape, pillow):
-    """Pillow and torch round their weights differently: a pixel in a hundred by 1 of 255."""
+@pytest.mark.parametrize("resample", [0, 1, 2, 3])
+def test_pixels_equal_the_references(shape, resample, pillow):
+    """The reference has a second way, with torchvision, which rounds a few pixels differently."""
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
     image = picture(*shape)
-    theirs = ViTImageProcessorPil()(pillow.fromarray(image), return_tensors="pt").pixel_values
-    difference = (ImageReader()(image) - theirs).abs()
-    assert float(difference.max()) <= 2 / 255 + 1e-5
-    assert float((difference > 1e-5).float().mean()) < 0.02
-    if shape[:2] == (224, 224):
-        assert float(difference.max()) <= 1e-5
+    processor = ViTImageProcessorPil(resample=resample)
+    theirs = processor(pillow.fromarray(image), return_tensors="pt").pixel_values
+    assert float((ImageReader(resample=resample)(image) - theirs).abs().max()) <= 1e-5
 
 
 def test_the_formula_without_resizing():
@@ -114,6 +97,8 @@ def test_bad_images_get_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(gf.GlassformerError, match=r"pip install 'glassformer\[images\]'"):
         reader(tmp_path / "cat.png")
+    with pytest.raises(gf.GlassformerError, match="Changing an image's size needs Pillow"):
+        reader(picture(8, 8, 3))
 
 
 def test_bad_files_get_one_sentence(tmp_path, pillow):
@@ -129,7 +114,7 @@ def test_bad_files_get_one_sentence(tmp_path, pillow):
     [
         ({"image_processor_type": "CLIPImageProcessor"}, "for a CLIPImageProcessor"),
         ({"do_center_crop": True}, "sets do_center_crop"),
-        ({"resample": 1}, "has resample = 1"),
+        ({"resample": 7}, "has resample = 7"),
         ({"size": {"shortest_edge": 224}}, "size as height and width"),
     ],
 )
@@ -148,4 +133,4 @@ def test_a_model_brings_its_reader(tmp_path):
     again = gf.load(tmp_path)
     assert again.reader == model.reader
     with torch.no_grad():
-        assert again.net(again.reader(picture(50, 50))).logits.shape == (1, 1000)
+        assert again.net(again.reader(picture(32, 48))).logits.shape == (1, 1000)
