@@ -32,8 +32,7 @@ BUILT_IN = Path(__file__).parent / "zoo"
 
 class Model:
     """`net` is the torch module, `spec` what it is made of, `config` what stands in config.json,
-    `architecture` the published class, `generation` what stands in generation_config.json,
-    `folder` where the settings of its reader stand, if they do."""
+    `architecture` the published class, `generation` what stands in generation_config.json."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class Model:
         architecture: str,
         *,
         tokenizer: Tokenizer | Path | None = None,
-        folder: Path | None = None,
+        reader: Path | None = None,
         report: Report | None = None,
         generation: dict[str, Any] | None = None,
     ) -> None:
@@ -52,7 +51,7 @@ class Model:
         self.report = report or Report()
         self.generation = generation
         self._tokenizer = tokenizer
-        self.folder = folder if folder is not None and holds_reader(folder) else None
+        self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -68,7 +67,7 @@ class Model:
         """Makes numbers of sound or images, as the model's folder says, or else as is usual for a
         model of its size; None where the model reads text alone."""
         embed = None if self.spec.encoder is None else self.spec.encoder.embed
-        folder = self.folder
+        folder = self._reader  # where its settings stand
         if isinstance(embed, Frames):
             return SoundReader.of(embed) if folder is None else SoundReader.load(folder)
         if isinstance(embed, Patches):
@@ -92,8 +91,8 @@ class Model:
             save_net(draft, self.net, family, config, self.architecture, shard_bytes)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
-            if self.folder is not None:
-                copy_reader(self.folder, draft)
+            if self._reader is not None:
+                copy_reader(self._reader, draft)
             elif self.reader is not None:
                 self.reader.save(draft)
             if self.generation is not None:
@@ -154,7 +153,7 @@ def load(
         config=config,
         architecture=loaded.architecture,
         tokenizer=folder,
-        folder=folder,
+        reader=folder,
         report=loaded.report,
         generation=read_generation(folder),
     )

@@ -17,7 +17,7 @@ from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec
+from glassformer.spec import ModelSpec, Patches
 
 
 @dataclass
@@ -103,6 +103,9 @@ class Net(nn.Module):
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
+        embed = stack.spec.embed
+        if hide is not None and not (isinstance(embed, Patches) and embed.blank):
+            raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
         states: list[Tensor] | None = [] if any(head.mixes for head in self.spec.heads) else None
         hidden = self._run(
             name,

@@ -24,7 +24,13 @@ class Signal(nn.Module):
     ) -> Tensor:
         if segments is not None or languages is not None:
             raise GlassformerError("Only text has segments and languages; leave them out.")
-        return ctx.see("embed", self.vectors(signal, ctx))
+        x = self.vectors(signal, ctx)
+        if ctx.key_mask is not None and ctx.key_mask.shape[1] != x.shape[1]:
+            raise GlassformerError(
+                f"The signal becomes {x.shape[1]} vectors, and the mask is "
+                f"{list(ctx.key_mask.shape)}; give one number for each vector, or none."
+            )
+        return ctx.see("embed", x)
 
     def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
         raise NotImplementedError
@@ -92,8 +98,10 @@ class PatchEmbedding(Signal):
     def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
         x = self.patch(signal.to(self.patch.weight.dtype)).flatten(2).transpose(1, 2)
         if ctx.hide is not None:
-            if not self.spec.blank:
-                raise GlassformerError("This model has no vector for hidden patches; leave them.")
+            if ctx.hide.shape != x.shape[:2]:
+                raise GlassformerError(
+                    f"The image has {x.shape[1]} patches, and `hide` is {list(ctx.hide.shape)}."
+                )
             x = torch.where(ctx.hide[..., None].bool(), self.blank, x)
         x = torch.cat((self.first.expand(len(x), -1, -1), x), 1)  # [batch, 1 + patch, width]
         return F.dropout(x + self.positions(self.grid(signal)), self.spec.dropout, self.training)

@@ -60,10 +60,10 @@ class Stack(nn.Module):
     ) -> Tensor:
         x = embedded = self.embed(tokens, ctx, segments, languages)
         for depth, index in enumerate(self.spec.order):
-            if self.training and self.spec.layer_dropout and self._skips():
-                continue
             if ctx.states is not None:
                 ctx.states.append(x)
+            if self.training and self.spec.layer_dropout and self._skips():
+                continue
             ctx.depth = depth
             place = self.position_of[index]
             x = self.blocks[index](x, ctx, None if place is None else self.positions[place])
