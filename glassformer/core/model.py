@@ -66,6 +66,7 @@ class Net(nn.Module):
         memory: Tensor | None = None,
         hide: Tensor | None = None,
         at: Tensor | None = None,
+        tail: int | None = None,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
@@ -77,7 +78,7 @@ class Net(nn.Module):
         an image that the model is not to see. positions: instead of those counted from the mask.
         documents: a number per token; attention stays within equal ones, and positions start
         anew. prefix: so many first tokens of a row are seen by all of it. at: the slot that heads
-        read which read one.
+        read which read one. tail: heads that read every position read only the last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         name, stack = self._last
@@ -131,7 +132,9 @@ class Net(nn.Module):
                 where = at.flatten()
             module = self.heads[head.name]
             assert isinstance(module, Head)
-            result = module(module.mixed(states) if states and head.mixes else hidden, where)
+            read = module.mixed(states) if states and head.mixes else hidden
+            read = read if tail is None or where is not None else read[:, -tail:]
+            result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}

@@ -29,7 +29,8 @@ IGNORED = {
     ),
 }
 DROPPED: dict[str, str] = {}
-IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3}
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3,
+       "begin_suppress_tokens": [7, 2]}
 SMALL = {**seq2seq.SMALL, **IDS, "vocab_size": 99, "num_mel_bins": 8, "max_source_positions": 24,
          "max_target_positions": 160, "classifier_proj_size": 20}
 SMALL.pop("max_position_embeddings")
@@ -41,7 +42,6 @@ TINY = (
      "use_weighted_layer_sum": True, "scale_embedding": True,
      "tie_word_embeddings": False},
 )
-ENGLISH = {"vocab_size": 51864}
 MANY = {"vocab_size": 51865, "pad_token_id": 50257, "bos_token_id": 50257, "eos_token_id": 50257,
         "decoder_start_token_id": 50258}
 THIRD = {**MANY, "vocab_size": 51866, "num_mel_bins": 128, "pad_token_id": 50256}
@@ -63,8 +63,8 @@ SIZES = {"tiny": size(384, 4, 6), "base": size(512, 6, 8), "small": size(768, 12
 LARGE = size(1280, 32, 20)
 WRITES = "WhisperForConditionalGeneration"
 PRESETS = {
-    **{f"whisper-{name}.en": (WRITES, {**ENGLISH, **sizes}) for name, sizes in SIZES.items()},
-    **{f"whisper-{name}": (WRITES, {**MANY, **sizes}) for name, sizes in SIZES.items()},
+    **{f"whisper-{name}.en": (WRITES, {"vocab_size": 51864, **s}) for name, s in SIZES.items()},
+    **{f"whisper-{name}": (WRITES, {**MANY, **s}) for name, s in SIZES.items()},
     "whisper-large-v2": (WRITES, {**MANY, **LARGE}),
     "whisper-large-v3": (WRITES, {**THIRD, **LARGE}),
     "whisper-large-v3-turbo": (WRITES, {**THIRD, **LARGE, "decoder_layers": 4}),

@@ -170,6 +170,8 @@ def test_tiny_en_hears_what_the_reference_hears():
     theirs.generation_config.begin_suppress_tokens = None
     answer = theirs.generate(sound, do_sample=False, num_beams=1, max_new_tokens=60)[0].tolist()
     plain = [token for token in written if token < 50256]
+    (whole,) = model.generate(sound, forced_bos_token_id=50362, max_new_tokens=60)
+    assert whole.tokens == written[1:]
     assert [token for token in answer if token < 50256] == plain and len(plain) > 10
     assert "fail better" in text_of(plain).lower()
 
