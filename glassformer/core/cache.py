@@ -138,9 +138,11 @@ class Cache:
 
     def select(self, rows: Tensor) -> None:
         """Keeps, drops or repeats rows of the batch, as beam search does."""
+        batch = self.batch
 
         def pick(x: Tensor | None) -> Tensor | None:
-            return x if x is None or x.shape[0] == 1 != len(rows) else x.index_select(0, rows)
+            of_all = x is not None and x.shape[0] == 1 != batch
+            return x if x is None or of_all else x.index_select(0, rows)
 
         for held in (self._self, self._cross):
             for depth, (k, v) in held.items():

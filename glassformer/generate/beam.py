@@ -21,6 +21,7 @@ from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Choice, Finished, News, Request, processed
 
 NEVER = -1e9
+IMPOSSIBLE = float("-inf")
 
 
 class Candidate(NamedTuple):
@@ -120,13 +121,15 @@ class Beam:
             ).to(flat.device)
             places = (flat - (-noise.log()).log()).topk(count).indices  # Gumbel: as if drawn
             values = flat.gather(1, places)
-            values, order = values.sort(descending=True)
-            places = places.gather(1, order)
         else:
             values, places = flat.topk(count)
         size = part.shape[-1]
         return [
-            [Candidate(first + p // size, p % size, v) for p, v in zip(ps, vs, strict=True)]
+            [
+                Candidate(first + p // size, p % size, v)
+                for p, v in zip(ps, vs, strict=True)
+                if v > IMPOSSIBLE
+            ]
             for ps, vs in zip(places.tolist(), values.tolist(), strict=True)
         ]
 
@@ -144,14 +147,17 @@ class Beam:
                 ended.append(candidate)
                 if rank < self.beams and not group.over:
                     self.keep(group, row, candidate, made, reason)
+        going = self.ranked(going)
         kept = going[: self.beams]
         if self.knobs.tree:
-            pruned = [*going[self.beams :]]
-            self.trees[group.request.number].append(Step(kept, ended, pruned))
+            self.trees[group.request.number].append(Step(kept, ended, going[self.beams :]))
         full = self.knobs.early_stopping is True and len(group.finished) == self.beams
         group.over = group.over or full or not kept or not self.may_improve(group, kept, made)
         kept = kept or found[:1]
         return kept + [kept[-1]._replace(score=NEVER)] * (self.beams - len(kept))
+
+    def ranked(self, going: list[Candidate]) -> list[Candidate]:
+        return sorted(going, key=lambda candidate: -candidate.score)
 
     def ends(self, row: int, candidate: Candidate, made: int, limit: int) -> str | None:
         assert self.history is not None
@@ -182,7 +188,8 @@ class Beam:
         penalty = self.knobs.length_penalty
         patient = self.knobs.early_stopping == "never" and penalty > 0
         length = group.request.limit if patient else made
-        return bool(kept[0].score / length**penalty > (group.finished[-1].score or 0.0))
+        best = max(candidate.score for candidate in kept)
+        return bool(best / length**penalty > (group.finished[-1].score or 0.0))
 
     def go_on(self, chosen: list[list[Candidate]], log: Tensor) -> tuple[Choice, News]:
         assert self.history is not None and self.scores is not None

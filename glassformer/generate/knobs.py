@@ -183,7 +183,8 @@ KINDS = {field.name: str(field.type) for field in fields(Knobs)}
 def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     """What a folder's generation_config.json says, and above it what the user turned.
 
-    A file may hold settings of other programs: those are passed over. A user's may not.
+    A file may hold settings of other programs: those are passed over. A user's may not. None sets
+    a knob back to its default.
     """
     for name in given:
         if name not in KINDS:
@@ -193,8 +194,8 @@ def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
     if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
-    values |= {name: value for name, value in given.items() if value is not None}
-    return Knobs(**{name: _as(name, value) for name, value in values.items()})
+    values |= given
+    return Knobs(**{name: _as(name, value) for name, value in values.items() if value is not None})
 
 
 def _as(name: str, value: Any) -> Any:

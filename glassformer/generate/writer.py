@@ -12,9 +12,13 @@ from glassformer.core import Net
 from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
+from glassformer.generate.contrastive import run_contrastive
+from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.knobs import Knobs, make_knobs
 from glassformer.generate.loop import run
+from glassformer.generate.phrases import PhraseBeam
 from glassformer.generate.processors import make_processors
+from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score
@@ -42,14 +46,17 @@ class Writer:
     # --- what a user calls ---------------------------------------------------------------------
 
     def generate(
-        self, prompt: Prompt | Sequence[Prompt] | None, given: Mapping[str, Any]
+        self,
+        prompt: Prompt | Sequence[Prompt] | None,
+        given: Mapping[str, Any],
+        draft: Net | None = None,
     ) -> Generation | list[Generation]:
         axes = self.net.encoder.embed.axes if self.net.encoder is not None else 1
         several = is_list_of_prompts(prompt, axes)
         prompts: Sequence[Prompt | None] = prompt if several else [prompt]  # type: ignore[assignment,list-item]
         results: dict[int, Generation] = {}
         try:
-            for number, generation in self.each(prompts, given):
+            for number, generation in self.each(prompts, given, draft):
                 results[number] = generation
         except KeyboardInterrupt:
             if several:
@@ -59,25 +66,30 @@ class Writer:
         return ordered if several else ordered[0]
 
     def each(
-        self, prompts: Sequence[Prompt | None], given: Mapping[str, Any]
+        self,
+        prompts: Sequence[Prompt | None],
+        given: Mapping[str, Any],
+        draft: Net | None = None,
     ) -> Iterator[tuple[int, Generation]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
         requests = [self.request(i, prompt, knobs) for i, prompt in enumerate(prompts)]
         parts: dict[int, list[Finished]] = {}
-        for news in self.run(requests, knobs):
+        for news in self.run(requests, knobs, draft):
             for one in news.finished:
                 parts.setdefault(one.request, []).append(one)
                 if len(parts[one.request]) == knobs.num_return_sequences:
                     yield one.request, self.whole(parts.pop(one.request), knobs)
 
-    def stream(self, prompt: Prompt | None, given: Mapping[str, Any]) -> Iterator[Piece]:
+    def stream(
+        self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
+    ) -> Iterator[Piece]:
         knobs = self.knobs(given)
         if knobs.num_beams > 1 or knobs.num_return_sequences > 1:
             raise GlassformerError("A stream is one text, token by token; leave num_beams out.")
         outlet = None if self.tokenizer is None else self.tokenizer.target.stream()
         held, gone = "", ""
-        for news in self.run([self.request(0, prompt, knobs)], knobs):
+        for news in self.run([self.request(0, prompt, knobs)], knobs, draft):
             for token in news.tokens:
                 fresh = "" if outlet is None else outlet.push(token.id)
                 if news.finished and outlet is not None:
@@ -109,12 +121,41 @@ class Writer:
 
     # --- how it is done ------------------------------------------------------------------------
 
-    def run(self, requests: Sequence[Request], knobs: Knobs) -> Iterator[News]:
+    def run(
+        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
+    ) -> Iterator[News]:
         stops = Stops(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs, self.most(knobs))
-        kind: Callable[..., Strategy] = Pick if knobs.num_beams == 1 else Beam
+        if knobs.regex is not None:
+            if self.tokenizer is None:
+                raise GlassformerError("A regex needs a tokenizer, and the folder has none.")
+            processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
-        return run(runner, kind(knobs, processors, stops), requests, knobs.batch_size)
+        guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
+        if guessing and (
+            knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
+        ):
+            raise GlassformerError(
+                "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
+                "num_return_sequences and penalty_alpha."
+            )
+        for request in requests if guessing or knobs.contrastive else ():
+            if knobs.contrastive:
+                yield from run_contrastive(runner, knobs, processors, stops, request)
+                continue
+            guesser = Lookup() if draft is None else Draft(draft, request.source)
+            count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
+            pick = Pick(knobs, processors, stops)
+            yield from run_guessing(runner, pick, request, guesser, count)
+            runner.forget()
+        if not guessing and not knobs.contrastive:
+            strategy = self.strategy(knobs)(knobs, processors, stops)
+            yield from run(runner, strategy, requests, knobs.batch_size)
+
+    def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
+        if knobs.num_beams == 1:
+            return Pick
+        return PhraseBeam if knobs.force_words_ids else Beam
 
     def knobs(self, given: Mapping[str, Any]) -> Knobs:
         special = self.net.spec.tokens

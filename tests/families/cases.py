@@ -103,6 +103,12 @@ class Case:
                 row[-1] = special.eos
         return rows
 
+    def prompts(self, lengths: Sequence[int], seed: int) -> list[list[int]] | list[Tensor]:
+        """What the model writes about: texts, or spectrograms that its encoder reads."""
+        if self.both and reads_signals(self.spec):
+            return list(signals(self.spec.encoder, len(lengths), seed)[0])
+        return self.texts(lengths, seed)
+
     def batch(self, lengths: Sequence[int], side: str) -> Batch:
         if self.spec.decoder is None and reads_signals(self.spec):
             return Batch(*signals(self.spec.encoder, len(lengths)))
@@ -210,10 +216,10 @@ class Case:
         return results
 
 
-def signals(stack: Stack, count: int) -> tuple[Tensor, Tensor]:
+def signals(stack: Stack, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Random inputs of the size that the model was made for, and a mask of what they become."""
     embed = stack.embed
-    generator = torch.Generator().manual_seed(count)
+    generator = torch.Generator().manual_seed(seed)
     if isinstance(embed, Frames):
         length = embed.position.length
         shape = (embed.bands, 2 * length)

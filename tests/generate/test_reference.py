@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from cases import reads_signals
 
 LENGTHS = (4, 9, 6)
 WHOLE = {
@@ -50,12 +49,6 @@ def theirs(case, prompt: list[int], **knobs) -> list[list[int]]:
     return [cut(row[first:].tolist(), special.eos) for row in out]
 
 
-def prompts_of(case, seed: int) -> list:
-    if case.both and reads_signals(case.spec):
-        return list(case.batch(LENGTHS, "right").source + seed / 10)
-    return case.texts(LENGTHS, seed=seed)
-
-
 def cut(tokens: list[int], eos) -> list[int]:
     """Without the padding behind the end."""
     return tokens[: tokens.index(eos) + 1] if eos in tokens else tokens
@@ -82,7 +75,7 @@ KNOBS = {
 
 @pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
 def test_tokens_equal_the_references(case, knobs):
-    prompts = prompts_of(case, seed=5)
+    prompts = case.prompts(LENGTHS, seed=5)
     knobs = {"max_new_tokens": 12, **knobs}
     found = ours(case, prompts, **knobs)
     for prompt, mine in zip(prompts, found, strict=True):
@@ -102,7 +95,7 @@ def test_tokens_equal_the_references(case, knobs):
 )
 @pytest.mark.parametrize("beams", [1, 3])
 def test_banned_and_forced_tokens(case, make, beams):
-    prompts = prompts_of(case, seed=6)
+    prompts = case.prompts(LENGTHS, seed=6)
     plain = ours(case, prompts, max_new_tokens=8)
     some = list(dict.fromkeys(t for (row,) in plain for t in row if t != case.spec.tokens.eos))
     some += [t for t in range(10, 30) if t not in some]

@@ -27,6 +27,14 @@ def test_one_sound_or_several(model):
     assert [p.token for p in model.stream(several[0], max_new_tokens=5)] == alone[0].tokens
 
 
+def test_every_strategy_reads_sound(model):
+    heard, knobs = sound(8, 48), {"max_new_tokens": 5}
+    greedy = model.generate(heard, **knobs).tokens
+    assert model.generate(heard, **knobs, prompt_lookup_num_tokens=2).tokens == greedy
+    assert model.generate(heard, **knobs, assistant_model=model).tokens == greedy
+    assert model.generate(heard, **knobs, penalty_alpha=1e-9, top_k=4).tokens == greedy
+
+
 def test_sounds_of_different_lengths_one_after_the_other(model):
     long, short = sound(8, 48), sound(8, 30)
     with pytest.raises(gf.GlassformerError, match=r"let model\.reader pad them"):
