@@ -7,7 +7,7 @@ branches on the fields written here, never on a model's name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from glassformer.errors import GlassformerError
 
@@ -328,6 +328,45 @@ class Embed:
     word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
 
 
+class Signal:
+    """What is not text: it has no token ids, and nothing that goes with them."""
+
+    vocabulary: ClassVar[int] = 0
+    segments: ClassVar[int] = 0
+    segments_are_tokens: ClassVar[bool] = False
+    languages: ClassVar[int] = 0
+    bag: ClassVar[None] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames(Signal):
+    """A spectrogram of [band, frame] to vectors: two convolutions over three frames each, GELU
+    after both; the second halves the frames. Then positions (Whisper)."""
+
+    bands: int
+    position: Table  # `length` is the most vectors there are, half as many as frames
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Signal):
+    """An image of [channel, height, width] to vectors: one learned vector to begin with, then one
+    for every patch, row by row. Positions are learned for images of `image`, and interpolated for
+    those of another size (ViT)."""
+
+    position: ClassVar[None] = None  # they are laid out in a plane, see `grid`
+    channels: int
+    image: tuple[int, int]  # height, width
+    patch: tuple[int, int]
+    blank: bool = False  # has a vector that stands in for patches that are hidden from it
+    dropout: float = 0.0
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches there are below and beside each other."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
     """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
@@ -343,7 +382,7 @@ class Stack:
     """Embedding and layers. `order` is the order of execution; a layer may stand there often."""
 
     width: int  # of the embedding; layers may hand on another
-    embed: Embed
+    embed: Embed | Frames | Patches
     blocks: tuple[Layer, ...]
     order: tuple[int, ...] = ()
     final_norm: Norm | None = None
@@ -372,6 +411,12 @@ class Stack:
             layer = self.blocks[index]
             widths.append(layer.width if isinstance(layer, Recurrent) else widths[-1])
         return tuple(widths)
+
+    @property
+    def words(self) -> Embed:
+        """The embedding of a stack that reads text."""
+        assert isinstance(self.embed, Embed)
+        return self.embed
 
     @property
     def out_width(self) -> int:
@@ -428,6 +473,8 @@ class Head:
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
     choices: bool = False
+    mixes: int = 0  # reads not the last states but a learned mix of so many: all layers' (SUPERB)
+    pixels: int = 0  # the outputs for a patch are a square of pixels with this side
     scalar: bool = False  # the one output is a number per position, not a vector of one
     after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for

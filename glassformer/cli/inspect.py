@@ -11,7 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.model import describe
-from glassformer.spec import Block, Blocks, Convolutional, Layer, Pattern, Recurrent, Stack
+from glassformer.spec import (
+    Block,
+    Blocks,
+    Convolutional,
+    Frames,
+    Layer,
+    Patches,
+    Pattern,
+    Recurrent,
+    Stack,
+)
 from glassformer.table import Part, count_parameters, parts_of
 from glassformer.weights.plan import make_net
 
@@ -51,6 +61,11 @@ def inspect(
 def stack_lines(stack: Stack) -> list[str]:
     embed, blocks = stack.embed, stack.blocks
     tables = [f"{embed.vocabulary:,} tokens"]
+    if isinstance(embed, Frames):
+        tables = [f"spectrograms of {embed.bands} bands"]
+    elif isinstance(embed, Patches):
+        height, width = embed.image
+        tables = [f"images of {height} x {width} pixels in {embed.grid[0] * embed.grid[1]} patches"]
     if embed.position is not None:
         tables.append(f"{embed.position.length:,} {embed.position.layout} positions")
     if embed.segments:

@@ -244,7 +244,7 @@ class CrossAttention(nn.Module):
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         self.q = Linear(width, q, bias=spec.bias)
-        self.kv = Linear(memory_width, (kv, kv), bias=spec.bias)
+        self.kv = Linear(memory_width, (kv, kv), biased=(spec.bias and spec.key_bias, spec.bias))
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)

@@ -33,10 +33,11 @@ class Context:
     memory_mask: Tensor | None = None  # [batch, key]
     story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
     story_mask: Tensor | None = None  # [batch, sentence, word]
+    hide: Tensor | None = None  # [batch, patch], True where an image's patch is not shown
+    states: list[Tensor] | None = None  # the embedding and each layer's output, where heads ask
     cache: Cache | None = None
     tap: Tap | None = None
     training: bool = False
-    inner: dict[int, Tensor] | None = None  # by depth, every layer's output: where heads ask
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -69,6 +70,8 @@ class Embedding(nn.Module):
 
     A bag takes sentences, [batch, sentence, word], or a text as one, and gives each one vector."""
 
+    axes: ClassVar[int] = 1  # of one text, without the batch
+
     def __init__(self, width: int, spec: Embed) -> None:
         super().__init__()
         self.spec = spec
@@ -85,6 +88,9 @@ class Embedding(nn.Module):
             self.norm = make_norm(inner, spec.norm)
         if spec.factor is not None:
             self.project = Linear(narrow, width, bias=spec.project == "sum")
+
+    def length(self, tokens: Tensor) -> int:
+        return tokens.shape[1]
 
     def forward(
         self,

@@ -54,7 +54,19 @@ class Head(nn.Module):
             width = self.transform.width
         if spec.outputs is not None:
             self.out = Projection(width, spec)
+        if spec.mixes:
+            self.mix = nn.Parameter(torch.zeros(spec.mixes))
         self.activation = ACTIVATIONS[spec.activation]
+
+    def state(self, hidden: Tensor, states: list[Tensor]) -> Tensor:
+        """What the head reads, [batch, position, width], of the embedding and all layers' outputs:
+        the last hidden state, an inner layer's, or all in the shares that were learned."""
+        if self.spec.depth is not None:
+            return states[self.spec.depth + 1]
+        if not self.spec.mixes:
+            return hidden
+        every = torch.stack((*states[:-1], hidden))
+        return torch.einsum("l,lbpw->bpw", self.mix.softmax(-1), every)
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
         """`where` is the position to read for each row, weights to mean by, or which positions
@@ -105,12 +117,14 @@ def _wide(where: Tensor, x: Tensor) -> Tensor:
 
 
 def pick(
-    head: HeadSpec, text: Tensor, mask: Tensor | None, special: SpecialTokens, dtype: torch.dtype
+    head: HeadSpec, hidden: Tensor, text: Tensor, mask: Tensor | None, special: SpecialTokens
 ) -> Tensor | None:
     """Where a head reads: a slot per row, weights of [batch, 1, position], which positions are
     real for one that compares them, or None for all."""
     if head.pick == "each":
         return None
+    if mask is None and text.is_floating_point():  # all of a sound or an image is real
+        mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
     if head.pick == "first":
@@ -118,7 +132,7 @@ def pick(
     if head.pick == "last":
         return _last(mask)
     if head.pick == "mean":
-        return _shares(mask, dtype)
+        return _shares(mask, hidden.dtype)
     if head.pick in ("max", "concat"):
         return mask
     ends = text.eq(-1 if special.eos is None else special.eos) & mask

@@ -16,6 +16,7 @@ from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
 from glassformer.core.recurrent import Walk
+from glassformer.core.signal import PatchEmbedding
 
 
 @torch.no_grad()
@@ -67,6 +68,9 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
         width = module.weight.shape[1]
         narrow = {"xavier": math.sqrt(width), "uniform": math.sqrt(3)}
         return rule.std / narrow.get(rule.kind, 1.0)
-    if isinstance(module, BucketBias | ShawPosition | DisentangledPosition | Attend):
+    biases = BucketBias | ShawPosition | DisentangledPosition | Attend
+    if isinstance(module, biases | PatchEmbedding | nn.Conv1d | nn.Conv2d):
+        if leaf in ("bias", "blank"):
+            return None
         return rule.std if rule.kind == "normal" else 0.02
     return None

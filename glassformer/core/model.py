@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
 from glassformer.core.context import Context, positions_in, positions_of
-from glassformer.core.heads import pick
+from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
 from glassformer.core.question import find_global_tokens, find_question, without_answers
+from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec
+from glassformer.spec import ModelSpec, Patches
 
 
 @dataclass
@@ -65,25 +66,29 @@ class Net(nn.Module):
         languages: Tensor | None = None,
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
+        hide: Tensor | None = None,
         at: Tensor | None = None,
         auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
     ) -> Output:
-        """Token ids of [batch, position] to an `Output`.
+        """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
+        an image of [batch, channel, height, width], where the model reads those.
 
-        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
-        source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. For a model with hops the story, [batch, sentence, word]. positions:
-        instead of those counted from the mask. documents: a number per token; attention stays
-        within equal ones, and positions start anew. prefix: so many first tokens of a row are
-        seen by all of it. global_tokens: True at those that see all and are seen by all. at: the
-        slot that heads read which read one. tail: heads that read every position read only the
-        last so many. auxiliary: also compute the heads that only help to train the others.
-        Rivals of a multiple choice come as [batch, choice, position].
+        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
+        sound and images, of the vectors that they become. source: for an encoder-decoder what the
+        encoder reads, and `memory` in its place an encoder's output; for a model with hops the
+        story, [batch, sentence, word]. hide: True at the patches of an image that the model is not
+        to see. positions: instead of those counted from the mask. documents: a number per token;
+        attention stays within equal ones, and positions start anew. prefix: so many first tokens
+        of a row are seen by all of it. global_tokens: True at those that see all and are seen by
+        all. at: the slot that heads read which read one. tail: heads that read every position read
+        only the last so many. auxiliary: also compute the heads that only help to train the
+        others. Rivals of a multiple choice come as [batch, choice, position].
         """
-        lead = tokens.shape[:-1]
-        tokens = tokens.reshape(-1, tokens.shape[-1])
+        name, stack = self._last
+        lead = tokens.shape[: -stack.embed.axes]
+        tokens = tokens.reshape(-1, *tokens.shape[len(lead) :])
         mask, segments, documents, languages, global_tokens = (
             None if x is None else x.reshape(-1, x.shape[-1])
             for x in (mask, segments, documents, languages, global_tokens)
@@ -108,8 +113,11 @@ class Net(nn.Module):
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
-        name, stack = self._last
-        inner: dict[int, Tensor] | None = {} if auxiliary else None
+        embed = stack.spec.embed
+        if hide is not None and not (isinstance(embed, Patches) and embed.blank):
+            raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
+        mixes = any(head.mixes for head in self.spec.heads)
+        states: list[Tensor] | None = [] if auxiliary or mixes else None
         hidden = self._run(
             name,
             stack,
@@ -125,28 +133,32 @@ class Net(nn.Module):
             memory_mask=source_mask,
             story=source,
             story_mask=source_mask,
+            hide=hide,
+            states=states,
             cache=cache,
-            inner=inner,
             **options,
         )
         if stack.spec.embed.bag is not None:  # a text is one vector
             text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
-            if head.auxiliary and inner is None:
+            if head.auxiliary and not auxiliary:
                 continue
-            where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
+            where = pick(head, hidden, text, text_mask, self.spec.tokens)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
-            state = hidden if inner is None or head.depth is None else inner[head.depth]
-            read = state if tail is None or where is not None else state[:, -tail:]
+            assert isinstance(module, Head)
+            read = hidden if states is None else module.state(hidden, states)
+            read = read if tail is None or where is not None else read[:, -tail:]
             result = module(read, where)
             if question is not None and head.after_question:
                 result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
+            if head.pixels and isinstance(stack.embed, PatchEmbedding):
+                result = picture(result, stack.embed.grid(text), head.pixels)
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
         logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
@@ -198,7 +210,7 @@ class Net(nn.Module):
         memory_mask: Tensor | None = None,
         **options: Any,
     ) -> Tensor:
-        device, (batch, new) = tokens.device, tokens.shape
+        device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
         past = 0 if cache is None else cache.length
         table = stack.spec.embed.position
         if positions is None:

@@ -49,7 +49,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     config.only("is_decoder", False)
     config.only("add_cross_attention", False)
     stack = shared(config)
-    narrow, act = stack.embed.factor, common.activation(config, "hidden_act", "gelu_new")
+    narrow, act = stack.words.factor, common.activation(config, "hidden_act", "gelu_new")
     assert narrow is not None
     norm = stack.attention_blocks[0].norm
     masked = heads.masked_language_model(stack.embed.vocabulary, narrow, act, norm)
@@ -76,7 +76,7 @@ def shared(config: Config) -> spec.Stack:
     firsts = (int(i / (layers / groups)) * inner for i in range(layers))
     return replace(
         plain,
-        embed=replace(plain.embed, factor=config.integer("embedding_size", 128)),
+        embed=replace(plain.words, factor=config.integer("embedding_size", 128)),
         blocks=plain.blocks[:1] * (groups * inner),
         order=tuple(first + j for first in firsts for j in range(inner)),
     )

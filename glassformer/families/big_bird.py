@@ -92,7 +92,7 @@ def body(config: Config) -> spec.Stack:
     )
     scale = stack.width**0.5 if config.flag("rescale_embeddings", False) else 1.0
     return replace(
-        stack, embed=replace(stack.embed, scale=scale), blocks=(block,) * len(stack.blocks)
+        stack, embed=replace(stack.words, scale=scale), blocks=(block,) * len(stack.blocks)
     )
 
 

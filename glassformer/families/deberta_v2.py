@@ -88,7 +88,7 @@ def body(config: Config) -> spec.Stack:
         activation=common.activation(config, "conv_act", "tanh"),
         norm=block.norm,
     )
-    embed = replace(stack.embed, zero_padding=True)
+    embed = replace(stack.words, zero_padding=True)
     return replace(
         stack,
         embed=embed if biased else replace(embed, position=None),

@@ -57,7 +57,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 
     dense = model.decoder.attention_blocks
     blocks = tuple(layer(depth, block) for depth, block in enumerate(dense))
-    embed = replace(model.decoder.embed, segments_are_tokens=False)
+    embed = replace(model.decoder.words, segments_are_tokens=False)
     return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
@@ -29,15 +31,15 @@ class Score:
 
 
 @torch.inference_mode()
-def score(net: Net, ids: list[int], source: list[int] | None, start: int | None) -> Score:
+def score(
+    net: Net, ids: list[int], source: Sequence[int] | Tensor | None, start: int | None
+) -> Score:
     device = next(net.parameters()).device
     inputs = ids if start is None else [start, *ids]
     if len(inputs) < 2:
         raise GlassformerError("A text of one token has nothing to predict; give a longer one.")
-    out = net(
-        torch.tensor([inputs[:-1]], device=device),
-        source=None if source is None else torch.tensor([source], device=device),
-    )
+    read = None if source is None else torch.as_tensor(source, device=device)[None]
+    out = net(torch.tensor([inputs[:-1]], device=device), source=read)
     assert out.logits is not None
     log = out.logits[0].float().log_softmax(-1)
     wanted = torch.tensor(inputs[1:], device=device)

@@ -2,7 +2,7 @@
 
 safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
 a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
-A GGUF file (see `gguf.py`), or llama2.c's .bin, is a folder in one piece.
+A GGUF file (see `gguf.py`), llama2.c's .bin, or OpenAI's .pt of Whisper, is a folder in one piece.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.families import gguf, llama2c
+from glassformer.families import gguf, llama2c, openai_whisper
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.weights.gguf import Gguf
 
@@ -106,29 +106,36 @@ class PickleFile(TensorFile):
     """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            state = torch.load(
-                path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
-            )
-        except pickle.UnpicklingError as error:
-            asked = re.search(r"GLOBAL ([\w.]+)", str(error))
-            raise GlassformerError(
-                f"{path} holds something else than tensors"
-                f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
-                "run code; ask its maker for safetensors."
-            ) from None
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-            raise GlassformerError(
-                f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
-            ) from None
-        if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+        state = _unpickled(path)
+        if not _is_table(state):
             raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
         self.tensors: dict[str, Tensor] = {_modern(name): t for name, t in state.items()}
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
 
     def read(self, name: str, mapped: bool) -> Tensor:
         return self.tensors[name] if mapped else self.tensors[name].clone()
+
+
+def _unpickled(path: Path) -> Any:
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
+        )
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
+        raise GlassformerError(
+            f"{path} holds something else than tensors"
+            f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
+            "run code; ask its maker for safetensors."
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise GlassformerError(
+            f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
+        ) from None
+
+
+def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(state, dict) and all(isinstance(t, Tensor) for t in state.values())
 
 
 class SingleFile(TensorFile):
@@ -178,6 +185,23 @@ class Llama2cFile(SingleFile):
         return undo(flat if mapped else flat.clone())
 
 
+class OpenAIFile(SingleFile, PickleFile):
+    """Whisper's {dims, model_state_dict}."""
+
+    def __init__(self, path: Path) -> None:
+        state = _unpickled(path)
+        whole = state if isinstance(state, dict) else {}
+        dims, tensors = whole.get("dims"), whole.get("model_state_dict")
+        if not isinstance(dims, dict) or not _is_table(tensors):
+            raise GlassformerError(
+                f"{path} has no dims and model_state_dict, so it is not OpenAI's Whisper; other "
+                ".pt files are not read, save the model as a folder."
+            )
+        self.config = openai_whisper.config_of(dims)
+        self.tensors = {openai_whisper.published(name): t for name, t in tensors.items()}
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+
 class GgufFile(SingleFile):
     """Quantized tensors are read as float32."""
 
@@ -208,7 +232,11 @@ def _modern(name: str) -> str:
     return name
 
 
-SINGLE: dict[str, Callable[[Path], SingleFile]] = {".gguf": GgufFile, ".bin": Llama2cFile}
+SINGLE: dict[str, Callable[[Path], SingleFile]] = {
+    ".gguf": GgufFile,
+    ".bin": Llama2cFile,
+    ".pt": OpenAIFile,
+}
 READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsFile}
 
 

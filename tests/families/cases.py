@@ -1,8 +1,8 @@
 """What the harness runs over: every published class of every family, in each of its TINY configs.
 
 A case holds the reference model, ours loaded from the folder that the reference saved, and texts of
-different lengths. Results are given per text, without padding, so that any two ways of computing
-them can be compared.
+different lengths; spectrograms or images where the model reads those, which are all of one size.
+Results are given per text, without padding, so that any two ways of computing them can be compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import Blocks, Hop, ModelSpec
+from glassformer.spec import Blocks, Frames, Hop, ModelSpec, Patches, Stack
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -56,7 +56,8 @@ NAMES = [
 
 @dataclass
 class Batch:
-    """Texts padded to one length; the others where the model takes them."""
+    """Texts padded to one length; the others where the model takes them. Of spectrograms and
+    images, which have no padding, `mask` says how many vectors they become."""
 
     tokens: Tensor
     mask: Tensor
@@ -93,7 +94,8 @@ class Case:
         special = self.spec.tokens
         taken = {special.pad, special.eos, special.start, special.bos}
         stacks = [s for s in (self.spec.encoder, self.spec.decoder) if s is not None]
-        allowed = [i for i in range(min(s.embed.vocabulary for s in stacks)) if i not in taken]
+        vocabulary = min(s.embed.vocabulary for s in stacks if s.embed.vocabulary)
+        allowed = [i for i in range(vocabulary) if i not in taken]
         rows = [
             [allowed[int(torch.randint(len(allowed), (), generator=generator))] for _ in range(n)]
             for n in lengths
@@ -103,7 +105,15 @@ class Case:
                 row[-1] = special.eos
         return rows
 
+    def prompts(self, lengths: Sequence[int], seed: int) -> list[list[int]] | list[Tensor]:
+        """What the model writes about: texts, or spectrograms that its encoder reads."""
+        if self.both and reads_signals(self.spec):
+            return list(signals(self.spec.encoder, len(lengths), seed)[0])
+        return self.texts(lengths, seed)
+
     def batch(self, lengths: Sequence[int], side: str) -> Batch:
+        if self.spec.decoder is None and reads_signals(self.spec):
+            return Batch(*signals(self.spec.encoder, len(lengths)))
         tokens, mask = self._padded(self.texts(lengths), side)
         batch = Batch(tokens, mask)
         if self.takes_segments:
@@ -118,7 +128,9 @@ class Case:
         if any(b.attention.own_global for b in self.spec.last_stack.attention_blocks):
             rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
             batch.global_tokens, _ = self._padded(rows, side, pad=False)
-        if self.both and not self.spec.shift_text:
+        if self.both and reads_signals(self.spec):
+            batch.source, _ = signals(self.spec.encoder, len(lengths))
+        elif self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
         if self.hops:
@@ -184,13 +196,12 @@ class Case:
         blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
         if blocked and batch.mask[..., 0].numel() > 1:
             return self._text_by_text(batch)
-        inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
+        inputs: dict[str, Any] = reference.named(batch.tokens, batch.mask)
         if self.hops:
             inputs |= {"story": batch.source, "story_mask": batch.source_mask}
         elif batch.source is not None:
             inputs = {
-                "input_ids": batch.source,
-                "attention_mask": batch.source_mask.long(),
+                **reference.named(batch.source, batch.source_mask),
                 "decoder_input_ids": batch.tokens,
                 "decoder_attention_mask": batch.mask.long(),
             }
@@ -236,7 +247,7 @@ class Case:
             if not self.choices:
                 longest = int(rows["mask"].sum())
                 rows = {k: v if "source" in k else v[:, :longest] for k, v in rows.items()}
-                if "source" in rows and not self.hops:
+                if "source_mask" in rows and not self.hops:
                     longest = int(rows["source_mask"].sum())
                     rows |= {k: rows[k][:, :longest] for k in ("source", "source_mask")}
             for key, values in self.theirs(Batch(**rows)).items():
@@ -252,6 +263,29 @@ class Case:
             else:
                 results[key] = list(value)
         return results
+
+
+def signals(stack: Stack, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Random inputs of the size that the model was made for, and a mask of what they become."""
+    embed = stack.embed
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(embed, Frames):
+        length = embed.position.length
+        shape = (embed.bands, 2 * length)
+    else:
+        length = 1 + embed.grid[0] * embed.grid[1]
+        shape = (embed.channels, *embed.image)
+    mask = torch.ones(count, length, dtype=torch.bool)
+    return torch.randn(count, *shape, generator=generator), mask
+
+
+def reads_signals(spec: ModelSpec) -> bool:
+    return spec.encoder is not None and isinstance(spec.encoder.embed, Frames | Patches)
+
+
+def pads(name: Name) -> bool:
+    """Reads texts, at least on one side; sound and images are never padded."""
+    return name.spec.decoder is not None or not reads_signals(name.spec)
 
 
 def in_transformers(name: Name) -> bool:

@@ -70,6 +70,13 @@ def published_classes(model_type: str) -> set[str]:
     }
 
 
+def named(tokens: torch.Tensor, mask: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    """What a model reads, under the name that the reference has for its kind."""
+    if tokens.is_floating_point():
+        return {"input_features" if tokens.ndim == 3 else "pixel_values": tokens}
+    return {"input_ids": tokens, "attention_mask": mask.long()}
+
+
 def save(model: Any, folder: Path, **options: Any) -> None:
     model.save_pretrained(folder, **options)
 
@@ -101,6 +108,7 @@ def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
         "cls_logits": "answer.possible",
         "mc_logits": "choose",
         "logits": "logits",
+        "reconstruction": "logits",
         "last_hidden_state": "hidden",
         "pooler_output": "pooler",
     }

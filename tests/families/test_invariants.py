@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import reference
 import torch
-from cases import TOLERANCE, Batch, difference, is_decoder, is_sparse, writes
+from cases import TOLERANCE, Batch, difference, is_decoder, is_sparse, pads, writes
 
 import glassformer as gf
 from glassformer.core import Cache, Capture
@@ -33,6 +33,7 @@ def test_in_a_batch_as_alone(case):
     assert difference(joined, together) <= TOLERANCE
 
 
+@pytest.mark.over(which=pads)
 def test_padding_on_either_side_makes_no_difference(case):
     right, left = (case.ours(case.batch(LENGTHS, side)) for side in ("right", "left"))
     assert difference(left, right) <= TOLERANCE

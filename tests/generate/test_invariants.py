@@ -6,14 +6,15 @@ import pytest
 import torch
 
 COUNT, NEW = 200, 6
-PLAIN = {"num_beams": 1, "forced_bos_token_id": None, "forced_eos_token_id": None}
+FORCED = ("forced_bos_token_id", "forced_eos_token_id", "begin_suppress_tokens")  # by a config
+PLAIN = {"num_beams": 1, **dict.fromkeys(FORCED)}
 
 
 @pytest.fixture(scope="module")
 def prompts(case):
     generator = torch.Generator().manual_seed(9)
     lengths = torch.randint(1, 14, (COUNT,), generator=generator).tolist()
-    return case.texts([n + 1 for n in lengths], seed=10)
+    return case.prompts([n + 1 for n in lengths], seed=10)
 
 
 @pytest.fixture(scope="module")
