@@ -59,7 +59,16 @@ def check(
         rows = [model.tokenizer.encode(text).ids for text in texts]
         same_tokens = rows == reference_rows(transformers, folder, texts)
     batch = make_batch(model, rows, seed)
-    logits, hidden = compare(model, theirs, *batch)
+    if model.spec.last_stack.memory is None:
+        found = [compare(model, theirs, *batch)]
+    else:  # these references take padding for text
+        found = [
+            compare(model, theirs, row[real][None], real[real][None])
+            for row, real in zip(*batch, strict=True)
+        ]
+    logits, hidden = (
+        max((d for d in side if d is not None), default=None) for side in zip(*found, strict=True)
+    )
     return Comparison(
         reference=f"transformers {transformers.__version__}",
         logits=logits,

@@ -125,7 +125,21 @@ class Disentangled:
     norm: Norm | None = None
 
 
-Position = Rotary | Buckets | Alibi | Shaw | Disentangled
+@dataclass(frozen=True, kw_only=True)
+class Relative:
+    """Transformer-XL's: score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
+
+    Every layer has its own W; u and v are the layer's own or `shared` by the stack. With
+    `segments` each pair also scores whether both are of one segment: (q + s) . segment (XLNet).
+    """
+
+    clamp: int | None = None  # longer distances are taken for this one
+    both_ways: bool = False  # keys after the query are seen too, at negative distances
+    shared: bool = False
+    segments: bool = False
+
+
+Position = Rotary | Buckets | Alibi | Shaw | Disentangled | Relative
 
 # --- the parts of a block --------------------------------------------------------------------
 
@@ -206,6 +220,19 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """Frequent words first: clusters of the vocabulary that end before each cutoff and at its end.
+
+    Cluster i has vectors of width // shrink**i, brought to the model's width by a matrix; with
+    shrink 1 all share one table (Baevski and Auli; Transformer-XL).
+    """
+
+    cutoffs: tuple[int, ...]
+    width: int
+    shrink: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Embed:
     """Token ids to vectors: the sum of the tables that are there, then norm and dropout."""
 
@@ -213,14 +240,29 @@ class Embed:
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
     project: Literal["sum", "token"] = "sum"  # with `factor`: what is brought to the model's width,
     # all of it at the end, or the token's vector alone, without bias, before the others (OPT)
+    adaptive: Adaptive | None = None  # a narrower table for every cluster of rarer words
     scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
     position: Table | None = None
     segments: int = 0
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
+    asks: bool = False  # a learned vector for slots that ask what stands there (XLNet's queries)
     norm: Norm | None = None
     dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What is kept of earlier segments: the newest `length` slots, or all of them.
+
+    Of each segment the first `reuse` tokens (None: all) are kept. With `blank` the memory is full
+    from the start: before a text stand `length` slots of zeros, which are seen (Transformer-XL).
+    """
+
+    length: int | None = None
+    reuse: int | None = None
+    blank: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +288,7 @@ class Stack:
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
     convolution: Convolution | None = None  # beside the first layer
+    memory: Memory | None = None
 
     def __post_init__(self) -> None:
         if not self.order:
@@ -254,6 +297,17 @@ class Stack:
             all(0 <= i < len(self.blocks) for i in self.order),
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
+
+    @property
+    def blanks(self) -> int:
+        """How many slots of an empty memory stand before a text."""
+        memory = self.memory
+        return memory.length or 0 if memory is not None and memory.blank else 0
+
+    @property
+    def scores_segments(self) -> bool:
+        """Whether segments are told apart by attention, not in the embedding."""
+        return any(isinstance(b.position, Relative) and b.position.segments for b in self.blocks)
 
     @property
     def out_width(self) -> int:
@@ -296,6 +350,7 @@ class Head:
     transform: Transform | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
+    adaptive: Adaptive | None = None  # the outputs are log-probabilities, cluster by cluster
     bias: Literal["none", "learned", "fixed"] = "learned"
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"

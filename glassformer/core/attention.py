@@ -11,7 +11,8 @@ from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
 from glassformer.core.norm import make_norm
-from glassformer.spec import Attention, Disentangled, Pattern, Position
+from glassformer.core.relative import Band
+from glassformer.spec import FULL, Attention, Disentangled, Pattern, Position, Relative
 
 
 class Attend(nn.Module):
@@ -36,9 +37,9 @@ class Attend(nn.Module):
         v: Tensor,
         ctx: Context,
         seen: Visible,
-        bias: Tensor | None = None,
+        bias: Tensor | Band | None = None,
         position: nn.Module | None = None,
-        pattern: Pattern | None = None,
+        pattern: Pattern = FULL,
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
@@ -46,7 +47,8 @@ class Attend(nn.Module):
         plain = ctx.eager or on_values or special
         z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
-            scores = self.scores(q, k, seen, bias)
+            whole = bias.whole() if isinstance(bias, Band) else bias
+            scores = self.scores(q, k, seen, whole)
             shown_scores = ctx.see(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
             shown = ctx.see(f"{scope}pattern", weights)
@@ -64,12 +66,25 @@ class Attend(nn.Module):
         k: Tensor,
         v: Tensor,
         seen: Visible,
-        bias: Tensor | None,
+        bias: Tensor | Band | None,
         ctx: Context,
-        pattern: Pattern | None,
+        pattern: Pattern,
     ) -> Tensor:
-        if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
+        if bias is None and prefers_flex(q, k, pattern, ctx):
             return flex_attention(q, k, v, self.scale, ctx, pattern)
+        if not isinstance(bias, Band):
+            return self.kernel(q, k, v, seen, bias)
+        parts = []
+        for queries, keys in bias.blocks(pattern):
+            near, heard = k[:, :, keys], v[:, :, keys]
+            part = seen.part(ctx, queries, keys)
+            block = bias.block(queries, keys)
+            parts.append(self.kernel(q[:, :, queries], near, heard, part, block))
+        return torch.cat(parts, 2)
+
+    def kernel(
+        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None
+    ) -> Tensor:
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind
@@ -137,6 +152,8 @@ class SelfAttention(nn.Module):
                 self.position_key = Linear(width, kv, bias=position.key_bias)
             if position.to_content:
                 self.position_query = Linear(width, q)
+        if isinstance(position, Relative):
+            self.position_key = Linear(width, q, bias=False)
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
@@ -144,10 +161,21 @@ class SelfAttention(nn.Module):
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
-        self, x: Tensor, ctx: Context, pattern: Pattern, position: nn.Module | None
+        self,
+        x: Tensor,
+        ctx: Context,
+        pattern: Pattern,
+        position: nn.Module | None,
+        blank: Tensor | None = None,
     ) -> Tensor:
-        q, k, v = self.qkv(x).split(self.qkv.parts, -1)
-        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        """`blank` is what stands in an empty memory: a vector, as it would be read."""
+        q, k, v = self.project(x)
+        if ctx.askers is not None:  # who asks sees, and is not seen
+            tokens = len(ctx.q_slot)
+            k, v = k[:, :, :tokens], v[:, :, :tokens]
+        if blank is not None:
+            _, no_key, no_value = self.project(blank)
+            k, v = _after_blanks(k, no_key, ctx), _after_blanks(v, no_value, ctx)
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         bias = None
@@ -158,6 +186,19 @@ class SelfAttention(nn.Module):
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
         z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
         return ctx.see("attn_out", self.out(_join_heads(z)))
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values of [batch, head, position, dim]."""
+        parts = self.qkv(x).split(self.qkv.parts, -1)
+        return [_split_heads(part, self.spec.head_dim) for part in parts]
+
+
+def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:
+    """Keys or values behind those of an empty memory, which also stand for padding before a text:
+    so all that is before it is the same, wherever it begins."""
+    if ctx.before is not None:
+        x = torch.where(ctx.before[:, None, :, None], blank, x)
+    return torch.cat((blank.expand(x.shape[0], -1, ctx.blanks, -1), x), 2)
 
 
 class CrossAttention(nn.Module):

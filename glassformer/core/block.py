@@ -38,7 +38,10 @@ class Block(nn.Module):
         x = ctx.see("resid_pre", x)
         pattern = self.spec.pattern
         if self.spec.residual == "serial":
-            attended = self.attention(self.read("attention", x), ctx, pattern, position)
+            blank = None
+            if ctx.blanks or ctx.before is not None:
+                blank = self.read("attention", x.new_zeros(1, 1, x.shape[-1]))
+            attended = self.attention(self.read("attention", x), ctx, pattern, position, blank)
             x = ctx.see("resid_mid", self.write("attention", x, attended))
             if self.spec.cross is not None and ctx.reads_memory:
                 x = self.write("cross", x, self.cross(self.read("cross", x), ctx))

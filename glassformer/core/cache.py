@@ -14,12 +14,18 @@ class Cache:
 
     Storage grows by doubling, so that appending a token costs no copy of the past. The keys and
     values of cross-attention are computed once, and stay.
+
+    With a `limit` it is a memory: only the newest so many slots are kept, and of each pass the
+    first `reuse` tokens alone (None: all of them). A text in pieces is then read as a long one
+    that forgets; without a limit it is read as if it came whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None, reuse: int | None = None) -> None:
+        self.limit, self.reuse = limit, reuse
         self.length = 0
         self.mask: Tensor | None = None  # [batch, length]; None while every token was real
         self.documents: Tensor | None = None  # [batch, length]
+        self.segments: Tensor | None = None  # [batch, length]
         self.positions: Tensor | None = None  # [batch or 1, 1]: the next token's position
         self.memory_mask: Tensor | None = None
         self._self: dict[int, tuple[Tensor, Tensor]] = {}
@@ -50,11 +56,27 @@ class Cache:
     def has_memory(self) -> bool:
         return bool(self._cross)
 
-    def advance(self, mask: Tensor | None, positions: Tensor, documents: Tensor | None) -> None:
-        """After a pass: the new tokens have become the past. `mask` covers all slots by now."""
-        self.length += positions.shape[1]
-        self.mask = mask
-        self.documents = documents
+    def advance(
+        self,
+        positions: Tensor,
+        mask: Tensor | None,
+        documents: Tensor | None,
+        segments: Tensor | None,
+        blanks: int,
+    ) -> None:
+        """After a pass: the new tokens have become the past. All but `positions`, which are those
+        of the new tokens, cover all slots by now."""
+        new = positions.shape[1]
+        end = self.length + blanks + (new if self.reuse is None else min(new, self.reuse))
+        if self.limit is not None:  # an earlier text counts as segment 0 (XLNet)
+            segments = None
+        kept = slice(0 if self.limit is None else max(0, end - self.limit), end)
+        if kept.start or self.reuse is not None:
+            self._self = {i: (k[:, :, kept], v[:, :, kept]) for i, (k, v) in self._self.items()}
+        self.length = kept.stop - kept.start
+        self.mask, self.documents, self.segments = (
+            None if x is None else x[:, kept] for x in (mask, documents, segments)
+        )
         newest = positions.amax(-1, keepdim=True)
         if self.positions is not None:
             newest = torch.maximum(newest, self.positions - 1)
@@ -70,6 +92,7 @@ class Cache:
             for depth, (k, v) in held.items():
                 held[depth] = (k.index_select(0, rows), v.index_select(0, rows))
         self.mask, self.documents = pick(self.mask), pick(self.documents)
+        self.segments = pick(self.segments)
         self.positions, self.memory_mask = pick(self.positions), pick(self.memory_mask)
 
 

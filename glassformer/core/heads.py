@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.errors import GlassformerError
@@ -46,7 +47,11 @@ class Head(nn.Module):
             self.transform = Transform(width, spec.transform)
             width = spec.transform.width
         if spec.outputs is not None:
-            self.out = Projection(width, spec)
+            self.out = (
+                Projection(width, spec)
+                if spec.adaptive is None
+                else AdaptiveSoftmax(width, spec.outputs, spec.adaptive)
+            )
         self.activation = ACTIVATIONS[spec.activation]
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:

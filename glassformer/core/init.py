@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import Attend
 from glassformer.core.disentangled import DisentangledPosition
-from glassformer.core.embed import Lookup, PositionTable, sinusoids
-from glassformer.core.linear import Linear
+from glassformer.core.embed import Embedding, PositionTable, sinusoids
+from glassformer.core.linear import Linear, Lookup
 from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
+from glassformer.core.relative import RelativePosition
+
+DRAWN = (BucketBias, ShawPosition, DisentangledPosition, RelativePosition, Attend, Embedding,
+         nn.Conv1d)
 
 
 @torch.no_grad()
@@ -58,7 +62,7 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
     if isinstance(module, Lookup | PositionTable):
         width = module.weight.shape[1]
         return rule.std / math.sqrt(width) if rule.kind == "xavier" else rule.std
-    if isinstance(module, BucketBias | ShawPosition | DisentangledPosition | Attend | nn.Conv1d):
+    if isinstance(module, DRAWN):
         if leaf == "bias":
             return None
         return rule.std if rule.kind == "normal" else 0.02

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from glassformer.core.context import Context
+from glassformer.core.permutation import Permutation
 from glassformer.spec import CAUSAL, FULL, Pattern
 
 
@@ -20,6 +22,16 @@ class Visible(NamedTuple):
     mask: Tensor | None = None
     causal: bool = False
     blind: Tensor | None = None
+
+    def part(self, ctx: Context, queries: slice, keys: slice) -> Visible:
+        """The same for some of the queries and keys."""
+        if self.causal:
+            return Visible(ctx.k_slot[keys] <= ctx.q_slot[queries, None])
+        if self.mask is None:
+            return self
+        rows = queries if self.mask.shape[2] > 1 else slice(None)
+        blind = None if self.blind is None else self.blind[:, :, rows]
+        return Visible(self.mask[:, :, rows, keys], blind=blind)
 
 
 def visible(ctx: Context, pattern: Pattern) -> Visible:
@@ -44,6 +56,8 @@ def _with_blind(mask: Tensor) -> Visible:
 
 
 def _visible(ctx: Context, pattern: Pattern) -> Visible:
+    if ctx.permutation is not None:
+        return _with_blind(_permuted(ctx, pattern, ctx.permutation)[:, None])
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
     plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None
     if plain and pattern == FULL:
@@ -66,6 +80,19 @@ def _visible(ctx: Context, pattern: Pattern) -> Visible:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
     return Visible() if mask is None else _with_blind(mask)
+
+
+def _permuted(ctx: Context, pattern: Pattern, order: Permutation) -> Tensor:
+    """[batch, query, key]: tokens see themselves in any order, queries that only ask don't."""
+    hidden = order.over(len(ctx.k_slot))
+    query, key = ctx.q_slot[:, None], ctx.k_slot
+    mask = (within(pattern, query, key) & ~hidden) | (query == key)
+    if order.targets is not None:
+        rows = order.targets[..., None]
+        asking = within(pattern, rows + ctx.q_slot[0], key)
+        asking = asking & ~hidden.gather(1, rows.expand(-1, -1, len(key)))
+        mask = torch.cat((mask, asking), 1)
+    return mask if ctx.key_mask is None else mask & ctx.key_mask[:, None]
 
 
 def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:

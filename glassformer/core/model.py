@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -10,9 +11,10 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_of
+from glassformer.core.context import Context, before_text, joined, positions_in, positions_of
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
+from glassformer.core.permutation import Permutation
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
@@ -62,6 +64,7 @@ class Net(nn.Module):
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
+        permutation: Permutation | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
         eager: bool = False,
@@ -72,7 +75,8 @@ class Net(nn.Module):
         source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
         encoder's output. positions: instead of those counted from the mask. documents: a number
         per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. at: the slot that heads read which read one.
+        first tokens of a row are seen by all of it. permutation: the order of reading; with targets
+        the hidden states and logits are theirs. at: the slot that heads read which read one.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -108,12 +112,15 @@ class Net(nn.Module):
             positions,
             documents=documents,
             prefix=prefix,
+            permutation=permutation,
             memory=memory,
             memory_mask=source_mask,
             cache=cache,
             **options,
         )
         results: dict[str, Tensor] = {}
+        if permutation is not None and permutation.targets is not None:
+            text, text_mask = permutation.targets, None
         for head in self.spec.heads:
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None:
@@ -141,6 +148,13 @@ class Net(nn.Module):
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
+
+    def remember(self) -> Cache:
+        """A cache that keeps of earlier segments what the model's description says."""
+        memory = self.spec.last_stack.memory
+        if memory is None:
+            return Cache()
+        return Cache(sys.maxsize if memory.length is None else memory.length, memory.reuse)
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
@@ -188,28 +202,46 @@ class Net(nn.Module):
             if cache is not None and cache.positions is not None and documents is None:
                 positions = torch.where(positions < 0, positions, positions + cache.positions)
         _check_length(stack, past + new)
+        blank = stack.spec.blanks
+        blanks = 0 if past else blank
+        if documents is not None and (blank or options.get("permutation") is not None):
+            raise GlassformerError(
+                "Packed documents have neither a blank memory nor an order of reading of their "
+                "own; give such texts one a row."
+            )
+        if cache is not None or blanks:
+            kept = (None, None) if cache is None else (cache.mask, cache.segments)
+            shape = (batch, past + blanks)
+            mask = joined(kept[0], mask, past > 0, shape, new)
+            if segments is not None and stack.spec.scores_segments:
+                segments = joined(kept[1], segments, 0, shape, new)
         if cache is not None:
-            mask = _joined(cache.mask, mask, batch, past, new, device)
             if documents is not None and cache.documents is not None:
                 documents = torch.cat((cache.documents, documents), -1)
             if memory_mask is None:
                 memory_mask = cache.memory_mask
             cache.memory_mask = memory_mask
-        slots = torch.arange(past + new, device=device)
+        slots = torch.arange(past + blanks + new, device=device)
         ctx = Context(
             stack=name,
-            q_slot=slots[past:],
+            q_slot=slots[past + blanks :],
             k_slot=slots,
             q_pos=positions,
             key_mask=mask,
             documents=documents,
             memory_mask=memory_mask,
             cache=cache,
+            blanks=blanks,
             **options,
         )
+        if blank and mask is not None:
+            before, ctx.key_mask = before_text(mask, blank)
+            ctx.before = before[:, -new:]
+        if stack.spec.scores_segments:
+            ctx.segments, segments = segments, None
         hidden: Tensor = stack(tokens, ctx, segments, languages)
         if cache is not None:
-            cache.advance(mask, positions, documents)
+            cache.advance(positions, mask, documents, ctx.segments, blanks)
         return hidden
 
 
@@ -231,26 +263,6 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     if mask is None:
         mask = torch.ones_like(tokens, dtype=torch.bool)
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
-
-
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
-
-
-def _joined(
-    old: Tensor | None, new: Tensor | None, batch: int, past: int, added: int, device: torch.device
-) -> Tensor | None:
-    if old is None and new is None:
-        return None
-    if old is None:
-        old = torch.ones(batch, past, dtype=torch.bool, device=device)
-    if new is None:
-        new = torch.ones(batch, added, dtype=torch.bool, device=device)
-    return torch.cat((old, new), -1)
 
 
 def _check_length(stack: Stack, length: int) -> None:

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from glassformer.core.context import Context
 from glassformer.core.disentangled import DisentangledPosition
+from glassformer.core.relative import RelativePosition
 from glassformer.spec import (
     Alibi,
     Attention,
     Buckets,
     Disentangled,
     Position,
+    Relative,
     Rotary,
     RotaryScaling,
     Shaw,
@@ -189,6 +191,7 @@ class ShawPosition(nn.Module):
 
 MODULES: dict[type, type[nn.Module]] = {
     Disentangled: DisentangledPosition,
+    Relative: RelativePosition,
     Rotary: RotaryPosition,
     Buckets: BucketBias,
     Alibi: AlibiBias,

@@ -59,6 +59,8 @@ class Stack(nn.Module):
         languages: Tensor | None = None,
     ) -> Tensor:
         x = embedded = self.embed(tokens, ctx, segments, languages)
+        if ctx.askers is not None:
+            x = torch.cat((x, self.embed.asking(ctx.askers)), 1)
         for depth, index in enumerate(self.spec.order):
             if self.training and self.spec.layer_dropout and self._skips():
                 continue
@@ -68,6 +70,8 @@ class Stack(nn.Module):
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
         ctx.depth = None
+        if ctx.askers is not None:
+            x = x[:, -ctx.askers.shape[1] :]
         return ctx.see("final", self.norm(x))
 
     def norm(self, x: Tensor) -> Tensor:

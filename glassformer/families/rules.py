@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from glassformer.families.operations import JOINED, ROW, SAME, TRANSPOSED, UNWRITTEN, Same, Woven
+from glassformer.families.operations import (
+    JOINED, ROW, SAME, SINGLE, TRANSPOSED, UNWRITTEN, ByHead, Same, Woven,
+)
 
 __all__ = [
-    "JOINED", "ROW", "SAME", "TRANSPOSED", "UNWRITTEN", "Match", "Rule", "Woven", "match",
+    "JOINED", "ROW", "SAME", "SINGLE", "TRANSPOSED", "UNWRITTEN", "ByHead", "Match", "Rule", "Woven", "match",
     "projections",
 ]
 

@@ -81,7 +81,9 @@ class Case:
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
         self.takes_segments = not self.both and bool(
-            self.spec.last_stack.embed.segments or self.spec.last_stack.embed.segments_are_tokens
+            self.spec.last_stack.embed.segments
+            or self.spec.last_stack.embed.segments_are_tokens
+            or self.spec.last_stack.scores_segments
         )
 
     # --- texts -------------------------------------------------------------------------------
@@ -155,7 +157,11 @@ class Case:
 
     def theirs(self, batch: Batch) -> Results:
         """The reference on a batch that is padded on the right, or not at all."""
+        if self.spec.last_stack.memory is not None and not batch.mask.all():
+            return self.theirs_unpadded(batch)
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
+        if self.spec.last_stack.memory is not None:
+            inputs.pop("attention_mask")
         if batch.source is not None:
             inputs = {
                 "input_ids": batch.source,
@@ -177,6 +183,22 @@ class Case:
         if self.name.architecture == "FSMTModel":  # its hidden state is the logits
             results = {"logits": results["hidden"]}
         return self.per_text(results, batch.mask)
+
+    def theirs_unpadded(self, batch: Batch) -> Results:
+        """The reference on each text by itself, a rival as an example of one. The models with a
+        memory take padding for text: Transformer-XL has no mask, XLNet's summary reads the last
+        slot whatever stands there, and its causal mask is one for the whole batch."""
+        together: Results = {}
+        inner = (1,) * (batch.mask.ndim - 1)
+        for i, real in enumerate(batch.mask.flatten(0, -2)):
+            found = {k: v.flatten(0, -2)[i] for k, v in vars(batch).items() if v is not None}
+            rows = {key: value[real].view(*inner, -1) for key, value in found.items()}
+            for key, values in self.theirs(Batch(**rows)).items():
+                together.setdefault(key, []).extend(values)
+        if self.choices:
+            rivals = torch.stack(together["logits"]).view(batch.mask.shape[:-1])
+            together["logits"] = list(rivals)
+        return together
 
     def theirs_alone(self, lengths: Sequence[int]) -> Results:
         """The reference on each text by itself, where no padding can matter."""
