@@ -47,7 +47,7 @@ class Plain(nn.Module):
         found = load_file(folder / "model.safetensors")
         result = model.load_state_dict(found, strict=False)
         return model, {
-            "missing_keys": set(result.missing_keys) - set(cls.tied),
+            "missing_keys": set(result.missing_keys) - set(model.tied),
             "unexpected_keys": result.unexpected_keys,
             "mismatched_keys": (),
         }

@@ -1,0 +1,175 @@
+"""Transformer-XL (Dai et al., 2019): a decoder that remembers earlier segments, scores distances,
+and gives rare words narrow vectors and a softmax in clusters."""
+
+from __future__ import annotations
+
+import math
+
+from glassformer import spec
+from glassformer.families import common, heads
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "Transformer-XL"
+MODEL_TYPES = ("transfo-xl",)
+CLASSES = {
+    "TransfoXLModel": "",
+    "TransfoXLLMHeadModel": "transformer.",
+    "TransfoXLForSequenceClassification": "transformer.",
+}
+IGNORED = {
+    **dict.fromkeys(("init", "init_range", "proj_init_std"),
+                    "fresh weights are all drawn with init_std"),
+    **dict.fromkeys(("tgt_len", "ext_len"), "how long the segments of training were"),
+    "adaptive": "the softmax is adaptive, whatever it says",
+    "trainer_compatible": "how the reference returns its loss",
+}
+DROPPED = {"{base}pos_emb.inv_freq": "frequencies of sinusoids, which are computed"}
+SMALL = {"vocab_size": 99, "cutoffs": [20, 50], "d_model": 32, "d_embed": 32, "n_head": 4,
+         "d_head": 8, "d_inner": 64, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": 9,
+         "eos_token_id": 0}
+TINY = (
+    SMALL,
+    {**SMALL, "d_model": 24, "d_embed": 16, "n_head": 2, "d_head": 7, "n_layer": 3, "div_val": 1,
+     "pre_lnorm": True, "untie_r": False, "same_length": False, "clamp_len": -1, "num_labels": 5,
+     "tie_word_embeddings": False, "layer_norm_epsilon": 1e-6},
+    {**SMALL, "cutoffs": [], "n_layer": 1, "mem_len": 0, "same_length": False,
+     "div_val": 1, "proj_share_all_but_first": False},
+)
+PRESETS = {
+    "transfo-xl-wt103": ("TransfoXLLMHeadModel", {}),
+    "transfo-xl-base": (
+        "TransfoXLLMHeadModel",
+        {"d_model": 410, "d_embed": 410, "n_head": 10, "d_head": 41, "d_inner": 2100,
+         "n_layer": 16, "div_val": 1, "mem_len": 150, "clamp_len": -1, "same_length": False},
+    ),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    stack, clusters = body(config), in_clusters(config)
+    lm = spec.Head(name="lm", outputs=stack.embed.vocabulary, adaptive=clusters)
+    count = len(common.labels(config))
+    chosen: tuple[spec.Head, ...] = {
+        "Model": (),
+        "LMHeadModel": (lm,),
+        "ForSequenceClassification": (heads.classify_last(count),),
+    }[architecture.removeprefix("TransfoXL")]
+    ties = tied(config, stack, clusters)
+    return spec.ModelSpec(
+        decoder=stack,
+        heads=chosen,
+        tie=ties if chosen == (lm,) else (),
+        tokens=common.special_tokens(config, eos=0),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("init_std", 0.02)),
+    )
+
+
+def in_clusters(config: Config) -> spec.Adaptive:
+    return spec.Adaptive(
+        cutoffs=tuple(config.optional("cutoffs", [20000, 40000, 200000])),
+        width=config.integer("d_embed", 1024),
+        shrink=config.integer("div_val", 4),
+    )
+
+
+def body(config: Config) -> spec.Stack:
+    config.only("attn_type", 0)
+    config.only("sample_softmax", -1, 0)
+    width, memory = config.integer("d_model", 1024), config.integer("mem_len", 1600)
+    dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", 1000)
+    clusters, same_length = in_clusters(config), config.flag("same_length", True)
+    if same_length and memory < 1:
+        raise config.wrong("mem_len", "above 0 where same_length is true")
+    block = spec.Block(
+        attention=spec.Attention(
+            heads=config.integer("n_head", 16),
+            head_dim=config.integer("d_head", 64),
+            bias=False,
+            out_bias=False,
+            dropout=config.number("dropatt", 0.0),
+        ),
+        ffn=spec.FFN(
+            width=config.integer("d_inner", 4096), activation="relu", dropout=dropout
+        ),
+        norm=spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5)),
+        placement="pre" if config.flag("pre_lnorm", False) else "post",
+        position=spec.Relative(
+            clamp=clamp if clamp > 0 else None, shared=not config.flag("untie_r", True)
+        ),
+        pattern=spec.Pattern(left=memory - 1, right=0) if same_length else spec.CAUSAL,
+        dropout=dropout,
+    )
+    one_table = clusters.shrink == 1
+    embed = spec.Embed(
+        vocabulary=config.integer("vocab_size", 267735),
+        adaptive=None if one_table else clusters,
+        factor=clusters.width if one_table and clusters.width != width else None,
+        project="token",
+        scale=math.sqrt(width),
+        dropout=dropout,
+    )
+    return spec.Stack(
+        width=width,
+        embed=embed,
+        blocks=(block,) * config.integer("n_layer", 18),
+        dropout=dropout,
+        memory=spec.Memory(length=memory, blank=True),
+    )
+
+
+def tied(
+    config: Config, stack: spec.Stack, clusters: spec.Adaptive
+) -> tuple[tuple[str, str], ...]:
+    """The softmax has the embedding's tables, and its matrices but for the first cluster's."""
+    config.only("tie_weight", True)
+    one_table, count = clusters.shrink == 1, len(clusters.cutoffs) + 1
+    token, theirs = "decoder.embed.token", "heads.lm.out"
+    pairs: list[tuple[str, str]] = []
+    if config.flag("tie_word_embeddings", True):
+        tables = [""] if one_table else [f".tables.{i}" for i in range(count)]
+        pairs += [(f"{token}{table}.weight", f"{theirs}.tables.{i}.weight")
+                  for i, table in enumerate(tables)]
+    all_but_first = config.flag("proj_share_all_but_first", True)
+    shared = config.optional("tie_projs", [False, *[all_but_first] * (count - 1)])
+    if not one_table or stack.embed.factor is not None:
+        pairs += [("decoder.embed.project.weight" if one_table else f"{token}.projects.{i}.weight",
+                   f"{theirs}.projects.{i}.weight") for i in range(count) if shared[i]]
+    return tuple(pairs)
+
+
+LAYER, OURS, WORDS = "{base}layers.{i}", "decoder.blocks.{i}", "{base}word_emb.emb"
+BIASES = {"r_w_bias": "content", "r_r_bias": "position"}
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    layers = range(len(model.last_stack.blocks))
+    position = model.last_stack.blocks[0].position
+    assert isinstance(position, spec.Relative)
+    if position.shared:  # a file names them once, and again in every layer
+        biases = [Rule(f"{{base}}{theirs}", f"decoder.positions.0.{ours}",
+                       also=tuple(f"{{base}}layers.{i}.dec_attn.{theirs}" for i in layers))
+                  for theirs, ours in BIASES.items()]
+    else:
+        biases = [Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
+                  for theirs, ours in BIASES.items()]
+    return (
+        Rule(f"{WORDS}_layers.0", "decoder.embed.token"),
+        Rule(f"{WORDS}_projs.0", "decoder.embed.project.weight"),
+        Rule(f"{WORDS}_layers.{{i}}", "decoder.embed.token.tables.{i}"),
+        Rule(f"{WORDS}_projs.{{i}}", "decoder.embed.token.projects.{i}.weight"),
+        *biases,
+        Rule(f"{LAYER}.dec_attn.qkv_net", f"{OURS}.attention.qkv"),
+        Rule(f"{LAYER}.dec_attn.r_net", f"{OURS}.attention.position_key"),
+        Rule(f"{LAYER}.dec_attn.o_net", f"{OURS}.attention.out"),
+        Rule(f"{LAYER}.dec_attn.layer_norm", f"{OURS}.attention_norm"),
+        Rule(f"{LAYER}.pos_ff.CoreNet.0", f"{OURS}.ffn.up"),
+        Rule(f"{LAYER}.pos_ff.CoreNet.3", f"{OURS}.ffn.down"),
+        Rule(f"{LAYER}.pos_ff.layer_norm", f"{OURS}.ffn_norm"),
+        Rule("crit.cluster_weight", "heads.lm.out.rarer.weight"),
+        Rule("crit.cluster_bias", "heads.lm.out.rarer.bias"),
+        Rule("crit.out_layers.{i}", "heads.lm.out.tables.{i}"),
+        Rule("crit.out_projs.{i}", "heads.lm.out.projects.{i}.weight"),
+        Rule("score", "heads.classify.out"),
+    )
