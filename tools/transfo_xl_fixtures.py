@@ -21,9 +21,20 @@ from safetensors.torch import save_file
 
 FOLDER = Path(__file__).parent.parent / "tests" / "families" / "transfo_xl"
 SEGMENTS = (5, 1, 8, 2)
-SMALL = {"vocab_size": 40, "cutoffs": [10, 22], "d_model": 16, "d_embed": 16, "n_head": 2,
-         "d_head": 6, "d_inner": 20, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": 9,
-         "pad_token_id": 3}
+SMALL = {
+    "vocab_size": 40,
+    "cutoffs": [10, 22],
+    "d_model": 16,
+    "d_embed": 16,
+    "n_head": 2,
+    "d_head": 6,
+    "d_inner": 20,
+    "n_layer": 2,
+    "div_val": 2,
+    "mem_len": 6,
+    "clamp_len": 9,
+    "pad_token_id": 3,
+}
 LM = "TransfoXLLMHeadModel"
 MODELS = {
     "as-published": (LM, {}),
@@ -34,8 +45,15 @@ MODELS = {
     "norm-before": (LM, {"same_length": False, "pre_lnorm": True, "n_layer": 3}),
     "one-table": (LM, {"div_val": 1}),
     "narrow-table": (LM, {"div_val": 1, "d_embed": 10}),
-    "narrow-table-apart": (LM, {"div_val": 1, "d_embed": 10, "proj_share_all_but_first": False,
-                                "tie_word_embeddings": False}),
+    "narrow-table-apart": (
+        LM,
+        {
+            "div_val": 1,
+            "d_embed": 10,
+            "proj_share_all_but_first": False,
+            "tie_word_embeddings": False,
+        },
+    ),
     "narrow-clusters": (LM, {"d_embed": 12, "div_val": 3, "tie_word_embeddings": False}),
     "no-clusters": (LM, {"cutoffs": [], "div_val": 1}),
     "bare": ("TransfoXLModel", {"n_head": 3}),

@@ -79,11 +79,14 @@ class AdaptiveSoftmax(nn.Module):
         return torch.cat(parts, -1)
 
     def inner(self, x: Tensor, i: int) -> Tensor:
-        return x @ self.projects[i].weight if len(self.projects) else x
+        if not len(self.projects):
+            return x
+        weight: Tensor = self.projects[i].get_parameter("weight")
+        return x @ weight
 
     def words(self, x: Tensor, i: int) -> Tensor:
         if not self.one_table:
             found: Tensor = self.tables[i](x)
             return found
-        own = slice(*self.clusters[i])
-        return F.linear(x, self.tables[0].weight[own], self.tables[0].bias[own])
+        own, table = slice(*self.clusters[i]), self.tables[0]
+        return F.linear(x, table.get_parameter("weight")[own], table.get_parameter("bias")[own])

@@ -76,15 +76,14 @@ class Attend(nn.Module):
             return self.kernel(q, k, v, seen, bias)
         parts = []
         for queries, keys in bias.blocks(pattern):
-            near, heard = k[:, :, keys], v[:, :, keys]
-            part = seen.part(ctx, queries, keys)
-            block = bias.block(queries, keys)
-            parts.append(self.kernel(q[:, :, queries], near, heard, part, block))
+            part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
+            if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
+                block = block.contiguous()
+            near = k[:, :, keys], v[:, :, keys]
+            parts.append(self.kernel(q[:, :, queries], *near, part, block))
         return torch.cat(parts, 2)
 
-    def kernel(
-        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None
-    ) -> Tensor:
+    def kernel(self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind

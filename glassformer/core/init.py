@@ -17,8 +17,15 @@ from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
 from glassformer.core.relative import RelativePosition
 
-DRAWN = (BucketBias, ShawPosition, DisentangledPosition, RelativePosition, Attend, Embedding,
-         nn.Conv1d)
+DRAWN = (
+    BucketBias,
+    ShawPosition,
+    DisentangledPosition,
+    RelativePosition,
+    Attend,
+    Embedding,
+    nn.Conv1d,
+)
 
 
 @torch.no_grad()

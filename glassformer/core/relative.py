@@ -63,9 +63,9 @@ class Band:
             met = met[:, : columns + queries.stop - queries.start - 1]
             bias = shifted(self.q[:, :, queries] @ met.transpose(-1, -2), columns)
         if self.by_segment is not None and self.other is not None:
-            same, another = self.by_segment[:, :, queries].split(1, -1)
+            same, another = self.by_segment[:, :, queries].chunk(2, -1)
             bias = bias + torch.where(self.other[:, None, queries, keys], another, same)
-        return bias.contiguous()
+        return bias
 
     def whole(self) -> Tensor:
         parts = [self.block(slice(0, self.tokens), slice(0, self.keys))]

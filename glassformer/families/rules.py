@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from glassformer.families.operations import (
-    JOINED, ROW, SAME, SINGLE, TRANSPOSED, UNWRITTEN, ByHead, Same, Woven,
+    JOINED,
+    ROW,
+    SAME,
+    SINGLE,
+    TRANSPOSED,
+    UNWRITTEN,
+    ByHead,
+    Same,
+    Woven,
 )
 
 __all__ = [
-    "JOINED", "ROW", "SAME", "SINGLE", "TRANSPOSED", "UNWRITTEN", "ByHead", "Match", "Rule", "Woven", "match",
-    "projections",
+    "JOINED", "ROW", "SAME", "SINGLE", "TRANSPOSED", "UNWRITTEN", "ByHead", "Match", "Rule",
+    "Woven", "match", "projections",
 ]
 
 

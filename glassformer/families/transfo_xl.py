@@ -12,11 +12,8 @@ from glassformer.families.rules import Rule
 
 NAME = "Transformer-XL"
 MODEL_TYPES = ("transfo-xl",)
-CLASSES = {
-    "TransfoXLModel": "",
-    "TransfoXLLMHeadModel": "transformer.",
-    "TransfoXLForSequenceClassification": "transformer.",
-}
+HEADS = ("LMHeadModel", "ForSequenceClassification")
+CLASSES = {"TransfoXLModel": "", **{f"TransfoXL{head}": "transformer." for head in HEADS}}
 IGNORED = {
     **dict.fromkeys(("init", "init_range", "proj_init_std"),
                     "fresh weights are all drawn with init_std"),
@@ -26,8 +23,7 @@ IGNORED = {
 }
 DROPPED = {"{base}pos_emb.inv_freq": "frequencies of sinusoids, which are computed"}
 SMALL = {"vocab_size": 99, "cutoffs": [20, 50], "d_model": 32, "d_embed": 32, "n_head": 4,
-         "d_head": 8, "d_inner": 64, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": 9,
-         "eos_token_id": 0}
+         "d_head": 8, "d_inner": 64, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": 9}
 TINY = (
     SMALL,
     {**SMALL, "d_model": 24, "d_embed": 16, "n_head": 2, "d_head": 7, "n_layer": 3, "div_val": 1,
@@ -36,26 +32,25 @@ TINY = (
     {**SMALL, "cutoffs": [], "n_layer": 1, "mem_len": 0, "same_length": False,
      "div_val": 1, "proj_share_all_but_first": False},
 )
-PRESETS = {
-    "transfo-xl-wt103": ("TransfoXLLMHeadModel", {}),
-    "transfo-xl-base": (
-        "TransfoXLLMHeadModel",
-        {"d_model": 410, "d_embed": 410, "n_head": 10, "d_head": 41, "d_inner": 2100,
-         "n_layer": 16, "div_val": 1, "mem_len": 150, "clamp_len": -1, "same_length": False},
-    ),
-}
+BASE = {"d_model": 410, "d_embed": 410, "n_head": 10, "d_head": 41, "d_inner": 2100,
+        "n_layer": 16, "div_val": 1, "mem_len": 150, "clamp_len": -1, "same_length": False}
+PRESETS = {"transfo-xl-wt103": ("TransfoXLLMHeadModel", {}),
+           "transfo-xl-base": ("TransfoXLLMHeadModel", BASE)}
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    stack, clusters = body(config), in_clusters(config)
+    clusters = spec.Adaptive(
+        cutoffs=tuple(config.optional("cutoffs", [20000, 40000, 200000])),
+        width=config.integer("d_embed", 1024),
+        shrink=config.integer("div_val", 4),
+    )
+    stack, ties = body(config, clusters), tied(config, clusters)
     lm = spec.Head(name="lm", outputs=stack.embed.vocabulary, adaptive=clusters)
-    count = len(common.labels(config))
     chosen: tuple[spec.Head, ...] = {
         "Model": (),
         "LMHeadModel": (lm,),
-        "ForSequenceClassification": (heads.classify_last(count),),
+        "ForSequenceClassification": (heads.classify_last(len(common.labels(config))),),
     }[architecture.removeprefix("TransfoXL")]
-    ties = tied(config, stack, clusters)
     return spec.ModelSpec(
         decoder=stack,
         heads=chosen,
@@ -66,33 +61,20 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     )
 
 
-def in_clusters(config: Config) -> spec.Adaptive:
-    return spec.Adaptive(
-        cutoffs=tuple(config.optional("cutoffs", [20000, 40000, 200000])),
-        width=config.integer("d_embed", 1024),
-        shrink=config.integer("div_val", 4),
-    )
-
-
-def body(config: Config) -> spec.Stack:
+def body(config: Config, clusters: spec.Adaptive) -> spec.Stack:
     config.only("attn_type", 0)
     config.only("sample_softmax", -1, 0)
     width, memory = config.integer("d_model", 1024), config.integer("mem_len", 1600)
     dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", 1000)
-    clusters, same_length = in_clusters(config), config.flag("same_length", True)
+    same_length, one_table = config.flag("same_length", True), clusters.shrink == 1
     if same_length and memory < 1:
         raise config.wrong("mem_len", "above 0 where same_length is true")
     block = spec.Block(
         attention=spec.Attention(
-            heads=config.integer("n_head", 16),
-            head_dim=config.integer("d_head", 64),
-            bias=False,
-            out_bias=False,
-            dropout=config.number("dropatt", 0.0),
+            heads=config.integer("n_head", 16), head_dim=config.integer("d_head", 64),
+            bias=False, out_bias=False, dropout=config.number("dropatt", 0.0),
         ),
-        ffn=spec.FFN(
-            width=config.integer("d_inner", 4096), activation="relu", dropout=dropout
-        ),
+        ffn=spec.FFN(width=config.integer("d_inner", 4096), activation="relu", dropout=dropout),
         norm=spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5)),
         placement="pre" if config.flag("pre_lnorm", False) else "post",
         position=spec.Relative(
@@ -101,14 +83,11 @@ def body(config: Config) -> spec.Stack:
         pattern=spec.Pattern(left=memory - 1, right=0) if same_length else spec.CAUSAL,
         dropout=dropout,
     )
-    one_table = clusters.shrink == 1
     embed = spec.Embed(
         vocabulary=config.integer("vocab_size", 267735),
         adaptive=None if one_table else clusters,
         factor=clusters.width if one_table and clusters.width != width else None,
-        project="token",
-        scale=math.sqrt(width),
-        dropout=dropout,
+        project="token", scale=math.sqrt(width), dropout=dropout,
     )
     return spec.Stack(
         width=width,
@@ -119,24 +98,22 @@ def body(config: Config) -> spec.Stack:
     )
 
 
-def tied(
-    config: Config, stack: spec.Stack, clusters: spec.Adaptive
-) -> tuple[tuple[str, str], ...]:
+def tied(config: Config, clusters: spec.Adaptive) -> tuple[tuple[str, str], ...]:
     """The softmax has the embedding's tables, and its matrices but for the first cluster's."""
     config.only("tie_weight", True)
-    one_table, count = clusters.shrink == 1, len(clusters.cutoffs) + 1
-    token, theirs = "decoder.embed.token", "heads.lm.out"
-    pairs: list[tuple[str, str]] = []
-    if config.flag("tie_word_embeddings", True):
-        tables = [""] if one_table else [f".tables.{i}" for i in range(count)]
-        pairs += [(f"{token}{table}.weight", f"{theirs}.tables.{i}.weight")
-                  for i, table in enumerate(tables)]
-    all_but_first = config.flag("proj_share_all_but_first", True)
-    shared = config.optional("tie_projs", [False, *[all_but_first] * (count - 1)])
-    if not one_table or stack.embed.factor is not None:
-        pairs += [("decoder.embed.project.weight" if one_table else f"{token}.projects.{i}.weight",
-                   f"{theirs}.projects.{i}.weight") for i in range(count) if shared[i]]
-    return tuple(pairs)
+    tables, projects = ("decoder.embed.token.tables.{}", "decoder.embed.token.projects.{}")
+    several = range(len(clusters.cutoffs) + 1)
+    if one_table := clusters.shrink == 1:
+        tables, projects = "decoder.embed.token", "decoder.embed.project"
+    whole = config.flag("tie_word_embeddings", True)
+    others = config.flag("proj_share_all_but_first", True)
+    shared = config.optional("tie_projs", [False] + [others] * len(clusters.cutoffs))
+    narrow = not one_table or clusters.width != config.integer("d_model", 1024)
+    pairs = [(tables, "tables", i) for i in (several[:1] if one_table else several) if whole]
+    pairs += [(projects, "projects", i) for i in several if narrow and shared[i]]
+    return tuple(
+        (f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight") for kept, part, i in pairs
+    )
 
 
 LAYER, OURS, WORDS = "{base}layers.{i}", "decoder.blocks.{i}", "{base}word_emb.emb"
@@ -144,22 +121,20 @@ BIASES = {"r_w_bias": "content", "r_r_bias": "position"}
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    layers = range(len(model.last_stack.blocks))
-    position = model.last_stack.blocks[0].position
+    layers, position = range(len(model.last_stack.blocks)), model.last_stack.blocks[0].position
     assert isinstance(position, spec.Relative)
-    if position.shared:  # a file names them once, and again in every layer
+    biases = [Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
+              for theirs, ours in BIASES.items()]
+    if position.shared:  # named once, and in files of the older format again in every layer
         biases = [Rule(f"{{base}}{theirs}", f"decoder.positions.0.{ours}",
                        also=tuple(f"{{base}}layers.{i}.dec_attn.{theirs}" for i in layers))
                   for theirs, ours in BIASES.items()]
-    else:
-        biases = [Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
-                  for theirs, ours in BIASES.items()]
     return (
+        *biases,
         Rule(f"{WORDS}_layers.0", "decoder.embed.token"),
         Rule(f"{WORDS}_projs.0", "decoder.embed.project.weight"),
         Rule(f"{WORDS}_layers.{{i}}", "decoder.embed.token.tables.{i}"),
         Rule(f"{WORDS}_projs.{{i}}", "decoder.embed.token.projects.{i}.weight"),
-        *biases,
         Rule(f"{LAYER}.dec_attn.qkv_net", f"{OURS}.attention.qkv"),
         Rule(f"{LAYER}.dec_attn.r_net", f"{OURS}.attention.position_key"),
         Rule(f"{LAYER}.dec_attn.o_net", f"{OURS}.attention.out"),

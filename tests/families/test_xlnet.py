@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import reference
 import torch
@@ -113,7 +115,7 @@ def test_memory_over_segments_as_the_reference_keeps_it(case):
     """Parts of different lengths, the last of them asked for targets."""
     tokens, edges = texts(2, 27), (0, 8, 11, 20, 27)
     memory, mems = case.net.remember(), None
-    parts = [tokens[:, a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [tokens[:, a:b] for a, b in pairwise(edges)]
     for part in parts:
         with torch.no_grad():
             out = case.reference(part, mems=mems, use_mems=True)

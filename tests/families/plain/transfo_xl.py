@@ -1,11 +1,11 @@
-"""Transformer-XL (Dai et al., 2019) in its published tensor names, one head and one pair of slots at
-a time as far as that is bearable. `tests/families/test_transfo_xl.py` shows that it says what the
-last release of transformers said that had the model: also that a memory starts as zeros, which are
-attended to."""
+"""Transformer-XL (Dai et al., 2019) in its published tensor names, one word and one head at a
+time. `tests/families/test_transfo_xl.py` shows that it says what the last release of transformers
+said that had the model: also that a memory starts as zeros, which are attended to."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,9 @@ class Layer(nn.Module):
         self.dec_attn.r_w_bias = nn.Parameter(torch.zeros(c.n_head, c.d_head))
         self.dec_attn.r_r_bias = nn.Parameter(torch.zeros(c.n_head, c.d_head))
         self.pos_ff.CoreNet = nn.Sequential(
-            nn.Linear(c.d_model, c.d_inner), nn.ReLU(), nn.Identity(),
+            nn.Linear(c.d_model, c.d_inner),
+            nn.ReLU(),
+            nn.Identity(),
             nn.Linear(c.d_inner, c.d_model),
         )
         for part in (self.dec_attn, self.pos_ff):
@@ -75,7 +77,7 @@ class Parts:
     def build(self, c) -> None:
         self.c = c
         ends = [0, *c.cutoffs, c.vocab_size]
-        sizes = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        sizes = [b - a for a, b in pairwise(ends)]
         widths = [c.d_embed // c.div_val**i for i in range(len(sizes))]
         self.word_emb = nn.Module()
         self.word_emb.emb_projs = nn.ParameterList()
@@ -126,7 +128,7 @@ class Softmax(nn.Module):
         self.one_table = c.div_val == 1
         count = len(c.cutoffs) + 1
         widths = [c.d_embed // c.div_val**i for i in range(count)]
-        sizes = [b - a for a, b in zip(self.ends, self.ends[1:], strict=False)]
+        sizes = [b - a for a, b in pairwise(self.ends)]
         if self.one_table:
             self.out_layers = nn.ModuleList([nn.Linear(c.d_embed, c.vocab_size)])
         else:
@@ -140,7 +142,7 @@ class Softmax(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         parts: list[Tensor] = []
-        for i, (start, stop) in enumerate(zip(self.ends, self.ends[1:], strict=False)):
+        for i, (start, stop) in enumerate(pairwise(self.ends)):
             inner = x @ self.out_projs[i] if len(self.out_projs) else x
             if self.one_table:
                 table = self.out_layers[0]
@@ -159,8 +161,15 @@ class Softmax(nn.Module):
         return torch.cat(parts, -1)
 
 
-DEFAULTS = {"pre_lnorm": False, "untie_r": True, "same_length": True, "layer_norm_epsilon": 1e-5,
-            "tie_word_embeddings": True, "proj_share_all_but_first": True, "num_labels": 2}
+DEFAULTS = {
+    "pre_lnorm": False,
+    "untie_r": True,
+    "same_length": True,
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
+    "proj_share_all_but_first": True,
+    "num_labels": 2,
+}
 
 
 class TransfoXL(Plain):
