@@ -217,6 +217,13 @@ class Block:
             "Parallel sub-layers need the norm before them and no cross-attention; "
             "use residual='serial' otherwise.",
         )
+        _require(
+            not isinstance(self.position, Relative)
+            or self.position.both_ways
+            or self.pattern.right == 0,
+            "A pattern that sees later tokens needs their distances too; "
+            "use Relative(both_ways=True), or a causal pattern.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +237,17 @@ class Adaptive:
     cutoffs: tuple[int, ...]
     width: int
     shrink: int = 1
+
+    def __post_init__(self) -> None:
+        _require(
+            list(self.cutoffs) == sorted(set(self.cutoffs)) and 0 not in self.cutoffs,
+            f"The cutoffs {self.cutoffs} leave a cluster empty; give them in ascending order.",
+        )
+        _require(
+            self.width >= self.shrink ** len(self.cutoffs) >= 1,
+            f"A width of {self.width} cannot shrink by {self.shrink} for each of "
+            f"{len(self.cutoffs)} cutoffs; choose a wider one, or fewer cutoffs.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,6 +314,10 @@ class Stack:
         _require(
             all(0 <= i < len(self.blocks) for i in self.order),
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
+        )
+        _require(
+            not self.blanks or all(isinstance(b.position, Relative) for b in self.blocks),
+            "Only relative positions know how far away a blank memory is; use Relative.",
         )
 
     @property

@@ -9,11 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.linear import Linear, Lookup
+from glassformer.errors import GlassformerError
 from glassformer.spec import Adaptive
 
 
 def clusters(vocabulary: int, spec: Adaptive) -> list[tuple[int, int]]:
     """The first word of each cluster and the one after its last."""
+    if spec.cutoffs and spec.cutoffs[-1] >= vocabulary:
+        raise GlassformerError(
+            f"The last cutoff, {spec.cutoffs[-1]}, is beyond the vocabulary of {vocabulary} words."
+        )
     return list(pairwise((0, *spec.cutoffs, vocabulary)))
 
 

@@ -75,7 +75,7 @@ class Attend(nn.Module):
         if not isinstance(bias, Band):
             return self.kernel(q, k, v, seen, bias)
         parts = []
-        for queries, keys in bias.blocks(pattern):
+        for queries, keys in bias.blocks(pattern if ctx.prefix is None else FULL):
             part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
             if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
                 block = block.contiguous()

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.context import Context
+from glassformer.errors import GlassformerError
 from glassformer.spec import Attention, Pattern, Relative
 
 BLOCK = 128  # queries at once: few enough that later keys are left out, enough for the kernels
@@ -103,6 +104,10 @@ class RelativePosition(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, ctx: Context, attention: Any
     ) -> tuple[Tensor, Tensor, Band]:
+        if ctx.prefix is not None and not self.spec.both_ways:
+            raise GlassformerError(
+                "This model knows no distance to later tokens; leave `prefix` out."
+            )
         keys = len(ctx.k_slot)
         asked = None if ctx.askers is None else ctx.askers + keys - len(ctx.q_slot)
         band = Band(

@@ -110,7 +110,7 @@ def tied(config: Config, clusters: spec.Adaptive) -> tuple[tuple[str, str], ...]
     shared = config.optional("tie_projs", [False] + [others] * len(clusters.cutoffs))
     narrow = not one_table or clusters.width != config.integer("d_model", 1024)
     pairs = [(tables, "tables", i) for i in (several[:1] if one_table else several) if whole]
-    pairs += [(projects, "projects", i) for i in several if narrow and shared[i]]
+    pairs += [(projects, "projects", i) for i, same in enumerate(shared) if narrow and same]
     return tuple(
         (f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight") for kept, part, i in pairs
     )
