@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import torch
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
+from glassformer.generate import Generation, Piece, Score, Writer
+from glassformer.generate.writer import Prompt
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text.gguf import tokenizer_of
@@ -82,9 +84,52 @@ class Model:
         self.net.pack()
         return self
 
+    def generate(
+        self,
+        prompt: Prompt | Sequence[Prompt] | None = None,
+        *,
+        assistant_model: Model | None = None,
+        **knobs: Any,
+    ) -> Generation | list[Generation]:
+        """Writes on from a prompt: a text, a list of token ids, or a list of either; without one,
+        from the start token. For an encoder-decoder the prompt is what the encoder reads.
+
+        The knobs are those of `generate.Knobs`, which are named as in transformers. An assistant
+        is a smaller model that writes ahead; the result is the same, only sooner.
+
+        >>> model.generate("To be, or", max_new_tokens=20, do_sample=True, top_k=40).text
+        """
+        return self.writer.generate(prompt, knobs, _net_of(assistant_model))
+
+    def stream(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        assistant_model: Model | None = None,
+        **knobs: Any,
+    ) -> Iterator[Piece]:
+        """The same, token by token as they come.
+
+        >>> for piece in model.stream("To be, or"): print(piece.text, end="")
+        """
+        return self.writer.stream(prompt, knobs, _net_of(assistant_model))
+
+    def score(self, text: Prompt, target: Prompt | None = None) -> Score:
+        """The log-probability of each token of a text (of `target`, for an encoder-decoder that
+        reads `text`), and its perplexity."""
+        return self.writer.score(text, target)
+
+    @property
+    def writer(self) -> Writer:
+        return Writer(self.net, self.tokenizer, self.generation or {})
+
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.net.parameters())
         return f"<{self.architecture}: {count:,} parameters>"
+
+
+def _net_of(model: Model | None) -> Net | None:
+    return None if model is None else model.net
 
 
 def load(

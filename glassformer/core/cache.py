@@ -6,6 +6,7 @@ Layers are counted by depth of execution, so that a block that runs twelve times
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -82,11 +83,89 @@ class Cache:
             newest = torch.maximum(newest, self.positions - 1)
         self.positions = newest + 1
 
+    def join(self, other: Cache) -> None:
+        """Puts the rows of another cache below these. All end in the same slot, so the shorter are
+        padded on the left."""
+        length, batch, more = max(self.length, other.length), self.batch, other.batch
+        for depth, held in other._self.items():
+            pairs = zip(self._self[depth], held, strict=True)
+            k, v = (_aligned(a, self.length, b, other.length) for a, b in pairs)
+            self._self[depth] = (k, v)
+        for depth, held in other._cross.items():
+            pairs = zip(self._cross[depth], held, strict=True)
+            k, v = (_stacked(a, b) for a, b in pairs)
+            self._cross[depth] = (k, v)
+        masks = [
+            None
+            if c.mask is None and c.length == length
+            else F.pad(c.real_tokens, (length - c.length, 0), value=False)
+            for c in (self, other)
+        ]
+        if masks != [None, None]:
+            whole = torch.ones(1, length, dtype=torch.bool, device=self.device)
+            self.mask = torch.cat(
+                [
+                    whole.expand(count, -1) if mask is None else mask
+                    for mask, count in zip(masks, (batch, more), strict=True)
+                ]
+            )
+        if self._cross:
+            self.memory_mask = self._joined_memory_masks(other)
+        assert self.positions is not None and other.positions is not None
+        self.positions = torch.cat(
+            (self.positions.expand(batch, -1), other.positions.expand(more, -1))
+        )
+        self.length = length
+
+    def _joined_memory_masks(self, other: Cache) -> Tensor | None:
+        lengths = [next(iter(c._cross.values()))[0].shape[2] for c in (self, other)]
+        longest = max(lengths)
+        masks = [c.memory_mask for c in (self, other)]
+        return torch.cat(
+            [
+                F.pad(
+                    torch.ones(c.batch, n, dtype=torch.bool, device=self.device)
+                    if mask is None
+                    else mask,
+                    (0, longest - mask.shape[1] if mask is not None else longest - n),
+                    value=False,
+                )
+                for c, n, mask in zip((self, other), lengths, masks, strict=True)
+            ]
+        )
+
+    @property
+    def batch(self) -> int:
+        return next(iter(self._self.values()))[0].shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self._self.values()))[0].device
+
+    @property
+    def real_tokens(self) -> Tensor:
+        if self.mask is not None:
+            return self.mask
+        return torch.ones(self.batch, self.length, dtype=torch.bool, device=self.device)
+
+    def crop(self, length: int) -> None:
+        """Forgets the slots from `length` on, as when a guess was wrong."""
+        if length < self.length:
+            assert self.positions is not None
+            gone = self.real_tokens[:, length:].sum(-1, keepdim=True)
+            self.positions = self.positions - gone
+            self.mask = None if self.mask is None else self.mask[:, :length]
+            self.documents = None if self.documents is None else self.documents[:, :length]
+            self.segments = None if self.segments is None else self.segments[:, :length]
+            self.length = length
+
     def select(self, rows: Tensor) -> None:
         """Keeps, drops or repeats rows of the batch, as beam search does."""
+        batch = self.batch
 
         def pick(x: Tensor | None) -> Tensor | None:
-            return x if x is None or x.shape[0] == 1 != len(rows) else x.index_select(0, rows)
+            of_all = x is not None and x.shape[0] == 1 != batch
+            return x if x is None or of_all else x.index_select(0, rows)
 
         for held in (self._self, self._cross):
             for depth, (k, v) in held.items():
@@ -103,3 +182,18 @@ def _grown(old: Tensor | None, new: Tensor, length: int) -> Tensor:
     if old is not None:
         storage[:, :, :length] = old[:, :, :length]
     return storage
+
+
+def _aligned(a: Tensor, a_length: int, b: Tensor, b_length: int) -> Tensor:
+    """Two storages of [batch, head, slot, dim] one below the other, their last slots together."""
+    length = max(a_length, b_length)
+    rows = len(a) + len(b)
+    storage = a.new_zeros(rows, a.shape[1], max(2 * length, 64), a.shape[3])
+    storage[: len(a), :, length - a_length : length] = a[:, :, :a_length]
+    storage[len(a) :, :, length - b_length : length] = b[:, :, :b_length]
+    return storage
+
+
+def _stacked(a: Tensor, b: Tensor) -> Tensor:
+    longest = max(a.shape[2], b.shape[2])
+    return torch.cat([F.pad(x, (0, 0, 0, longest - x.shape[2])) for x in (a, b)])

@@ -67,6 +67,7 @@ class Net(nn.Module):
         permutation: Permutation | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        tail: int | None = None,
         eager: bool = False,
     ) -> Output:
         """Token ids of [batch, position] to an `Output`.
@@ -77,6 +78,7 @@ class Net(nn.Module):
         per token; attention stays within equal ones, and positions start anew. prefix: so many
         first tokens of a row are seen by all of it. permutation: the order of reading; with targets
         the hidden states and logits are theirs. at: the slot that heads read which read one.
+        tail: heads that read every position read only the last so many.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -120,13 +122,15 @@ class Net(nn.Module):
         )
         results: dict[str, Tensor] = {}
         if permutation is not None and permutation.targets is not None:
-            text, text_mask = permutation.targets, None
+            text = permutation.targets
+            text_mask = torch.ones_like(text, dtype=torch.bool)
         for head in self.spec.heads:
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
             if at is not None and where is not None:
                 where = at.flatten()
             module = self.heads[head.name]
-            result = module(hidden, where)
+            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
@@ -209,6 +213,8 @@ class Net(nn.Module):
                 "Packed documents have neither a blank memory nor an order of reading of their "
                 "own; give such texts one a row."
             )
+        if cache is not None and blanks and mask is None:  # blanks are not real; others may join
+            mask = torch.ones_like(tokens, dtype=torch.bool)
         if cache is not None or blanks:
             kept = (None, None) if cache is None else (cache.mask, cache.segments)
             shape = (batch, past + blanks)

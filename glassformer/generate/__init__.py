@@ -1,0 +1,8 @@
+"""Generate room: a net, a tokenizer and knobs come in; texts go out."""
+
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.result import Generation, Interrupted, Piece
+from glassformer.generate.score import Score
+from glassformer.generate.writer import Writer
+
+__all__ = ["Generation", "Interrupted", "Knobs", "Piece", "Score", "Writer"]

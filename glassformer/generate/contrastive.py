@@ -1,0 +1,65 @@
+"""Generate room, contrastive search (Su et al., 2022): probable, but unlike what was said.
+
+Of the `top_k` most probable tokens the one is taken with the highest
+(1 - alpha) * probability - alpha * (largest cosine between its vector and those before it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.core import Cache
+from glassformer.generate.history import History
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.processors import Processor
+from glassformer.generate.runner import Runner, padded
+from glassformer.generate.stops import Stops
+from glassformer.generate.strategy import (
+    Finished,
+    News,
+    Request,
+    Token,
+    logprobs_of,
+    processed,
+)
+
+
+@torch.inference_mode()
+def run_contrastive(
+    runner: Runner, knobs: Knobs, processors: list[Processor], stops: Stops, request: Request
+) -> Iterator[News]:
+    """One request; yields what every token brought."""
+    net, cache = runner.net, Cache()
+    tokens, _ = padded([request.prompt], runner.device, "left")
+    source = None
+    if request.source is not None:
+        source, _ = padded([request.source], runner.device, "right")
+    out = net(tokens, source=source, cache=cache)
+    history = History.of([request.prompt], runner.device)
+    said: Tensor = out.hidden  # [1, position, width]
+    logits: Tensor = out.logits[:, -1].float()
+    while True:
+        scores = processed(processors, history, logits)
+        share, candidates = scores.softmax(-1).topk(knobs.top_k)
+        cache.select(torch.zeros(knobs.top_k, dtype=torch.long, device=runner.device))
+        out = net(candidates.view(-1, 1), cache=cache)
+        likeness = F.cosine_similarity(out.hidden, said, dim=-1).amax(-1)  # [candidate]
+        value = (1 - knobs.penalty_alpha) * share[0] - knobs.penalty_alpha * likeness
+        best = value.argmax()[None]
+        cache.select(best)
+        token = candidates[0, best]
+        logprob = logprobs_of(logits, token)
+        history.append(token, logprob)
+        said = torch.cat((said, out.hidden[best]), 1)
+        logits = out.logits[best, -1].float()
+        news = News([Token(request.number, 0, int(token), float(logprob))])
+        reason = stops.of(history, [request.limit])[0]
+        if reason is not None:
+            news.finished.append(Finished(request.number, 0, *history.new(0), stop=reason))
+        yield news
+        if reason is not None:
+            return

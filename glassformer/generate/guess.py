@@ -1,0 +1,99 @@
+"""Generate room, speculative decoding: guess several tokens cheaply, then check them in one pass.
+
+The check asks at every place what the model would have chosen there, with the same knobs and the
+same chance. So the text is the one that the model alone would have written, only sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+
+from glassformer.core import Cache, Net
+from glassformer.generate.runner import Runner
+from glassformer.generate.strategy import News, Pick, Request
+
+LONGEST_MATCH = 3  # tokens that must agree before the text so far is taken as a guess
+
+
+class Guesser(Protocol):
+    def guess(self, text: Sequence[int], count: int) -> list[int]:
+        """What may follow the text, at most `count` tokens."""
+        ...
+
+
+class Lookup:
+    """Looks in the text for the place that ended like this one, and says what came then."""
+
+    def guess(self, text: Sequence[int], count: int) -> list[int]:
+        for size in range(min(LONGEST_MATCH, len(text) - 1), 0, -1):
+            end = list(text[-size:])
+            for start in range(len(text) - size - 1, -1, -1):
+                if list(text[start : start + size]) == end:
+                    return list(text[start + size : start + size + count])
+        return []
+
+
+class Draft:
+    """A smaller model of the same vocabulary, which writes ahead greedily."""
+
+    def __init__(self, net: Net, source: Sequence[int] | None) -> None:
+        self.net = net
+        self.device = next(net.parameters()).device
+        self.cache = Cache()
+        self.read: list[int] = []  # what its cache holds
+        self.source = source
+
+    def guess(self, text: Sequence[int], count: int) -> list[int]:
+        same = 0
+        while same < min(len(self.read), len(text) - 1) and self.read[same] == text[same]:
+            same += 1
+        self.cache.crop(self.cache.length - len(self.read) + same)
+        self.read = self.read[:same]
+        new, guesses = list(text[same:]), []
+        for _ in range(count):
+            guesses.append(self._next(new))
+            new = guesses[-1:]
+        return guesses
+
+    def _next(self, tokens: list[int]) -> int:
+        source = None
+        if self.source is not None and not self.cache.has_memory:
+            source = torch.tensor([list(self.source)], device=self.device)
+        ids = torch.tensor([tokens], device=self.device)
+        out = self.net(ids, source=source, cache=self.cache, tail=1)
+        self.read += tokens
+        assert out.logits is not None
+        return int(out.logits[0, -1].argmax())
+
+
+@torch.inference_mode()
+def run_guessing(
+    runner: Runner, pick: Pick, request: Request, guesser: Guesser, count: int
+) -> Iterator[News]:
+    """One request; yields what every token brought."""
+    logits = runner.read([request], 1)
+    pick.begin([request], runner.device)
+    cache, text, made = runner.cache, list(request.prompt), 0
+    assert cache is not None
+    guesses: list[int] = []
+    while True:
+        accepted = 0
+        for place in range(len(logits)):
+            choice, news = pick.advance(logits[place : place + 1])
+            yield news
+            if not len(choice.tokens):
+                return
+            made += 1
+            text.append(int(choice.tokens[0]))
+            if place == len(guesses) or text[-1] != guesses[place]:
+                break
+            accepted += 1
+        if guesses:
+            cache.crop(cache.length - len(guesses) + accepted)
+        guesses = guesser.guess(text, min(count, request.limit - made - 1))
+        out = runner.net(torch.tensor([[text[-1], *guesses]], device=runner.device), cache=cache)
+        assert out.logits is not None
+        logits = out.logits[0].float()

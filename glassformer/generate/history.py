@@ -1,0 +1,76 @@
+"""Generate room, the history: what every row of a batch has said so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+NOTHING = -1
+
+
+@dataclass
+class History:
+    """Rows end together: the newest token of all stands in the last slot, as in the cache."""
+
+    tokens: Tensor  # [row, slot]; NOTHING before a row's first token
+    logprobs: Tensor  # [row, slot]; 0 at the prompt
+    prompt: Tensor  # [row]: how many tokens its prompt has
+    made: Tensor  # [row]: how many are new
+
+    @classmethod
+    def of(cls, prompts: Sequence[Sequence[int]], device: torch.device) -> History:
+        longest = max(map(len, prompts))
+        rows = [[NOTHING] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+        tokens = torch.tensor(rows, device=device)
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        return cls(
+            tokens=tokens,
+            logprobs=torch.zeros(tokens.shape, device=device),
+            prompt=lengths,
+            made=torch.zeros_like(lengths),
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def append(self, tokens: Tensor, logprobs: Tensor) -> None:
+        self.tokens = torch.cat((self.tokens, tokens[:, None]), 1)
+        self.logprobs = torch.cat((self.logprobs, logprobs[:, None]), 1)
+        self.made = self.made + 1
+
+    def select(self, rows: Tensor) -> None:
+        self.tokens, self.logprobs = self.tokens[rows], self.logprobs[rows]
+        self.prompt, self.made = self.prompt[rows], self.made[rows]
+
+    def join(self, other: History) -> None:
+        """Puts other rows below these."""
+        slots = max(self.tokens.shape[1], other.tokens.shape[1])
+        self.tokens = torch.cat([_widened(h.tokens, slots, NOTHING) for h in (self, other)])
+        self.logprobs = torch.cat([_widened(h.logprobs, slots, 0.0) for h in (self, other)])
+        self.prompt = torch.cat((self.prompt, other.prompt))
+        self.made = torch.cat((self.made, other.made))
+
+    @property
+    def is_new(self) -> Tensor:
+        """Where the new tokens stand, [row, slot]."""
+        slots = self.tokens.shape[1]
+        return torch.arange(slots, device=self.tokens.device) >= slots - self.made[:, None]
+
+    @property
+    def last(self) -> Tensor:
+        return self.tokens[:, -1]
+
+    def new(self, row: int) -> tuple[list[int], list[float]]:
+        """A row's new tokens and their log-probabilities."""
+        start = self.tokens.shape[1] - int(self.made[row])
+        return self.tokens[row, start:].tolist(), self.logprobs[row, start:].tolist()
+
+    def whole(self, row: int) -> Tensor:
+        return self.tokens[row, self.tokens.shape[1] - int(self.prompt[row] + self.made[row]) :]
+
+
+def _widened(x: Tensor, slots: int, fill: float) -> Tensor:
+    return torch.nn.functional.pad(x, (slots - x.shape[1], 0), value=fill)

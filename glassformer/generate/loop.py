@@ -1,0 +1,41 @@
+"""Generate room, the loop: requests come in, tokens and finished texts go out.
+
+Rows of requests that are at their end leave the batch at once, and waiting requests take their
+place: the batch stays full whatever the lengths.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.generate.runner import Runner
+from glassformer.generate.strategy import News, Request, Strategy
+
+
+@torch.inference_mode()
+def run(
+    runner: Runner, strategy: Strategy, requests: Sequence[Request], batch_size: int
+) -> Iterator[News]:
+    """Yields what every step brought."""
+    waiting = deque(requests)
+    most = max(1, batch_size // strategy.width)
+    logits: Tensor | None = None
+    while waiting or strategy.requests:
+        room = most - strategy.requests
+        if waiting and room > 0:
+            new = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+            first = runner.read(new, strategy.width)
+            strategy.begin(new, runner.device)
+            logits = first if logits is None else torch.cat((logits, first))
+        assert logits is not None
+        choice, news = strategy.advance(logits)
+        yield news
+        if len(choice.parents):
+            logits = runner.step(choice.parents, choice.tokens)
+        else:
+            runner.forget()
+            logits = None

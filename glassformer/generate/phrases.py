@@ -1,0 +1,134 @@
+"""Generate room, lexical constraints: a beam search whose texts contain the phrases asked for.
+
+Beams are sorted into banks by how much of the phrases they have, and every bank gets its turn
+(dynamic beam allocation, Post and Vilar, 2018): so those that have met many survive beside those
+that are merely probable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.beam import Beam, Candidate, Group
+from glassformer.generate.knobs import Knobs, Phrase
+from glassformer.generate.processors import Processor
+from glassformer.generate.stops import Stops
+from glassformer.generate.strategy import Request
+
+NEVER = -1e9
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a text is with the phrases."""
+
+    met: int  # tokens of phrases that it has
+    missing: int  # tokens that it needs at least
+    wanted: frozenset[int]  # those that would bring it on
+
+
+@lru_cache(maxsize=65536)
+def progress(phrases: tuple[Phrase, ...], tokens: tuple[int, ...]) -> Progress:
+    open_, met = list(range(len(phrases))), 0
+    inside: tuple[int, ...] = ()
+    for token in tokens:
+        inside = _longer(phrases, open_, (*inside, token)) or _longer(phrases, open_, (token,))
+        for number in open_:
+            if inside and inside in phrases[number]:
+                open_.remove(number)
+                met += len(inside)
+                inside = ()
+                break
+    ways = [way for number in open_ for way in phrases[number]]
+    begun = [way for way in ways if inside and way[: len(inside)] == inside]
+    wanted = {way[len(inside)] for way in begun} or {way[0] for way in ways}
+    missing = sum(min(map(len, phrases[number])) for number in open_)
+    if begun:
+        of = [n for n in open_ if any(way in phrases[n] for way in begun)]
+        left = min(len(way) for way in begun) - len(inside)
+        missing += left - max(min(map(len, phrases[n])) for n in of)
+    return Progress(met + len(inside), missing, frozenset(wanted if open_ else ()))
+
+
+def _longer(
+    phrases: tuple[Phrase, ...], open_: Sequence[int], inside: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The tokens, if some phrase that is still open begins with them."""
+    ways = (way for number in open_ for way in phrases[number])
+    return inside if any(way[: len(inside)] == inside for way in ways) else ()
+
+
+class PhraseBeam(Beam):
+    def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
+        super().__init__(knobs, processors, stops)
+        self.phrases = knobs.force_words_ids
+
+    def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+        needed = progress(self.phrases, ()).missing
+        for request in requests:
+            if request.limit < needed:
+                raise GlassformerError(
+                    f"The phrases in force_words_ids have {needed} tokens, and only "
+                    f"{request.limit} may be written; raise max_new_tokens."
+                )
+        super().begin(requests, device)
+
+    def best(self, part: Tensor, first: int, g: int) -> list[list[Candidate]]:
+        return [self._of_request(row, scores) for row, scores in enumerate(part)]
+
+    def _of_request(self, row: int, scores: Tensor) -> list[Candidate]:
+        """The best ways to go on from [beam, token], bank by bank in turn."""
+        assert self.history is not None
+        size = scores.shape[1]
+        for way in (way for phrase in self.phrases for way in phrase):
+            if max(way) >= size:
+                raise GlassformerError(
+                    f"force_words_ids has the token {max(way)}, and the model's end at {size - 1}."
+                )
+        texts = [tuple(self.history.new(row * self.width + b)[0]) for b in range(self.beams)]
+        left = self.groups[row][0].request.limit - len(texts[0])
+        states = [progress(self.phrases, text) for text in texts]
+        ends = list(self.knobs.eos_token_id)
+        scores = scores.clone()
+        for beam, state in enumerate(states):
+            if state.wanted:
+                scores[beam, ends] = NEVER
+            if state.missing >= left:  # no token to lose
+                others = torch.ones(size, dtype=torch.bool, device=scores.device)
+                others[list(state.wanted)] = False
+                scores[beam, others] = NEVER
+        values, places = scores.flatten().topk(min(self.candidates, scores.numel()))
+        found = {
+            (place // size, place % size): value
+            for place, value in zip(places.tolist(), values.tolist(), strict=True)
+        }
+        for beam, state in enumerate(states):
+            for token in state.wanted:
+                found.setdefault((beam, token), float(scores[beam, token]))
+        return self._by_turns(
+            texts, [Candidate(b, t, score) for (b, t), score in found.items() if score > NEVER / 2]
+        )
+
+    def _by_turns(self, texts: list[tuple[int, ...]], found: list[Candidate]) -> list[Candidate]:
+        banks: dict[int, list[Candidate]] = {}
+        for candidate in sorted(found, key=lambda c: -c.score):
+            text = (*texts[candidate.beam], candidate.token)
+            banks.setdefault(progress(self.phrases, text).met, []).append(candidate)
+        turns = [banks[met] for met in sorted(banks, reverse=True)]
+        longest = max(map(len, turns))
+        return [bank[i] for i in range(longest) for bank in turns if i < len(bank)]
+
+    def ranked(self, going: list[Candidate]) -> list[Candidate]:
+        return going  # by turns already
+
+    def keep(self, group: Group, row: int, candidate: Candidate, made: int, reason: str) -> None:
+        assert self.history is not None
+        text = self.history.new(row * self.width + candidate.beam)[0]
+        if not progress(self.phrases, (*text, candidate.token)).wanted:
+            super().keep(group, row, candidate, made, reason)

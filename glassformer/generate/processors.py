@@ -1,0 +1,191 @@
+"""Generate room, the processors: each changes the scores of the next token, row by row.
+
+A processor maps (history, scores of [row, token]) to scores. The order is that of transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.history import NOTHING, History
+from glassformer.generate.knobs import AllowedTokens, Knobs
+
+Processor = Callable[[History, Tensor], Tensor]
+NEVER = float("-inf")
+
+
+def make_processors(knobs: Knobs, most: Callable[[int], int]) -> list[Processor]:
+    """`most` says how many tokens may follow a prompt of a given length."""
+    found: list[Processor] = []
+    if knobs.repetition_penalty != 1.0:
+        found.append(penalize_repetition(knobs.repetition_penalty))
+    if knobs.presence_penalty or knobs.frequency_penalty:
+        found.append(penalize_use(knobs.presence_penalty, knobs.frequency_penalty))
+    if knobs.no_repeat_ngram_size:
+        found.append(forbid_repeated_ngrams(knobs.no_repeat_ngram_size))
+    ends = {(token,) for token in knobs.eos_token_id}  # are never bad words
+    if words := [word for word in knobs.bad_words_ids if word not in ends]:
+        found.append(forbid_sequences(words))
+    if knobs.min_length and knobs.eos_token_id:
+        found.append(forbid_until(knobs.min_length, knobs.eos_token_id, of_prompt=True))
+    if knobs.min_new_tokens and knobs.eos_token_id:
+        found.append(forbid_until(knobs.min_new_tokens, knobs.eos_token_id, of_prompt=False))
+    if knobs.prefix_allowed_tokens_fn is not None:
+        found.append(allow_only(knobs.prefix_allowed_tokens_fn))
+    if knobs.forced_bos_token_id is not None:
+        found.append(force_first(knobs.forced_bos_token_id))
+    if knobs.forced_eos_token_id:
+        found.append(force_last(knobs.forced_eos_token_id, most))
+    if knobs.suppress_tokens:
+        found.append(forbid_tokens(knobs.suppress_tokens))
+    if knobs.begin_suppress_tokens:
+        after_forced = knobs.forced_bos_token_id is not None
+        found.append(forbid_at_first(knobs.begin_suppress_tokens, after_forced))
+    return found
+
+
+def penalize_repetition(penalty: float) -> Processor:
+    """Scores of tokens that stand in the text are divided by the penalty (multiplied below 0)."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        said = _said(history.tokens, scores)
+        weaker = torch.where(scores < 0, scores * penalty, scores / penalty)
+        return torch.where(said, weaker, scores)
+
+    return process
+
+
+def penalize_use(presence: float, frequency: float) -> Processor:
+    """The new text's tokens lose `presence` once and `frequency` each time (OpenAI's meaning)."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        new = torch.where(history.is_new, history.tokens, NOTHING)
+        counts = _counts(new, scores)
+        return scores - presence * (counts > 0) - frequency * counts
+
+    return process
+
+
+def forbid_repeated_ngrams(size: int) -> Processor:
+    """No `size` tokens in a row stand in the text twice."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        tokens = history.tokens
+        if tokens.shape[1] < size:
+            return scores
+        grams = tokens.unfold(1, size, 1)  # [row, place, size]
+        before = tokens[:, tokens.shape[1] - size + 1 :]
+        again = (grams[..., :-1] == before[:, None]).all(-1) & (grams != NOTHING).all(-1)
+        return scores.masked_fill(_said(torch.where(again, grams[..., -1], NOTHING), scores), NEVER)
+
+    return process
+
+
+def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
+    def process(history: History, scores: Tensor) -> Tensor:
+        _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
+        scores = scores.clone()
+        for *before, last in sequences:
+            if len(before) > history.tokens.shape[1]:
+                continue
+            start = history.tokens.shape[1] - len(before)
+            wanted = torch.tensor(before, device=scores.device, dtype=torch.long)
+            begun = (history.tokens[:, start:] == wanted).all(-1)
+            scores[:, last] = scores[:, last].masked_fill(begun, NEVER)
+        return scores
+
+    return process
+
+
+def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Processor:
+    """These tokens only from this length on, with the prompt or without."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        have = history.made + history.prompt if of_prompt else history.made
+        return torch.where((have < length)[:, None], _without(tokens, scores), scores)
+
+    return process
+
+
+def allow_only(allowed: AllowedTokens) -> Processor:
+    def process(history: History, scores: Tensor) -> Tensor:
+        mask = torch.full_like(scores, NEVER)
+        for row in range(len(history)):
+            ids = list(allowed(row, history.whole(row)))
+            if not ids:
+                raise GlassformerError(
+                    "prefix_allowed_tokens_fn allows no token at all; the constraint cannot be met."
+                )
+            mask[row, ids] = 0.0
+        return scores + mask
+
+    return process
+
+
+def force_first(token: int) -> Processor:
+    """Behind a start token comes this one (the language of a translation)."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        first = (history.prompt + history.made == 1)[:, None]
+        return torch.where(first, _only([token], scores), scores)
+
+    return process
+
+
+def force_last(tokens: Sequence[int], most: Callable[[int], int]) -> Processor:
+    """Where only one token may follow, it is this one."""
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        left = [most(prompt) for prompt in history.prompt.tolist()]
+        last = (torch.tensor(left, device=scores.device) - history.made == 1)[:, None]
+        return torch.where(last, _only(tokens, scores), scores)
+
+    return process
+
+
+def forbid_tokens(tokens: Sequence[int]) -> Processor:
+    return lambda history, scores: _without(tokens, scores)
+
+
+def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
+    def process(history: History, scores: Tensor) -> Tensor:
+        begin = (history.prompt == 1).long() if after_forced else 0
+        return torch.where((history.made == begin)[:, None], _without(tokens, scores), scores)
+
+    return process
+
+
+def _without(tokens: Sequence[int], scores: Tensor) -> Tensor:
+    _check_tokens("a token to forbid", tokens, scores)
+    return scores.index_fill(1, torch.tensor(list(tokens), device=scores.device), NEVER)
+
+
+def _only(tokens: Sequence[int], scores: Tensor) -> Tensor:
+    _check_tokens("a forced token", tokens, scores)
+    forced = torch.full_like(scores, NEVER)
+    return forced.index_fill(1, torch.tensor(list(tokens), device=scores.device), 0.0)
+
+
+def _check_tokens(what: str, tokens: Sequence[int], scores: Tensor) -> None:
+    size = scores.shape[1]
+    for token in tokens:
+        if not 0 <= token < size:
+            raise GlassformerError(
+                f"{what} names the token {token}, and the model's {size} end at {size - 1}."
+            )
+
+
+def _said(tokens: Tensor, scores: Tensor) -> Tensor:
+    """Which tokens stand in each row, [row, token]."""
+    return _counts(tokens, scores) > 0
+
+
+def _counts(tokens: Tensor, scores: Tensor) -> Tensor:
+    size = scores.shape[1]
+    places = torch.where((tokens == NOTHING) | (tokens >= size), size, tokens)
+    counts = scores.new_zeros(len(scores), size + 1)
+    return counts.scatter_add(1, places, torch.ones_like(places, dtype=scores.dtype))[:, :size]

@@ -1,0 +1,85 @@
+"""Generate room, a regular expression over the text: only tokens that it can go on with."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.history import History
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.processors import NEVER, Processor
+from glassformer.text import Tokenizer
+
+END = ""  # in the tree of texts: the tokens that are whole here
+
+
+def match(knobs: Knobs, tokenizer: Tokenizer) -> Processor:
+    """The new text as a whole is to match the expression; only then may it end."""
+    regex = _import_regex()
+    assert knobs.regex is not None
+    try:
+        pattern = regex.compile(knobs.regex)
+    except regex.error as error:
+        raise GlassformerError(f"{knobs.regex!r} is no regular expression: {error}.") from None
+    tree = text_tree(tokenizer)
+
+    @lru_cache(maxsize=4096)
+    def allowed(text: str) -> tuple[int, ...]:
+        found: list[int] = []
+        waiting: list[tuple[dict[str, Any], str]] = [(tree, text)]
+        while waiting:
+            node, so_far = waiting.pop()
+            for letter, below in node.items():
+                if letter == END:
+                    found += below
+                elif pattern.fullmatch(so_far + letter, partial=True):
+                    waiting.append((below, so_far + letter))
+        if pattern.fullmatch(text):
+            found += knobs.eos_token_id
+        return tuple(found)
+
+    def process(history: History, scores: Tensor) -> Tensor:
+        mask = torch.full_like(scores, NEVER)
+        for row in range(len(history)):
+            text = tokenizer.target.decode(history.new(row)[0])
+            ids = [id for id in allowed(text) if id < scores.shape[1]]
+            if not ids:
+                raise GlassformerError(
+                    f"No token of the vocabulary goes on with {text!r} as {knobs.regex!r} asks."
+                )
+            mask[row, ids] = 0.0
+        return scores + mask
+
+    return process
+
+
+@lru_cache(maxsize=4)
+def text_tree(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The texts that tokens add, letter by letter. A token with part of a letter is left out."""
+    target = tokenizer.target
+    tree: dict[str, Any] = {}
+    anchor = next(id for id in range(target.size) if target.decode([id]).strip())
+    before = target.decode([anchor])
+    for id in range(target.size):
+        text = target.decode([anchor, id]).removeprefix(before)
+        if not text or "\N{REPLACEMENT CHARACTER}" in text:
+            continue
+        node = tree
+        for letter in text:
+            node = node.setdefault(letter, {})
+        node.setdefault(END, []).append(id)
+    return tree
+
+
+def _import_regex() -> Any:
+    try:
+        import regex  # type: ignore[import-untyped]
+    except ImportError:
+        raise GlassformerError(
+            "Constraining a text needs a package; pip install 'glassformer[regex]'."
+        ) from None
+    return regex

@@ -1,0 +1,82 @@
+"""Generate room, the runner: the net as a strategy sees it, with its cache. Ids in, logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Cache, Net
+from glassformer.generate.strategy import Request
+
+
+class Runner:
+    """Reads prompts (prefill), then a token a row at a time; rows may leave and others join."""
+
+    def __init__(self, net: Net, *, chunk: int | None = None) -> None:
+        self.net = net
+        self.chunk = chunk
+        self.device = next(net.parameters()).device
+        self.cache: Cache | None = None
+
+    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+        """Reads new requests' prompts, `width` rows for each; the logits of what follows them."""
+        cache = Cache()
+        tokens, mask = padded([request.prompt for request in requests], self.device, "left")
+        source = source_mask = None
+        if requests[0].source is not None:
+            source, source_mask = padded([r.source for r in requests], self.device, "right")
+        memory = None if source is None else self.net.encode(source, source_mask)
+        length = tokens.shape[1]
+        chunk = self.chunk or length
+        out = None
+        for start in range(0, length, chunk):
+            part = slice(start, start + chunk)
+            out = self.net(
+                tokens[:, part],
+                mask=None if mask is None else mask[:, part],
+                memory=memory if start == 0 else None,
+                source_mask=source_mask,
+                cache=cache,
+                tail=1,
+            )
+        assert out is not None and out.logits is not None
+        logits: Tensor = out.logits[:, -1].float()
+        if width > 1:
+            rows = torch.arange(len(requests), device=self.device).repeat_interleave(width)
+            cache.select(rows)
+            logits = logits[rows]
+        if self.cache is None:
+            self.cache = cache
+        else:
+            self.cache.join(cache)
+        return logits
+
+    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """The rows that go on, each with its newest token; the logits of what follows it."""
+        assert self.cache is not None
+        if len(parents) != self.cache.batch or not torch.equal(
+            parents, torch.arange(len(parents), device=parents.device)
+        ):
+            self.cache.select(parents)
+        out = self.net(tokens[:, None], cache=self.cache, tail=1)
+        logits: Tensor = out.logits[:, -1].float()
+        return logits
+
+    def forget(self) -> None:
+        self.cache = None
+
+
+def padded(
+    rows: Sequence[Sequence[int]], device: torch.device, side: str
+) -> tuple[Tensor, Tensor | None]:
+    """Ids of [row, slot], and where they are real (None: everywhere)."""
+    longest = max(map(len, rows))
+    tokens = torch.zeros(len(rows), longest, dtype=torch.long)
+    mask = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        at = slice(longest - len(row), longest) if side == "left" else slice(0, len(row))
+        tokens[i, at] = torch.tensor(list(row), dtype=torch.long)
+        mask[i, at] = True
+    return tokens.to(device), None if mask.all() else mask.to(device)

@@ -1,0 +1,77 @@
+"""Generate room, sampling: from scores to a distribution, and from a distribution to a token."""
+
+from __future__ import annotations
+
+import zlib
+
+import torch
+from torch import Tensor
+
+from glassformer.generate.knobs import Knobs
+
+NEVER = float("-inf")
+
+
+def shaped(scores: Tensor, knobs: Knobs, keep: int = 1) -> Tensor:
+    """Scores of [row, token] by temperature, and without the tokens that may not be drawn; at
+    least `keep` stay."""
+    if knobs.temperature != 1.0:
+        scores = scores / knobs.temperature
+    if knobs.top_k:
+        scores = top_k(scores, max(knobs.top_k, keep))
+    if knobs.top_p < 1.0:
+        scores = top_p(scores, knobs.top_p, keep)
+    if knobs.min_p > 0.0:
+        scores = min_p(scores, knobs.min_p, keep)
+    if knobs.typical_p < 1.0:
+        scores = typical(scores, knobs.typical_p, keep)
+    return scores
+
+
+def top_k(scores: Tensor, count: int) -> Tensor:
+    least = scores.topk(min(count, scores.shape[-1])).values[:, -1:]
+    return scores.masked_fill(scores < least, NEVER)
+
+
+def top_p(scores: Tensor, mass: float, keep: int) -> Tensor:
+    """The most probable tokens that together have the mass."""
+    ordered, tokens = scores.sort(descending=False)
+    below = ordered.softmax(-1).cumsum(-1) <= 1 - mass
+    below[:, -keep:] = False
+    return scores.masked_fill(below.scatter(1, tokens, below), NEVER)
+
+
+def min_p(scores: Tensor, share: float, keep: int) -> Tensor:
+    """Tokens with at least this share of the best one's probability."""
+    probabilities = scores.softmax(-1)
+    below = probabilities < share * probabilities.amax(-1, keepdim=True)
+    best = probabilities.topk(min(keep, scores.shape[-1])).indices
+    return scores.masked_fill(below.scatter(1, best, False), NEVER)
+
+
+def typical(scores: Tensor, mass: float, keep: int) -> Tensor:
+    """Tokens whose surprise is nearest to the expected one, up to the mass (Meister et al.)."""
+    log = scores.log_softmax(-1)
+    entropy = -(log * log.exp()).nansum(-1, keepdim=True)
+    distance, tokens = (-log - entropy).abs().sort()
+    share = scores.gather(1, tokens).softmax(-1).cumsum(-1)
+    last = (share < mass).sum(-1, keepdim=True).clamp(max=scores.shape[-1] - 1)
+    beyond = distance > distance.gather(1, last)
+    beyond[:, :keep] = False
+    return scores.masked_fill(beyond.scatter(1, tokens, beyond), NEVER)
+
+
+def generator_of(seed: int, sequence: int) -> torch.Generator:
+    """A sequence's own source of chance: it depends on nothing else in the batch."""
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed} {sequence}".encode()))
+
+
+def chances(seed: int, sequence: int, count: int) -> Tensor:
+    """Uniform numbers above 0 and up to 1, one a token."""
+    return 1 - torch.rand(count, generator=generator_of(seed, sequence), dtype=torch.float64)
+
+
+def draw(scores: Tensor, chance: Tensor) -> Tensor:
+    """The token at which the cumulated probability reaches each row's chance."""
+    cumulated = scores.double().softmax(-1).cumsum(-1)
+    return torch.searchsorted(cumulated, chance[:, None] * cumulated[:, -1:])[:, 0]

@@ -1,0 +1,152 @@
+"""Generate room, strategies: what to do with the scores of the next token.
+
+A strategy holds the rows of a batch. It takes `width` rows for a request, is shown the logits of
+all rows at every step, and says which rows go on with which token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from glassformer.generate.history import History
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.processors import Processor
+from glassformer.generate.sampling import chances, draw, shaped
+from glassformer.generate.stops import Stops
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt for the decoder, and for an encoder-decoder what the encoder reads."""
+
+    number: int
+    prompt: tuple[int, ...]
+    limit: int  # tokens that may follow
+    source: Any = None
+
+
+class Token(NamedTuple):
+    """A token as it comes, of the i-th sequence of a request."""
+
+    request: int
+    sequence: int
+    id: int
+    logprob: float
+
+
+@dataclass
+class Finished:
+    """A sequence that is whole, or for a beam search all of a request, the best first."""
+
+    request: int
+    sequence: int
+    tokens: list[int]
+    logprobs: list[float]
+    stop: str
+    score: float | None = None
+    tree: list[Any] | None = None
+
+
+class Choice(NamedTuple):
+    """The rows that go on: the row each comes from, and its newest token."""
+
+    parents: Tensor
+    tokens: Tensor
+
+
+@dataclass
+class News:
+    tokens: list[Token] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+
+
+class Strategy(Protocol):
+    width: int
+
+    @property
+    def requests(self) -> int:
+        """How many requests are being worked on."""
+        ...
+
+    def begin(self, requests: Sequence[Request], device: torch.device) -> None: ...
+
+    def advance(self, logits: Tensor) -> tuple[Choice, News]: ...
+
+
+class Pick:
+    """Greedy search, and sampling: a row for every sequence that is wanted."""
+
+    def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
+        self.knobs, self.processors, self.stops = knobs, processors, stops
+        self.width = knobs.num_return_sequences
+        self.history: History | None = None
+        self.rows: list[tuple[Request, int]] = []
+        self.chance: Tensor | None = None  # [row, new token]
+
+    @property
+    def requests(self) -> int:
+        return len({request.number for request, _ in self.rows})
+
+    def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+        rows = [(request, i) for request in requests for i in range(self.width)]
+        fresh = History.of([request.prompt for request, _ in rows], device)
+        if self.history is None or not self.rows:
+            self.history = fresh
+        else:
+            self.history.join(fresh)
+        self.rows = self.rows + rows
+        if self.knobs.do_sample:
+            longest = max(request.limit for request, _ in self.rows)
+            self.chance = torch.stack(
+                [chances(self.knobs.seed, i, longest) for _, i in self.rows]
+            ).to(device)
+
+    def advance(self, logits: Tensor) -> tuple[Choice, News]:
+        assert self.history is not None
+        tokens = self.choose(logits)
+        logprobs = logprobs_of(logits, tokens)
+        self.history.append(tokens, logprobs)
+        news, stays = News(), []
+        reasons = self.stops.of(self.history, [request.limit for request, _ in self.rows])
+        said = zip(tokens.tolist(), logprobs.tolist(), strict=True)
+        for row, ((request, i), (token, logprob)) in enumerate(zip(self.rows, said, strict=True)):
+            news.tokens.append(Token(request.number, i, token, logprob))
+            if reasons[row] is None:
+                stays.append(row)
+            else:
+                whole = self.history.new(row)
+                news.finished.append(Finished(request.number, i, *whole, stop=reasons[row] or ""))
+        parents = torch.tensor(stays, device=tokens.device, dtype=torch.long)
+        if len(stays) < len(self.rows):
+            self.history.select(parents)
+            self.rows = [self.rows[row] for row in stays]
+            tokens = tokens[parents]
+            self.chance = None if self.chance is None else self.chance[parents]
+        return Choice(parents, tokens), news
+
+    def choose(self, logits: Tensor) -> Tensor:
+        assert self.history is not None
+        scores = processed(self.processors, self.history, logits)
+        if self.chance is None:
+            return scores.argmax(-1)
+        chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
+        return draw(shaped(scores, self.knobs), chance)
+
+
+def processed(processors: Sequence[Processor], history: History, scores: Tensor) -> Tensor:
+    for process in processors:
+        scores = process(history, scores)
+    return scores
+
+
+def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
+    """What the model itself gives these tokens, before any knob is turned."""
+    return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
+
+
+StrategyMaker = Callable[[Knobs, list[Processor], Stops], Strategy]

@@ -1,0 +1,286 @@
+"""Generate room, its desk: prompts come in, `Generation`s go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.generate.beam import Beam
+from glassformer.generate.contrastive import run_contrastive
+from glassformer.generate.guess import Draft, Lookup, run_guessing
+from glassformer.generate.knobs import Knobs, make_knobs
+from glassformer.generate.loop import run
+from glassformer.generate.phrases import PhraseBeam
+from glassformer.generate.processors import make_processors
+from glassformer.generate.regex import match
+from glassformer.generate.result import Generation, Interrupted, Piece
+from glassformer.generate.runner import Runner
+from glassformer.generate.score import Score, score
+from glassformer.generate.stops import Stops
+from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
+from glassformer.text import Tokenizer
+
+Prompt = str | Sequence[int]
+
+
+class Writer:
+    """A net that writes, with its tokenizer and the knobs that were saved with it."""
+
+    def __init__(self, net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]) -> None:
+        if net.decoder is None or not any(
+            head.pick == "each" and head.outputs is not None for head in net.spec.heads
+        ):
+            raise GlassformerError(
+                "This model cannot write: it needs a decoder and a language-model head."
+            )
+        self.net, self.tokenizer, self.saved = net, tokenizer, saved
+        self.translates = net.encoder is not None
+
+    # --- what a user calls ---------------------------------------------------------------------
+
+    def generate(
+        self,
+        prompt: Prompt | Sequence[Prompt] | None,
+        given: Mapping[str, Any],
+        draft: Net | None = None,
+    ) -> Generation | list[Generation]:
+        several = is_list_of_prompts(prompt)
+        prompts: Sequence[Prompt | None] = prompt if several else [prompt]  # type: ignore[assignment,list-item]
+        results: dict[int, Generation] = {}
+        try:
+            for number, generation in self.each(prompts, given, draft):
+                results[number] = generation
+        except KeyboardInterrupt:
+            if several:
+                raise Interrupted(results) from None
+            raise
+        ordered = [results[number] for number in range(len(prompts))]
+        return ordered if several else ordered[0]
+
+    def each(
+        self,
+        prompts: Sequence[Prompt | None],
+        given: Mapping[str, Any],
+        draft: Net | None = None,
+    ) -> Iterator[tuple[int, Generation]]:
+        """Results as they are finished, with the number of their prompt."""
+        knobs = self.knobs(given)
+        requests = [self.request(i, prompt, knobs) for i, prompt in enumerate(prompts)]
+        parts: dict[int, list[Finished]] = {}
+        for news in self.run(requests, knobs, draft):
+            for one in news.finished:
+                parts.setdefault(one.request, []).append(one)
+                if len(parts[one.request]) == knobs.num_return_sequences:
+                    yield one.request, self.whole(parts.pop(one.request), knobs)
+
+    def stream(
+        self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
+    ) -> Iterator[Piece]:
+        knobs = self.knobs(given)
+        if knobs.num_beams > 1 or knobs.num_return_sequences > 1:
+            raise GlassformerError("A stream is one text, token by token; leave num_beams out.")
+        outlet = None if self.tokenizer is None else self.tokenizer.target.stream()
+        held, gone = "", ""
+        for news in self.run([self.request(0, prompt, knobs)], knobs, draft):
+            for token in news.tokens:
+                fresh = "" if outlet is None else outlet.push(token.id)
+                if news.finished and outlet is not None:
+                    fresh += outlet.finish()
+                held += fresh
+                if news.finished:
+                    ready = self.whole(news.finished, knobs).text.removeprefix(gone)
+                else:
+                    ready = held[: len(held) - unsure(held, knobs.stop_strings)]
+                held = held.removeprefix(ready)
+                gone += ready
+                yield Piece(ready, token.id, token.logprob)
+
+    def score(self, text: Prompt, target: Prompt | None) -> Score:
+        knobs = self.knobs({})
+        ids = self.ids(text, knobs)
+        if not self.translates:
+            if target is not None:
+                raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
+            self.fitting(ids, self.net.decoder, knobs, room=0)
+            return score(self.net, ids, source=None, start=None)
+        if target is None:
+            raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
+        if isinstance(target, str) and self.tokenizer is not None:
+            target = self.tokenizer.target.encode(target).ids
+        wanted = self.ids(target, knobs)
+        return score(self.net, wanted, source=ids, start=self.start(knobs))
+
+    # --- how it is done ------------------------------------------------------------------------
+
+    def run(
+        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
+    ) -> Iterator[News]:
+        stops = Stops(knobs, self.decode if knobs.stop_strings else None)
+        processors = make_processors(knobs, self.most(knobs))
+        if knobs.regex is not None:
+            if self.tokenizer is None:
+                raise GlassformerError("A regex needs a tokenizer, and the folder has none.")
+            processors.append(match(knobs, self.tokenizer))
+        runner = Runner(self.net, chunk=knobs.prefill_chunk)
+        guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
+        if guessing and (
+            knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
+        ):
+            raise GlassformerError(
+                "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
+                "num_return_sequences and penalty_alpha."
+            )
+        for request in requests if guessing or knobs.contrastive else ():
+            if knobs.contrastive:
+                yield from run_contrastive(runner, knobs, processors, stops, request)
+                continue
+            guesser = Lookup() if draft is None else Draft(draft, request.source)
+            count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
+            pick = Pick(knobs, processors, stops)
+            yield from run_guessing(runner, pick, request, guesser, count)
+            runner.forget()
+        if not guessing and not knobs.contrastive:
+            strategy = self.strategy(knobs)(knobs, processors, stops)
+            yield from run(runner, strategy, requests, knobs.batch_size)
+
+    def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
+        if knobs.num_beams == 1:
+            return Pick
+        return PhraseBeam if knobs.force_words_ids else Beam
+
+    def knobs(self, given: Mapping[str, Any]) -> Knobs:
+        special = self.net.spec.tokens
+        known = {
+            "bos_token_id": special.bos,
+            "eos_token_id": special.eos,
+            "pad_token_id": special.pad,
+            "decoder_start_token_id": special.start,
+        }
+        return make_knobs({**known, **self.saved}, given)
+
+    def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
+        ids = self.ids(prompt, knobs)
+        source = None
+        if self.translates:
+            source = tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
+            ids = [self.start(knobs)]
+        room = 0 if self.translates else 1
+        ids = self.fitting(ids, self.net.decoder, knobs, room)
+        return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
+
+    def ids(self, prompt: Prompt | None, knobs: Knobs) -> list[int]:
+        if prompt is None:
+            if self.translates:
+                raise GlassformerError("This model rewrites a text: give it one as the prompt.")
+            return [self.start(knobs)]
+        if isinstance(prompt, str):
+            if not prompt:
+                raise GlassformerError(
+                    "The prompt is empty; leave it out for a text from the start token."
+                )
+            if self.tokenizer is None:
+                raise GlassformerError(
+                    "The model's folder has no tokenizer; give the prompt as token ids."
+                )
+            return self.tokenizer.encode(prompt).ids
+        ids = [int(id) for id in prompt]
+        if not ids:
+            raise GlassformerError("The prompt has no tokens; leave it out to start from nothing.")
+        stack = self.net.encoder or self.net.decoder
+        assert stack is not None
+        size = stack.spec.embed.vocabulary
+        for id in ids:
+            if not 0 <= id < size:
+                raise GlassformerError(
+                    f"The prompt has the token {id}, and the model's end at {size - 1}."
+                )
+        return ids
+
+    def start(self, knobs: Knobs) -> int:
+        order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
+        found = next((id for id in order if id is not None), None)
+        if found is None:
+            raise GlassformerError("The model has no start token; give one as bos_token_id.")
+        return found
+
+    def context(self, stack: Any) -> int | None:
+        table = stack.spec.embed.position
+        return None if table is None else int(table.length)
+
+    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, room: int) -> list[int]:
+        """The prompt if it fits, or what `truncate` leaves of it."""
+        context = self.context(stack)
+        if context is None or len(ids) + room <= context:
+            return ids
+        over = len(ids) + room - context
+        if knobs.truncate is None:
+            raise GlassformerError(
+                f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
+                "positions leave room for; shorten it, or choose a side to cut with truncate."
+            )
+        return ids[over:] if knobs.truncate == "left" else ids[: len(ids) - over]
+
+    def most(self, knobs: Knobs) -> Callable[[int], int]:
+        context = self.context(self.net.decoder)
+
+        def limit(prompt: int) -> int:
+            count = knobs.new_tokens(prompt, context)
+            if count < 1:
+                raise GlassformerError(
+                    f"max_length ({knobs.max_length}) leaves no room behind the prompt's {prompt} "
+                    "tokens; raise it, or set max_new_tokens."
+                )
+            return count
+
+        return limit
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        if self.tokenizer is None:
+            raise GlassformerError("stop_strings need a tokenizer, and the folder has none.")
+        return self.tokenizer.target.decode(tokens)
+
+    def whole(self, finished: list[Finished], knobs: Knobs) -> Generation:
+        """The sequences of one request as a Generation with its alternatives."""
+        stops = Stops(knobs, self.decode)
+        best, *others = (
+            Generation(
+                text=self.text(one, stops),
+                tokens=one.tokens,
+                logprobs=one.logprobs,
+                stop=one.stop,
+                score=one.score,
+                tree=one.tree,
+            )
+            for one in sorted(finished, key=lambda one: one.sequence)
+        )
+        best.alternatives = others
+        return best
+
+    def text(self, one: Finished, stops: Stops) -> str:
+        if self.tokenizer is None:
+            return ""
+        cut = stops.cut(one.tokens) if one.stop == "string" else None
+        return self.decode(one.tokens) if cut is None else cut
+
+
+def is_list_of_prompts(prompt: Any) -> bool:
+    """A list of texts or of lists of ids, rather than one text or one list of ids."""
+    if prompt is None or isinstance(prompt, str):
+        return False
+    if isinstance(prompt, Tensor):
+        return prompt.ndim == 2
+    return bool(prompt) and not isinstance(prompt[0], int | torch.SymInt)
+
+
+def unsure(text: str, strings: Sequence[str]) -> int:
+    """How much of the text's end may be the beginning of a stop string."""
+    longest = max((len(string) - 1 for string in strings), default=0)
+    for count in range(min(longest, len(text)), 0, -1):
+        if any(string.startswith(text[-count:]) for string in strings):
+            return count
+    return 0

@@ -1,0 +1,81 @@
+"""One request, one result, however it is computed: 200 prompts for a model of every family."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+COUNT, NEW = 200, 6
+
+
+@pytest.fixture(scope="module")
+def prompts(case):
+    generator = torch.Generator().manual_seed(9)
+    lengths = torch.randint(1, 14, (COUNT,), generator=generator).tolist()
+    return case.texts([n + 1 for n in lengths], seed=10)
+
+
+@pytest.fixture(scope="module")
+def together(case, prompts):
+    return tokens(case, prompts, batch_size=64)
+
+
+def tokens(case, prompts, **knobs):
+    knobs |= {"forced_bos_token_id": None, "forced_eos_token_id": None}
+    return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
+
+
+@torch.no_grad()
+def test_with_the_cache_as_without(case, prompts, together):
+    """Written out: the whole text is read anew at every step."""
+    eos, start = case.spec.tokens.eos, case.model.writer.start(case.model.writer.knobs({}))
+    for prompt, found in zip(prompts, together, strict=True):
+        text = [start] if case.both else list(prompt)
+        source = torch.tensor([prompt]) if case.both else None
+        new = []
+        while len(new) < NEW and eos not in new:
+            logits = case.net(torch.tensor([text + new]), source=source).logits
+            new.append(int(logits[0, -1].argmax()))
+        assert found == new
+
+
+def test_in_a_batch_as_alone(case, prompts, together):
+    assert [tokens(case, [prompt])[0] for prompt in prompts[:50]] == together[:50]
+    assert tokens(case, prompts, batch_size=7) == together
+
+
+def test_chunked_prefill_as_whole(case, prompts, together):
+    assert tokens(case, prompts, batch_size=64, prefill_chunk=3) == together
+
+
+def test_streamed_as_not(case, prompts, together):
+    for prompt, found in zip(prompts[:50], together, strict=False):
+        knobs = {"forced_bos_token_id": None, "forced_eos_token_id": None}
+        pieces = case.model.stream(prompt, max_new_tokens=NEW, **knobs)
+        assert [piece.token for piece in pieces] == found
+
+
+def test_guessed_as_plain(case, prompts, together):
+    """The text so far as the source of guesses, and the model itself (always right) as a draft."""
+    part = prompts[:50]
+    assert tokens(case, part, prompt_lookup_num_tokens=3) == together[:50]
+    assert tokens(case, part, assistant_model=case.model, num_assistant_tokens=3) == together[:50]
+
+
+def test_beams_in_a_batch_as_alone(case, prompts):
+    part = prompts[:12]
+    knobs = {"num_beams": 3, "num_return_sequences": 2}
+    found = case.model.generate(part, max_new_tokens=NEW, batch_size=36, **knobs)
+    for prompt, together in zip(part, found, strict=True):
+        alone = case.model.generate(prompt, max_new_tokens=NEW, **knobs)
+        assert together.tokens == alone.tokens
+        assert [a.tokens for a in together.alternatives] == [a.tokens for a in alone.alternatives]
+
+
+def test_a_seed_fixes_a_request_whatever_else_is_in_the_batch(case, prompts):
+    knobs = {"do_sample": True, "seed": 7, "temperature": 1.5, "num_return_sequences": 2}
+    found = case.model.generate(prompts[:20], max_new_tokens=NEW, batch_size=16, **knobs)
+    for prompt, together in zip(prompts[:20], found, strict=True):
+        alone = case.model.generate(prompt, max_new_tokens=NEW, **knobs)
+        assert alone.tokens == together.tokens
+        assert alone.alternatives[0].tokens == together.alternatives[0].tokens
