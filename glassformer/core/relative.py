@@ -27,7 +27,7 @@ class Band:
     """A bias that goes by distance, for as many queries and keys at a time as are asked for."""
 
     q: Tensor  # [batch, head, query, dim], scaled
-    rows: Tensor  # [head, distance, dim], from the first key's to the last query down
+    rows: Tensor  # [head, distance, dim], the first key seen from the last query first
     keys: int
     asked: Tensor | None  # [batch, asker]: the slots of the last queries, which only ask
     by_segment: Tensor | None = None  # [batch, head, query, 2]: for a key of the same, of another

@@ -10,8 +10,7 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Cache, Capture
-from glassformer.core.permutation import Permutation
+from glassformer.core import Cache, Capture, Permutation
 from glassformer.core.relative import BLOCK, shifted
 from glassformer.errors import GlassformerError
 

@@ -14,6 +14,7 @@ from cases import TOLERANCE
 from safetensors.torch import load_file
 
 import glassformer as gf
+from glassformer.core import Cache
 
 FOLDERS = sorted((Path(__file__).parent / "transfo_xl").iterdir())
 EDGES = (0, 5, 6, 14, 16)
@@ -61,3 +62,20 @@ def test_the_plain_reference_is_the_last_release(folder):
         for name, key in (("last_hidden_state", "hidden"), ("logits", "logits")):
             if name in out:
                 assert largest(out[name], expected[f"{key}{at}"]) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_rows_that_join_see_their_own_blanks(folder):
+    """Texts of different lengths are read apart and then go on together, as when serving."""
+    net = gf.load(folder).net
+    tokens = load_file(folder / "expected.safetensors")["tokens"]
+    texts, new = (tokens[:1, :9], tokens[1:, :4]), torch.tensor([[5, 6], [7, 8]])
+    caches = []
+    for text in texts:
+        caches.append(Cache())
+        net(text, cache=caches[-1])
+    caches[0].join(caches[1])
+    steps = [net(new[:, i : i + 1], cache=caches[0]).hidden for i in range(2)]
+    for row, text in enumerate(texts):
+        whole = net(torch.cat((text, new[row : row + 1]), -1)).hidden[:, -2:]
+        assert largest(torch.cat(steps, 1)[row : row + 1], whole) <= TOLERANCE

@@ -10,8 +10,11 @@ import torch
 from cases import TOLERANCE, Name
 
 import glassformer as gf
-from glassformer.core.permutation import Permutation
+from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
+from glassformer.families import find_preset, translate
+from glassformer.table import count_parameters
+from glassformer.weights.plan import make_net
 
 
 def asks(name: Name) -> bool:
@@ -152,3 +155,12 @@ def test_a_model_without_queries_says_so():
     asked = Permutation.of(torch.arange(4)[None], torch.tensor([[1]]))
     with pytest.raises(GlassformerError, match="targets"):
         net(torch.tensor([[1, 2, 3, 4]]), permutation=asked)
+
+
+@pytest.mark.parametrize(
+    ("preset", "count"), [("xlnet-base", 116_718_336), ("xlnet-large", 360_268_800)]
+)
+def test_the_published_sizes(preset, count):
+    """Parameters of the bodies of xlnet-base-cased and xlnet-large-cased."""
+    net = make_net(translate(find_preset(preset), "XLNetModel"))
+    assert count_parameters(net) == count
