@@ -16,9 +16,9 @@ class Cache:
     Storage grows by doubling, so that appending a token costs no copy of the past. The keys and
     values of cross-attention are computed once, and stay.
 
-    With a `limit` it is a memory: only the newest so many slots are kept, and of each pass the
-    first `reuse` tokens alone (None: all of them). A text in pieces is then read as a long one
-    that forgets; without a limit it is read as if it came whole.
+    With a `limit` it is a memory: only the newest so many slots are kept, of each pass the first
+    `reuse` tokens alone (None: all of them), and nothing is learned through it. A text in pieces
+    is then read as a long one that forgets; without a limit it is read as if it came whole.
     """
 
     def __init__(self, limit: int | None = None, reuse: int | None = None) -> None:
@@ -69,11 +69,11 @@ class Cache:
         of the new tokens, cover all slots by now."""
         new = positions.shape[1]
         end = self.length + blanks + (new if self.reuse is None else min(new, self.reuse))
-        if self.limit is not None:  # an earlier text counts as segment 0 (XLNet)
-            segments = None
         kept = slice(0 if self.limit is None else max(0, end - self.limit), end)
-        if kept.start or self.reuse is not None:
-            self._self = {i: (k[:, :, kept], v[:, :, kept]) for i, (k, v) in self._self.items()}
+        if self.limit is not None:
+            segments = None  # an earlier text counts as segment 0 (XLNet)
+            for depth, (k, v) in self._self.items():
+                self._self[depth] = k[:, :, kept].detach(), v[:, :, kept].detach()
         self.length = kept.stop - kept.start
         self.mask, self.documents, self.segments = (
             None if x is None else x[:, kept] for x in (mask, documents, segments)

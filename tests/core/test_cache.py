@@ -104,3 +104,17 @@ def test_only_the_first_tokens_of_a_part_are_reused():
         known = net(torch.cat((first[:, :2], second), -1)).logits[:, -3:]
     assert memory.length == 4
     assert torch.allclose(ours, known, atol=1e-5)
+
+
+def test_nothing_is_learned_through_a_memory():
+    """Gradients stop at a segment's start, and a segment can be learned from after the next."""
+    net = tiny.net(tiny.decoder(2, position=spec.Relative()))
+    first, second = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
+    memory = Cache(limit=5)
+    before = net(first, cache=memory).logits
+    after = net(second, cache=memory).logits
+    table = net.decoder.embed.token.weight
+    (grad,) = torch.autograd.grad(after.square().sum(), table, retain_graph=True)
+    assert torch.all(grad[first] == 0) and torch.all(grad[second].abs().sum(-1) > 0)
+    (grad,) = torch.autograd.grad(before.square().sum(), table)
+    assert torch.all(grad[first].abs().sum(-1) > 0)
