@@ -316,8 +316,10 @@ class Stack:
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
         _require(
-            not self.blanks or all(isinstance(b.position, Relative) for b in self.blocks),
-            "Only relative positions know how far away a blank memory is; use Relative.",
+            not (self.blanks or self.embed.asks)
+            or all(isinstance(b.position, Relative) for b in self.blocks),
+            "Only relative positions know how far away a blank memory is, or a slot that asks; "
+            "use Relative.",
         )
 
     @property

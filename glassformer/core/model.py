@@ -208,10 +208,13 @@ class Net(nn.Module):
         _check_length(stack, past + new)
         blank = stack.spec.blanks
         blanks = 0 if past else blank
-        if documents is not None and (blank or options.get("permutation") is not None):
+        ordered = options.get("permutation") is not None
+        if (documents is not None and (blank or ordered)) or (
+            options.get("prefix") is not None and ordered
+        ):
             raise GlassformerError(
-                "Packed documents have neither a blank memory nor an order of reading of their "
-                "own; give such texts one a row."
+                "Packed documents have no blank memory of their own, and an order of reading goes "
+                "with neither them nor a prefix; give such texts one a row, by themselves."
             )
         if cache is not None and blanks and mask is None:  # blanks are not real; others may join
             mask = torch.ones_like(tokens, dtype=torch.bool)

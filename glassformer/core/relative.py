@@ -123,10 +123,11 @@ class RelativePosition(nn.Module):
         """W r of every distance that occurs: [head, distance, dim]. Distances d and -d have the
         same cosines and opposite sines, so each is projected once for both."""
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
-        if "sinusoids" not in ctx.memo:
-            ctx.memo["sinusoids"] = self.sinusoids(ctx.k_slot)
-        sin, cos = (part.to(attention.position_key.weight.dtype) for part in ctx.memo["sinusoids"])
-        by_sin, by_cos = attention.position_key.weight.split(self.width // 2, -1)
+        weight = attention.position_key.weight
+        if self.spec not in ctx.memo:
+            ctx.memo[self.spec] = [x.to(weight.dtype) for x in self.sinusoids(ctx.k_slot)]
+        sin, cos = ctx.memo[self.spec]
+        by_sin, by_cos = weight.split(self.width // 2, -1)
         odd, even = F.linear(sin, by_sin), F.linear(cos, by_cos)
         # One row more than can be seen lets every row of `shifted` begin where the next one does.
         after = queries if self.spec.both_ways else min(2, queries)

@@ -117,12 +117,32 @@ def test_what_cannot_be_is_said():
         tiny.encoder(1, position=spec.Relative())
     with pytest.raises(GlassformerError, match="blank"):
         replace(tiny.stack(1), memory=spec.Memory(length=3, blank=True))
+    with pytest.raises(GlassformerError, match="asks"):
+        tiny.stack(1, embed={"asks": True})
     net = tiny.net(tiny.decoder(1, position=spec.Relative()))
     with pytest.raises(GlassformerError, match="prefix"):
         net(tiny.tokens(1, 4), prefix=torch.tensor([2]))
     order = Permutation.of(torch.arange(4)[None])
-    with pytest.raises(GlassformerError, match="Packed"):
-        net(tiny.tokens(1, 4), documents=torch.tensor([[0, 0, 1, 1]]), permutation=order)
+    for other in ({"documents": torch.tensor([[0, 0, 1, 1]])}, {"prefix": torch.tensor([2])}):
+        with pytest.raises(GlassformerError, match="order of reading"):
+            net(tiny.tokens(1, 4), permutation=order, **other)
+
+
+@pytest.mark.parametrize("residual", ["serial", "parallel"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_blank_memory_stands_before_padding_too(residual, side):
+    """Where the norm comes first, zeros are read as its bias: blank, and not nothing."""
+    model = tiny.decoder(2, position=spec.Relative(), residual=residual)
+    stack = replace(model.decoder, memory=spec.Memory(length=5, blank=True))
+    net = tiny.net(replace(model, decoder=stack))
+    with torch.no_grad():
+        for block in net.decoder.blocks:
+            block.attention_norm.bias.fill_(0.3)
+        text, padding = tiny.tokens(1, 4), torch.zeros(1, 7, dtype=torch.long)
+        parts = (padding, text) if side == "left" else (text, padding)
+        mask = torch.cat([torch.full_like(p, int(p is text)).bool() for p in parts], -1)
+        padded = net(torch.cat(parts, -1), mask).logits[mask]
+        assert torch.allclose(padded, net(text).logits[0], atol=1e-5)
 
 
 def test_a_blank_memory_is_seen_and_weighs_nothing():
