@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.core import Permutation
 from glassformer.families import classes_of, families, translate
 from glassformer.spec import Init
 
@@ -68,6 +69,11 @@ def test_every_family_trains(model_type):
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
     if spec.last_stack.embed.languages:
         given["languages"] = tokens % spec.last_stack.embed.languages
+    if spec.last_stack.scores_segments:
+        given["segments"] = tokens % 2
+    if spec.last_stack.embed.asks:  # each token is asked for, and hidden from who asks
+        hidden, every = torch.eye(9).bool(), torch.arange(9)
+        given["permutation"] = Permutation(hidden.expand(4, -1, -1), every.expand(4, -1))
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []
