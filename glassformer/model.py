@@ -15,12 +15,10 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, Score, Writer
 from glassformer.generate.writer import Prompt
+from glassformer.gguf import is_gguf
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
-from glassformer.text.gguf import tokenizer_of
 from glassformer.text.load import holds_tokenizer
-from glassformer.weights.files import is_gguf
-from glassformer.weights.gguf import Gguf
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
@@ -53,8 +51,6 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
-        if isinstance(self._tokenizer, Path) and is_gguf(self._tokenizer):
-            return tokenizer_of(Gguf(self._tokenizer).metadata)
         if isinstance(self._tokenizer, Path):
             return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
         return self._tokenizer

@@ -6,6 +6,7 @@ branches on the fields written here, never on a model's name.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,6 +57,7 @@ class Table:
     layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
     offset: int = 0  # position 0 is row `offset`
     pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
+    every_layer: bool = False  # each layer has a table of its own, added to what it reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +103,15 @@ class Alibi:
 
 @dataclass(frozen=True, kw_only=True)
 class Shaw:
-    """A learned vector per clipped distance, scored against the query, in every layer."""
+    """A learned vector per clipped distance, scored against the query, in every layer.
+
+    `backward` has vectors only for keys at or before the query; with `per_head` every head
+    learns its own (Music Transformer).
+    """
 
     max_distance: int
+    backward: bool = False
+    per_head: bool = False
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
 
@@ -156,6 +164,8 @@ class Attention:
     bias: bool = True  # on queries, keys and values
     key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
+    compress: int | None = None  # so many neighboring keys, and values, become one by a
+    # convolution that moves on by as many (Liu et al., 2018)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -175,12 +185,14 @@ class Pattern:
     """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
 
     None is without limit, so `Pattern()` sees all and `Pattern(right=0)` is causal. With a
-    dilation d only every d-th slot, counted from the query, is seen.
+    dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
+    into blocks of so many tokens, and a query sees its own.
     """
 
     left: int | None = None
     right: int | None = None
     dilation: int = 1
+    block: int | None = None
 
 
 CAUSAL = Pattern(right=0)
@@ -224,6 +236,68 @@ class Block:
             "A pattern that sees later tokens needs their distances too; "
             "use Relative(both_ways=True), or a causal pattern.",
         )
+        compresses = self.attention.compress is not None
+        _require(
+            not compresses
+            or (self.pattern == CAUSAL and self.position is None and not self.attention.qk_norm),
+            "Compressed keys stand at no distance of their own: attention that compresses needs "
+            "the causal pattern, and no position or norm of its keys.",
+        )
+
+
+# --- layers that are no blocks of attention, to compare with ----------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent:
+    """An LSTM: a state that walks along the text, from left to right or both ways.
+
+    Going both ways, each direction has half of the width. All its dropouts are held still while
+    it walks (Merity et al., 2017): a text keeps one mask for all its positions.
+    """
+
+    width: int  # what it hands on
+    bidirectional: bool = False
+    dropout_in: float = 0.0
+    weight_dropout: float = 0.0  # on the matrix from state to state
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            not self.bidirectional or self.width % 2 == 0,
+            f"A layer that reads both ways needs an even width, not {self.width}.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolutional:
+    """Every position reads `kernel` neighbors: half of them on each side, or causal.
+
+    The result is added to what was read, and the sum multiplied by `scale` (Gehring et al., 2017:
+    the root of one half).
+    """
+
+    kernel: int
+    dilation: int = 1  # d: only every d-th neighbor is read
+    causal: bool = False
+    activation: Activation = "relu"
+    gated: bool = False  # activation(gate) * values; a GLU with a sigmoid
+    scale: float = 1.0
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """Reads an external memory once (Sukhbaatar et al., 2015): state + softmax(state keys) values.
+
+    Sentences become keys and values by two embeddings of their own, both made as `memory` says.
+    """
+
+    memory: Embed
+    project: bool = False  # a matrix on the state before the values are added
+
+
+Layer = Block | Recurrent | Convolutional | Hop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +326,11 @@ class Adaptive:
 
 @dataclass(frozen=True, kw_only=True)
 class Embed:
-    """Token ids to vectors: the sum of the tables that are there, then norm and dropout."""
+    """Token ids to vectors: the sum of the tables that are there, then norm and dropout.
+
+    In a `bag` a sentence is one vector, the sum of its words'; `ordered` weighs each dimension by
+    where in the sentence a word stands (Sukhbaatar et al., 4.1).
+    """
 
     vocabulary: int
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
@@ -265,9 +343,11 @@ class Embed:
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
+    bag: Literal["plain", "ordered"] | None = None
     asks: bool = False  # a learned vector for slots that ask what stands there (XLNet's queries)
     norm: Norm | None = None
     dropout: float = 0.0
+    word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +362,10 @@ class Memory:
     reuse: int | None = None
     blank: bool = False
 
+    @property
+    def limit(self) -> int:
+        return sys.maxsize if self.length is None else self.length
+
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
@@ -295,11 +379,11 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """Embedding and blocks. `order` is the order of execution; a block may stand there often."""
+    """Embedding and layers. `order` is the order of execution; a layer may stand there often."""
 
-    width: int
+    width: int  # of the embedding; layers may hand on another
     embed: Embed
-    blocks: tuple[Block, ...]
+    blocks: tuple[Layer, ...]
     order: tuple[int, ...] = ()
     final_norm: Norm | None = None
     project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
@@ -316,11 +400,24 @@ class Stack:
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
         _require(
+            len(set(zip(self.order, self.widths, strict=False))) == len(set(self.order)),
+            "A layer that stands in the order twice would have to read vectors of two widths.",
+        )
+        _require(
             not (self.blanks or self.embed.asks)
-            or all(isinstance(b.position, Relative) for b in self.blocks),
+            or all(isinstance(b, Block) and isinstance(b.position, Relative) for b in self.blocks),
             "Only relative positions know how far away a blank memory is, or a slot that asks; "
             "use Relative.",
         )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of what each layer of the order reads, and at the end of what the last hands on."""
+        widths = [self.width]
+        for index in self.order:
+            layer = self.blocks[index]
+            widths.append(layer.width if isinstance(layer, Recurrent) else widths[-1])
+        return tuple(widths)
 
     @property
     def blanks(self) -> int:
@@ -331,11 +428,17 @@ class Stack:
     @property
     def scores_segments(self) -> bool:
         """Whether segments are told apart by attention, not in the embedding."""
-        return any(isinstance(b.position, Relative) and b.position.segments for b in self.blocks)
+        positions = (block.position for block in self.attention_blocks)
+        return any(isinstance(p, Relative) and p.segments for p in positions)
 
     @property
     def out_width(self) -> int:
-        return self.width if self.project is None else self.project
+        return self.widths[-1] if self.project is None else self.project
+
+    @property
+    def attention_blocks(self) -> tuple[Block, ...]:
+        """The layers that are blocks of attention: all or, in a baseline, none."""
+        return tuple(layer for layer in self.blocks if isinstance(layer, Block))
 
 
 # --- heads and the whole ---------------------------------------------------------------------
@@ -365,12 +468,16 @@ class Head:
     """Reads the last hidden states: pick positions, transform, project.
 
     `pick`: every position, the first, the last real one, the last end-of-text token, the mean
-    of the real ones. Without `outputs` the head is a pooler: it gives a vector, no logits.
+    or the maximum of the real ones, or the last, the maximum and the mean side by side (`concat`,
+    Howard and Ruder, 2018). Without `outputs` the head is a pooler: it gives a vector, no logits.
     With `choices` the rows of one example are rivals and the result is [batch, choice].
+    A head on an inner layer (`depth`), or for a token further `ahead` than the next, only helps
+    to train the others: it is computed when asked for.
     """
 
     name: str
-    pick: Literal["each", "first", "last", "eos", "mean"] = "each"
+    pick: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
+    norm: Norm | None = None  # on what was picked
     transform: Transform | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
@@ -381,8 +488,15 @@ class Head:
     choices: bool = False
     scalar: bool = False  # the one output is a number per position, not a vector of one
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
+    depth: int | None = None  # the layer, of the order of execution, whose output it reads
+    ahead: int = 1  # a language model's: how far off the token is that it predicts
+    weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
+
+    @property
+    def auxiliary(self) -> bool:
+        return self.depth is not None or self.ahead > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,10 +513,11 @@ class Init:
 
     `normal`: deviation `std` for all. `xavier`: uniform, by both widths (2017), embeddings normal
     with 1/sqrt(width). `fan_in`: deviation 1/sqrt(inputs), embeddings 1 (T5). The last two are
-    multiplied by `std`.
+    multiplied by `std`. `uniform`: from -`std` to `std`. A recurrent layer's are uniform always, up
+    to 1/sqrt(its state).
     """
 
-    kind: Literal["normal", "xavier", "fan_in"] = "normal"
+    kind: Literal["normal", "xavier", "fan_in", "uniform"] = "normal"
     std: float = 0.02
     shrink_residual: bool = False  # divide what writes to the residual stream by sqrt(2 layers)
 
@@ -433,6 +548,11 @@ class ModelSpec:
         _require(
             self.encoder is not None or self.decoder is not None,
             "A model needs an encoder, a decoder, or both.",
+        )
+        layers = len(self.last_stack.order)
+        _require(
+            all(head.depth is None or 0 <= head.depth < layers for head in self.heads),
+            f"A head reads a layer beyond the {layers} there are.",
         )
 
     @property

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.model import describe
-from glassformer.spec import Block, Pattern, Stack
+from glassformer.spec import Block, Convolutional, Layer, Pattern, Recurrent, Stack
 from glassformer.table import Part, count_parameters, parts_of
 from glassformer.weights.plan import make_net
 
@@ -55,11 +55,26 @@ def stack_lines(stack: Stack) -> list[str]:
         tables.append(f"{embed.position.length:,} {embed.position.layout} positions")
     if embed.segments:
         tables.append(f"{embed.segments} segments")
-    kinds = list(dict.fromkeys(blocks))
+    kinds = list(dict.fromkeys(map(layer_line, blocks)))  # how much each drops is not said
     lines = [f"embeds {', '.join(tables)} as vectors of {stack.width:,}"]
     shared = "" if len(stack.order) == len(blocks) else f" over {len(blocks)} shared ones"
     lines.append(f"{len(stack.order)} layers{shared}, of {len(kinds)} kind{'s' * (len(kinds) > 1)}")
-    return lines + [f"  {block_line(block)}" for block in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
+    return lines + [f"  {kind}" for kind in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
+
+
+def layer_line(layer: Layer) -> str:
+    if isinstance(layer, Block):
+        return block_line(layer)
+    if isinstance(layer, Recurrent):
+        ways = "both ways" if layer.bidirectional else "from left to right"
+        return f"recurrent, {ways}, to vectors of {layer.width:,}"
+    if isinstance(layer, Convolutional):
+        sides = "before it" if layer.causal else "around it"
+        by = f" by {layer.dilation}" if layer.dilation > 1 else ""
+        gate = "gated " if layer.gated else ""
+        what = f"convolution over {layer.kernel} tokens{by}, the position and those {sides}"
+        return f"{what}, {gate}{layer.activation}"
+    return "hop: reads the sentences of a memory by attention"
 
 
 def block_line(block: Block) -> str:

@@ -65,10 +65,12 @@ def show(console: Console, model: Model, text: str, layer: int, head: int) -> No
         raise GlassformerError("The terminal view shows models of one stack; use Python for both.")
     if not any(h.pick == "each" and h.outputs == stack.embed.vocabulary for h in spec.heads):
         raise GlassformerError("This model has no language head, so that nothing is predicted.")
-    if layer >= len(stack.order) or head >= stack.blocks[0].attention.heads:
+    if not stack.attention_blocks:
+        raise GlassformerError("This model has no attention that could be drawn; use Python.")
+    heads = stack.attention_blocks[0].attention.heads
+    if layer >= len(stack.order) or head >= heads:
         raise GlassformerError(
-            f"The model has layers 0 to {len(stack.order) - 1} and heads 0 to "
-            f"{stack.blocks[0].attention.heads - 1}."
+            f"The model has layers 0 to {len(stack.order) - 1} and heads 0 to {heads - 1}."
         )
     ids = tokenizer.encode(text).ids
     if not ids:

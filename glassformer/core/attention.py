@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
@@ -72,6 +73,8 @@ class Attend(nn.Module):
     ) -> Tensor:
         if bias is None and prefers_flex(q, k, pattern, ctx):
             return flex_attention(q, k, v, self.scale, ctx, pattern)
+        if seen.block is not None and bias is None and seen.block < q.shape[2]:
+            return self.in_blocks(q, k, v, seen.block, ctx)
         if not isinstance(bias, Band):
             return self.kernel(q, k, v, seen, bias)
         parts = []
@@ -89,7 +92,7 @@ class Attend(nn.Module):
             mask = mask | seen.blind
         if bias is not None:
             if seen.causal:
-                mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+                mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         z = F.scaled_dot_product_attention(
             q,
@@ -102,6 +105,18 @@ class Attend(nn.Module):
             enable_gqa=self.spec.key_heads != self.spec.heads,
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
+
+    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, ctx: Context) -> Tensor:
+        """Every block is a text of its own, so that cost grows with the length, not its square."""
+        batch, heads, length, dim = q.shape
+
+        def cut(x: Tensor) -> Tensor:
+            x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
+            return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
+
+        z = self.fused(cut(q), cut(k), cut(v), Visible(causal=True), None, ctx, FULL)
+        z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
+        return z[:, :, :length]
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
         """Scaled, capped, biased and masked: [batch, head, query, key]."""
@@ -132,9 +147,13 @@ def _softmax(scores: Tensor, seen: Visible) -> Tensor:
 
 
 def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
-    if seen.causal:
-        return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    return seen.mask
+    if not seen.causal:
+        return seen.mask
+    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if seen.block is None:
+        return mask
+    block = torch.arange(len(mask), device=mask.device) // seen.block
+    return mask & (block[:, None] == block)
 
 
 class SelfAttention(nn.Module):
@@ -156,6 +175,9 @@ class SelfAttention(nn.Module):
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
+        if spec.compress is not None:
+            self.k_compress = Compression(kv, spec.compress)
+            self.v_compress = Compression(kv, spec.compress)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
@@ -168,12 +190,12 @@ class SelfAttention(nn.Module):
         blank: Tensor | None = None,
     ) -> Tensor:
         """`blank` is what stands in an empty memory: a vector, as it would be read."""
-        q, k, v = self.project(x)
+        q, k, v = self.project(x, ctx)
         if ctx.askers is not None:  # who asks sees, and is not seen
             tokens = len(ctx.q_slot)
             k, v = k[:, :, :tokens], v[:, :, :tokens]
         if blank is not None:
-            _, no_key, no_value = self.project(blank)
+            _, no_key, no_value = self.project(blank, ctx)
             k, v = _after_blanks(k, no_key, ctx), _after_blanks(v, no_value, ctx)
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -182,14 +204,21 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
+        if self.spec.compress is None:
+            seen = visible(ctx, pattern)
+        else:
+            k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
+            seen = visible_groups(ctx, self.spec.compress)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
+        z = self.attend(q, k, v, ctx, seen, bias, position, pattern)
         return ctx.see("attn_out", self.out(_join_heads(z)))
 
-    def project(self, x: Tensor) -> list[Tensor]:
+    def project(self, x: Tensor, ctx: Context) -> list[Tensor]:
         """Queries, keys and values of [batch, head, position, dim]."""
-        parts = self.qkv(x).split(self.qkv.parts, -1)
-        return [_split_heads(part, self.spec.head_dim) for part in parts]
+        q, k, v = self.qkv(x).split(self.qkv.parts, -1)
+        if self.spec.compress is not None:
+            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
+        return [_split_heads(part, self.spec.head_dim) for part in (q, k, v)]
 
 
 def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:

@@ -36,8 +36,11 @@ class Context:
     before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
+    story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
+    story_mask: Tensor | None = None  # [batch, sentence, word]
     cache: Cache | None = None
     tap: Tap | None = None
+    inner: dict[int, Tensor] | None = None  # by depth, every layer's output: where heads ask
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares
@@ -55,6 +58,20 @@ class Context:
     def layer(self) -> int:
         assert self.depth is not None, "not inside a block"
         return self.depth
+
+    @property
+    def places(self) -> Tensor:
+        """[batch or 1, key]: which token of its text each is, counted from 0; -1 at padding.
+        Unlike positions they are never given from outside, and cover what the cache holds."""
+        if "places" not in self.memo:
+            mask, slots = self.key_mask, self.k_slot
+            self.memo["places"] = (
+                positions_of(mask, len(slots), slots.device)
+                if self.documents is None
+                else positions_in(self.documents, mask)
+            )
+        places: Tensor = self.memo["places"]
+        return places
 
     def name(self, tensor: str) -> str:
         where = "" if self.depth is None else f"blocks.{self.depth}."

@@ -22,7 +22,7 @@ SMALLEST_HEAD = 16  # what the kernel can compute
 
 def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern, ctx: Context) -> bool:
     """A window or packed documents over a long text on a GPU, with as many queries as keys."""
-    sparse = pattern.left is not None or ctx.documents is not None
+    sparse = pattern.block is None and (pattern.left is not None or ctx.documents is not None)
     long = q.shape[2] == k.shape[2] >= FROM_LENGTH and q.shape[3] >= SMALLEST_HEAD
     return sparse and long and q.is_cuda and not torch.compiler.is_compiling()
 

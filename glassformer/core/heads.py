@@ -43,6 +43,9 @@ class Head(nn.Module):
     def __init__(self, width: int, spec: HeadSpec) -> None:
         super().__init__()
         self.spec = spec
+        width = 3 * width if spec.pick == "concat" else width
+        if spec.norm is not None:
+            self.norm = make_norm(width, spec.norm)
         if spec.transform is not None:
             self.transform = Transform(width, spec.transform)
             width = spec.transform.width
@@ -55,11 +58,13 @@ class Head(nn.Module):
         self.activation = ACTIVATIONS[spec.activation]
 
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
-        """`where` is the position to read for each row, or weights to mean by (see `pick`)."""
+        """`where` is the position to read for each row, weights to mean by, or which positions
+        are real (see `pick`)."""
         x = hidden
         if where is not None:
-            x = where @ x if where.is_floating_point() else x.gather(1, _wide(where, x))
-            x = x[:, 0]
+            x = self.picked(x, where)
+        if self.spec.norm is not None:
+            x = self.norm(x)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
         if self.spec.transform is not None:
@@ -72,6 +77,29 @@ class Head(nn.Module):
             x = x.squeeze(-1)
         return self.activation(x)
 
+    def picked(self, x: Tensor, where: Tensor) -> Tensor:
+        """[batch, position, width] to [batch, width], or three times as wide."""
+        if where.is_floating_point():
+            return (where @ x)[:, 0]
+        if where.dtype != torch.bool:
+            return x.gather(1, _wide(where, x))[:, 0]
+        largest = x.masked_fill(~where[..., None], float("-inf")).amax(1)
+        if self.spec.pick == "max":
+            return largest
+        last = x.gather(1, _wide(_last(where), x))[:, 0]
+        return torch.cat((last, largest, (_shares(where, x.dtype) @ x)[:, 0]), -1)
+
+
+def _last(real: Tensor) -> Tensor:
+    """[batch]: the slot of the last real token."""
+    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
+
+
+def _shares(real: Tensor, dtype: torch.dtype) -> Tensor:
+    """[batch, 1, position]: what sums real positions up to their mean."""
+    weights = real.to(dtype)
+    return (weights / weights.sum(-1, keepdim=True))[:, None]
+
 
 def _wide(where: Tensor, x: Tensor) -> Tensor:
     return where[:, None, None].expand(-1, 1, x.shape[-1])
@@ -80,23 +108,24 @@ def _wide(where: Tensor, x: Tensor) -> Tensor:
 def pick(
     head: HeadSpec, text: Tensor, mask: Tensor | None, special: SpecialTokens, dtype: torch.dtype
 ) -> Tensor | None:
-    """Where a head reads: a slot per row, weights of [batch, 1, position], or None for all."""
+    """Where a head reads: a slot per row, weights of [batch, 1, position], which positions are
+    real for one that compares them, or None for all."""
     if head.pick == "each":
         return None
-    slots = torch.arange(text.shape[1], device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
     if head.pick == "first":
         return mask.int().argmax(-1)
     if head.pick == "last":
-        return (slots * mask).argmax(-1)
+        return _last(mask)
     if head.pick == "mean":
-        weights = mask.to(dtype)
-        return (weights / weights.sum(-1, keepdim=True))[:, None]
+        return _shares(mask, dtype)
+    if head.pick in ("max", "concat"):
+        return mask
     ends = text.eq(-1 if special.eos is None else special.eos) & mask
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
         raise GlassformerError(
             f"This head reads the end-of-text token (id {special.eos}), and a text has none; "
             "end every text with it."
         )
-    return (slots * ends).argmax(-1)
+    return _last(ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,19 +15,23 @@ from glassformer.spec import CAUSAL, FULL, Pattern
 
 class Visible(NamedTuple):
     """Either a mask that broadcasts to [batch, head, query, key], True where a key is seen, or a
-    case that fused kernels know by themselves: all keys (no mask), or `causal`.
+    case that fused kernels know by themselves: all keys (no mask), or `causal`, perhaps each
+    `block` for itself.
 
     `blind` are the queries that see nothing, [batch, 1, query, 1], where a kernel must be told.
     """
 
     mask: Tensor | None = None
     causal: bool = False
+    block: int | None = None
     blind: Tensor | None = None
 
     def part(self, ctx: Context, queries: slice, keys: slice) -> Visible:
         """The same for some of the queries and keys."""
         if self.causal:
-            return Visible(ctx.k_slot[keys] <= ctx.q_slot[queries, None])
+            query, key = ctx.q_slot[queries, None], ctx.k_slot[keys]
+            size = self.block or len(ctx.k_slot)
+            return Visible((key <= query) & (key // size == query // size))
         if self.mask is None:
             return self
         rows = queries if self.mask.shape[2] > 1 else slice(None)
@@ -45,19 +50,22 @@ def visible(ctx: Context, pattern: Pattern) -> Visible:
 
 def memory_visible(ctx: Context) -> Visible:
     """What cross-attention sees: all real tokens of the other stack."""
-    if ctx.memory_mask is None:
-        return Visible()
-    return _with_blind(ctx.memory_mask[:, None, None, :])
+    return Visible() if ctx.memory_mask is None else keys_visible(ctx.memory_mask)
 
 
-def _with_blind(mask: Tensor) -> Visible:
+def keys_visible(real: Tensor) -> Visible:
+    """Of [batch, key] the same keys for every query."""
+    return with_blind(real[:, None, None, :])
+
+
+def with_blind(mask: Tensor) -> Visible:
     """The kernels of a GPU leave the result of a row that sees nothing undefined."""
     return Visible(mask, blind=~mask.any(-1, keepdim=True) if mask.is_cuda else None)
 
 
 def _visible(ctx: Context, pattern: Pattern) -> Visible:
     if ctx.permutation is not None:
-        return _with_blind(_permuted(ctx, pattern, ctx.permutation)[:, None])
+        return with_blind(_permuted(ctx, pattern, ctx.permutation)[:, None])
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
     plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None
     if plain and pattern == FULL:
@@ -67,10 +75,15 @@ def _visible(ctx: Context, pattern: Pattern) -> Visible:
             return Visible()
         if queries == keys:
             return Visible(causal=True)
+    if plain and queries == keys and pattern == replace(CAUSAL, block=pattern.block):
+        return Visible(causal=True, block=pattern.block)
 
     mask = None
     if pattern != FULL:
         mask = within(pattern, ctx.q_slot[:, None], ctx.k_slot[None, :])[None, None]
+    if pattern.block is not None and mask is not None:
+        block = (ctx.places // pattern.block)[:, None]  # [batch or 1, 1, key]
+        mask = mask & (block[..., -queries:, None] == block[..., None, :])
     if ctx.prefix is not None and mask is not None:
         mask = mask | (ctx.k_slot < ctx.prefix[:, None])[:, None, None, :]
     if ctx.documents is not None:
@@ -79,7 +92,7 @@ def _visible(ctx: Context, pattern: Pattern) -> Visible:
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
-    return Visible() if mask is None else _with_blind(mask)
+    return Visible() if mask is None else with_blind(mask)
 
 
 def _permuted(ctx: Context, pattern: Pattern, order: Permutation) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -25,8 +24,8 @@ from glassformer.spec import ModelSpec
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has every head's result by name; `memory` is the encoder's output, which can be given
-    back to the net instead of the source.
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
     """
 
     hidden: Tensor
@@ -41,7 +40,7 @@ class Net(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        memory_width = (spec.encoder or spec.last_stack).width
+        memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
@@ -67,6 +66,7 @@ class Net(nn.Module):
         permutation: Permutation | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
+        auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
     ) -> Output:
@@ -74,11 +74,13 @@ class Net(nn.Module):
 
         mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
         source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. positions: instead of those counted from the mask. documents: a number
-        per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. permutation: the order of reading; with targets
-        the hidden states and logits are theirs. at: the slot that heads read which read one.
-        tail: heads that read every position read only the last so many.
+        encoder's output. For a model with hops the story, [batch, sentence, word]. positions:
+        instead of those counted from the mask. documents: a number per token; attention stays
+        within equal ones, and positions start anew. prefix: so many first tokens of a row are
+        seen by all of it. permutation: the order of reading; with targets the hidden states and
+        logits are theirs. at: the slot that heads read which read one. tail: heads that read every
+        position read only the last so many. auxiliary: also compute the heads that only help to
+        train the others.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
@@ -104,6 +106,7 @@ class Net(nn.Module):
                     "`source` and the decoder's as `tokens`."
                 )
         name, stack = self._last
+        inner: dict[int, Tensor] | None = {} if auxiliary else None
         hidden = self._run(
             name,
             stack,
@@ -117,19 +120,27 @@ class Net(nn.Module):
             permutation=permutation,
             memory=memory,
             memory_mask=source_mask,
+            story=source,
+            story_mask=source_mask,
             cache=cache,
+            inner=inner,
             **options,
         )
+        if stack.spec.embed.bag is not None:  # a text is one vector
+            text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         if permutation is not None and permutation.targets is not None:
             text = permutation.targets
             text_mask = torch.ones_like(text, dtype=torch.bool)
         for head in self.spec.heads:
+            if head.auxiliary and inner is None:
+                continue
             where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
-            if at is not None and where is not None:
+            if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
-            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            state = hidden if inner is None or head.depth is None else inner[head.depth]
+            read = state if tail is None or where is not None else state[:, -tail:]
             result = module(read, where)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
@@ -149,6 +160,7 @@ class Net(nn.Module):
         head that reads each position: the logit lens."""
         for spec in self.spec.heads:
             if head in (None, spec.name) and spec.pick == "each":
+                _check_width(self._last[1], residual.shape[-1])
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
@@ -156,9 +168,7 @@ class Net(nn.Module):
     def remember(self) -> Cache:
         """A cache that keeps of earlier segments what the model's description says."""
         memory = self.spec.last_stack.memory
-        if memory is None:
-            return Cache()
-        return Cache(sys.maxsize if memory.length is None else memory.length, memory.reuse)
+        return Cache() if memory is None else Cache(memory.limit, memory.reuse)
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
@@ -208,10 +218,8 @@ class Net(nn.Module):
         _check_length(stack, past + new)
         blank = stack.spec.blanks
         blanks = 0 if past else blank
-        ordered = options.get("permutation") is not None
-        if (documents is not None and (blank or ordered)) or (
-            options.get("prefix") is not None and ordered
-        ):
+        ordered, prefix = options.get("permutation") is not None, options.get("prefix")
+        if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
             raise GlassformerError(
                 "Packed documents have no blank memory of their own, and an order of reading goes "
                 "with neither them nor a prefix; give such texts one a row, by themselves."
@@ -272,6 +280,13 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     if mask is None:
         mask = torch.ones_like(tokens, dtype=torch.bool)
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
+
+
+def _check_width(stack: Stack, width: int) -> None:
+    if width != stack.spec.widths[-1]:
+        raise GlassformerError(
+            f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
+        )
 
 
 def _check_length(stack: Stack, length: int) -> None:

@@ -51,7 +51,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     stack = shared(config)
     narrow, act = stack.embed.factor, common.activation(config, "hidden_act", "gelu_new")
     assert narrow is not None
-    norm = stack.blocks[0].norm
+    norm = stack.attention_blocks[0].norm
     masked = heads.masked_language_model(stack.embed.vocabulary, narrow, act, norm)
     pooled, count = heads.pooler(stack.width), len(common.labels(config))
     dropout = config.number("classifier_dropout_prob", 0.1)

@@ -56,7 +56,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     if narrow != stack.width:
         stack = replace(stack, embed=replace(stack.embed, factor=narrow))
     masked = heads.masked_language_model(
-        stack.embed.vocabulary, narrow, "gelu", stack.blocks[0].norm
+        stack.embed.vocabulary, narrow, "gelu", stack.attention_blocks[0].norm
     )
     replaced = spec.Head(
         name="replaced",

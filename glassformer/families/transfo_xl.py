@@ -111,9 +111,8 @@ def tied(config: Config, clusters: spec.Adaptive) -> tuple[tuple[str, str], ...]
     narrow = not one_table or clusters.width != config.integer("d_model", 1024)
     pairs = [(tables, "tables", i) for i in (several[:1] if one_table else several) if whole]
     pairs += [(projects, "projects", i) for i, same in enumerate(shared) if narrow and same]
-    return tuple(
-        (f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight") for kept, part, i in pairs
-    )
+    return tuple((f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight")
+                 for kept, part, i in pairs)
 
 
 LAYER, OURS, WORDS = "{base}layers.{i}", "decoder.blocks.{i}", "{base}word_emb.emb"
@@ -121,7 +120,8 @@ BIASES = {"r_w_bias": "content", "r_r_bias": "position"}
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    layers, position = range(len(model.last_stack.blocks)), model.last_stack.blocks[0].position
+    blocks = model.last_stack.attention_blocks
+    layers, position = range(len(blocks)), blocks[0].position
     assert isinstance(position, spec.Relative)
     biases = [Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
               for theirs, ours in BIASES.items()]

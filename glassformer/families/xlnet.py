@@ -59,9 +59,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         "ForMultipleChoice": (choose,),
         "ForTokenClassification": (heads.tag(count),),
         "ForQuestionAnsweringSimple": (heads.span(),),
-        "ForQuestionAnswering": (heads.answer(config, stack.blocks[0].norm),),
+        "ForQuestionAnswering": (heads.answer(config, stack.attention_blocks[0].norm),),
     }[architecture.removeprefix("XLNet")]
-    causal = stack.blocks[0].pattern == spec.CAUSAL
+    causal = stack.attention_blocks[0].pattern == spec.CAUSAL
     place = "decoder" if causal else "encoder"
     return spec.ModelSpec(
         encoder=None if causal else stack,
@@ -121,7 +121,7 @@ def body(config: Config) -> spec.Stack:
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     theirs, ours = "{base}layer.{i}", "{stack}.blocks.{i}"
     attention = f"{theirs}.rel_attn"
-    count = model.last_stack.blocks[0].attention.heads
+    count = model.last_stack.attention_blocks[0].attention.heads
     qkv = tuple(f"{attention}.{part}" for part in "qkv")
     return (
         Rule("{base}word_embedding", "{stack}.embed.token"),

@@ -24,6 +24,7 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.families import gguf
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.gguf import is_gguf
 from glassformer.weights.gguf import Gguf
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -165,10 +166,6 @@ READERS: dict[str, Callable[[Path], TensorFile]] = {
     ".safetensors": SafetensorsFile,
     ".gguf": GgufFile,
 }
-
-
-def is_gguf(path: Path) -> bool:
-    return path.suffix == ".gguf" and path.is_file()
 
 
 class TensorFiles:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family
-from glassformer.weights.files import GgufFile, TensorFiles, is_gguf
+from glassformer.gguf import is_gguf
+from glassformer.weights.files import GgufFile, TensorFiles
 from glassformer.weights.plan import (
     Plan,
     check_copies,

@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Capture
+from glassformer.core import Cache, Capture
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,6 +36,30 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
         here = net(tokens, mask=mask).logits
         there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        spec.Recurrent(width=20),
+        spec.Recurrent(width=20, bidirectional=True),
+        spec.Convolutional(kernel=3, dilation=2, causal=True),
+    ],
+    ids=str,
+)
+def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    stack = spec.Stack(width=20, embed=spec.Embed(vocabulary=50), blocks=(layer,) * 2)
+    net = tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.Init(std=0.2)))
+    tokens, mask = tiny.tokens(4, 6), tiny.SCATTERED
+    both_ways = isinstance(layer, spec.Recurrent) and layer.bidirectional
+    caches = (None, None) if both_ways else (Cache(), Cache())
+    with torch.no_grad():
+        here = net(tokens, mask=mask, cache=caches[0]).logits
+        there = net.cuda()(tokens.cuda(), mask=mask.cuda(), cache=caches[1]).logits.cpu()
+    assert torch.allclose(here[mask], there[mask], atol=1e-5)
+    net(tokens.cuda(), mask=mask.cuda()).logits.sum().backward()  # also while evaluating
+    assert all(torch.isfinite(p.grad).all() for p in net.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -20,6 +20,10 @@ PATTERNS = {
         lambda q, k: abs(q - k) <= 4 and (q - k) % 2 == 0,
     ),
 }
+BLOCKS = {
+    "causal blocks": (Pattern(right=0, block=4), lambda q, k: k <= q and q // 4 == k // 4),
+    "blocks": (Pattern(block=3), lambda q, k: q // 3 == k // 3),
+}
 
 
 def seen_by(net, length: int, **given) -> torch.Tensor:
@@ -49,6 +53,45 @@ def test_pattern(name, padded):
         for q in range(length):
             for k in range(length):
                 assert bool(seen[row, q, k]) == (rule(q, k) and bool(mask[row, k])), (row, q, k)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
+    pattern, rule = BLOCKS[name]
+    net = tiny.net(tiny.encoder(1, pattern=pattern))
+    length, before = 11, 0
+    given = {}
+    if padded:
+        before = 2
+        given = {"mask": (torch.arange(length) >= before)[None]}
+    seen = seen_by(net, length, **given)
+    for q in range(before, length):
+        for k in range(length):
+            expected = k >= before and rule(q - before, k - before)
+            assert bool(seen[0, q, k]) == expected, (q, k)
+
+
+@pytest.mark.parametrize("length", [3, 8, 10])
+def test_blocks_side_by_side_as_one_with_a_mask(length):
+    """Without padding every block is computed as a text of its own."""
+    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=4)))
+    tokens = tiny.tokens(2, length)
+    with torch.no_grad():
+        folded, masked = net(tokens), net(tokens, mask=torch.ones_like(tokens))
+        plain = net(tokens, eager=True)
+    assert torch.allclose(folded.logits, masked.logits, atol=1e-6)
+    assert torch.allclose(folded.logits, plain.logits, atol=1e-6)
+
+
+def test_blocks_of_packed_documents_start_with_the_document():
+    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=3)))
+    long = tiny.tokens(1, 12)
+    documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
+    with torch.no_grad():
+        packed = net(long, documents=documents).logits
+        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+    assert torch.allclose(packed, alone, atol=1e-6)
 
 
 def test_prefix_is_seen_by_all_and_the_rest_is_causal():

@@ -49,7 +49,7 @@ def test_scores_pair_by_pair(position, pattern, past):
         net(tokens, segments=segments, tap=everything)
     part, block = net.encoder.positions[0], net.encoder.blocks[0].attention
     x = everything["encoder.blocks.0.resid_pre"][0]
-    q, k, _ = (h[0] for h in block.project(x[None]))
+    q, k, _ = (h[0] for h in block.project(x[None], None))
     for query in range(past, past + 6):
         for key in range(past + 6):
             distance = query - key

@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import ModelSpec
+from glassformer.spec import Hop, ModelSpec
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -80,6 +80,7 @@ class Case:
         self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
+        self.hops = any(isinstance(layer, Hop) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
             self.spec.last_stack.embed.segments
             or self.spec.last_stack.embed.segments_are_tokens
@@ -118,6 +119,8 @@ class Case:
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
+        if self.hops:
+            batch.source, batch.source_mask = self._stories(lengths, side)
         if self.choices:  # two examples of rivals
             for key, value in vars(batch).items():
                 if value is not None:
@@ -135,6 +138,23 @@ class Case:
         join = (lambda a, b: a + b) if side == "right" else (lambda a, b: b + a)
         tokens = torch.tensor([join(row, more) for row, more in zip(rows, fill, strict=True)])
         mask = torch.tensor([join(row, more) for row, more in zip(real, none, strict=True)])
+        return tokens, mask
+
+    def _stories(self, lengths: Sequence[int], side: str) -> tuple[Tensor, Tensor]:
+        """Of 9 sentences of 6 words, and of fewer each where texts differ in length too:
+        [text, sentence, word]."""
+        pad = self.spec.tokens.pad or 0
+        tokens = torch.full((len(lengths), 9, 6), pad)
+        mask = torch.zeros_like(tokens, dtype=torch.bool)
+        for number in range(len(lengths)):
+            counts = [6] * 9
+            if len(set(lengths)) > 1:
+                counts = [(number + i) % 6 + 1 for i in range(9 - number * 5 % 9)]
+            start = 0 if side == "right" else 9 - len(counts)
+            for at, words in enumerate(self.texts(counts, seed=number), start):
+                part = slice(None, len(words)) if side == "right" else slice(-len(words), None)
+                tokens[number, at, part] = torch.tensor(words)
+                mask[number, at, part] = True
         return tokens, mask
 
     # --- results -----------------------------------------------------------------------------
@@ -162,7 +182,9 @@ class Case:
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
         if self.spec.last_stack.memory is not None:
             inputs.pop("attention_mask")
-        if batch.source is not None:
+        if self.hops:
+            inputs |= {"story": batch.source, "story_mask": batch.source_mask}
+        elif batch.source is not None:
             inputs = {
                 "input_ids": batch.source,
                 "attention_mask": batch.source_mask.long(),
@@ -209,7 +231,7 @@ class Case:
             if not self.choices:
                 longest = int(rows["mask"].sum())
                 rows = {k: v if "source" in k else v[:, :longest] for k, v in rows.items()}
-                if "source" in rows:
+                if "source" in rows and not self.hops:
                     longest = int(rows["source_mask"].sum())
                     rows |= {k: rows[k][:, :longest] for k in ("source", "source_mask")}
             for key, values in self.theirs(Batch(**rows)).items():
@@ -248,7 +270,8 @@ def writes(name: Name) -> bool:
 def reads_another(name: Name) -> bool:
     """A decoder that can read another model's output."""
     spec = name.spec
-    crosses = spec.decoder is not None and spec.decoder.blocks[0].cross is not None
+    blocks = () if spec.decoder is None else spec.decoder.attention_blocks
+    crosses = any(block.cross is not None for block in blocks)
     passes_on = ("Model", "LMHeadModel", "ForCausalLM")
     return crosses and spec.encoder is None and name.architecture.endswith(passes_on)
 

@@ -31,6 +31,8 @@ def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
                 spread = 0.3 if tensor.ndim == 1 else 0.08
                 noise = torch.randn(tensor.shape, generator=generator) * spread
                 tensor.copy_(noise + (1.0 if _is_scale(name, tensor) else 0.0))
+                if name.endswith("running_var"):  # a variance is not negative
+                    tensor.abs_()
     model.tie_weights()
     return model
 

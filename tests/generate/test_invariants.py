@@ -28,9 +28,9 @@ def tokens(case, prompts, **knobs):
 @torch.no_grad()
 def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
-    eos, start = case.spec.tokens.eos, case.model.writer.start(case.model.writer.knobs({}))
+    eos, writer = case.spec.tokens.eos, case.model.writer
     for prompt, found in zip(prompts, together, strict=True):
-        text = [start] if case.both else list(prompt)
+        text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
         source = torch.tensor([prompt]) if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
