@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glassformer.core.model import shifted_right
 from glassformer.errors import GlassformerError
+from glassformer.gguf import is_gguf
 from glassformer.model import Model, find_folder, load
 
 TOLERANCE = 1e-5
@@ -97,8 +98,9 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
         raise GlassformerError(
             f"transformers {transformers.__version__} has no {architecture} to compare with."
         )
+    place = reference_place(folder)
     try:
-        model = known.from_pretrained(**reference_place(folder), dtype=torch.float32)
+        model = known.from_pretrained(**place, dtype=torch.float32)
     except Exception as error:  # whatever it is, it is the reference's answer
         raise _refused("the model", folder, error) from None
     return model.eval()
@@ -114,6 +116,10 @@ def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> l
 
 def reference_place(folder: Path) -> dict[str, Any]:
     """How the reference is told of a folder, or of a GGUF file in one."""
+    if folder.is_file() and not is_gguf(folder):
+        raise GlassformerError(
+            f"The reference cannot read {folder.name}; save the model as a folder and check that."
+        )
     if folder.is_file():
         return {"pretrained_model_name_or_path": folder.parent, "gguf_file": folder.name}
     return {"pretrained_model_name_or_path": folder}

@@ -15,10 +15,10 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, Score, Writer
 from glassformer.generate.writer import Prompt
-from glassformer.gguf import is_gguf
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text.load import holds_tokenizer
+from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
@@ -139,7 +139,8 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Model:
-    """Loads a folder in the published layout, a GGUF file, or a built-in model by its name.
+    """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, or a built-in
+    model by its name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -220,11 +221,11 @@ def find_folder(source: str | Path) -> Path:
     folder = Path(source)
     if not folder.exists() and (BUILT_IN / str(source)).is_dir():
         return BUILT_IN / str(source)
-    if is_gguf(folder):
+    if is_single(folder):
         return folder
     if not folder.is_dir():
         names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
-        kind = "file" if folder.suffix == ".gguf" else "folder"
+        kind = "file" if folder.suffix in SINGLE else "folder"
         raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
     return folder
 

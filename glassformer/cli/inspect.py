@@ -18,7 +18,7 @@ from glassformer.weights.plan import make_net
 
 def inspect(
     model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF file, a built-in model, or a preset.")
+        str, typer.Argument(help="A folder, a GGUF or llama2.c file, a built-in model or preset.")
     ],
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,

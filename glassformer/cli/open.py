@@ -22,7 +22,7 @@ TEXT = "ROMEO:\nIs the day so young?"
 
 def open_view(
     model: Annotated[
-        str, typer.Argument(help="A folder, a GGUF file, or a built-in model.")
+        str, typer.Argument(help="A folder, a GGUF or llama2.c file, or a built-in model.")
     ] = "shakespeare",
     text: Annotated[str, typer.Option(help="What the model reads.")] = TEXT,
     layer: Annotated[int, typer.Option(min=0, help="Whose attention is drawn.")] = 0,

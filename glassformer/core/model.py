@@ -172,9 +172,10 @@ class Net(nn.Module):
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
-        again as they take. Training and saving go on with the plain weights."""
+        again as they take. What layers make of a table of positions is kept too. Training and
+        saving go on with the plain weights."""
         for module in self.modules():
-            if isinstance(module, Linear):
+            if isinstance(module, Linear | Stack):
                 module.pack()
         return self
 

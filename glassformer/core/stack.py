@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from glassformer.core.block import Block
 from glassformer.core.context import Context
 from glassformer.core.convolution import Convolution, Convolutional
+from glassformer.core.disentangled import DisentangledPosition
 from glassformer.core.embed import Embedding, PositionTable
 from glassformer.core.hop import Hop
 from glassformer.core.linear import Linear
@@ -104,6 +105,13 @@ class Stack(nn.Module):
         if ctx.askers is not None:
             x = x[:, -ctx.askers.shape[1] :]
         return ctx.see("final", self.norm(x))
+
+    def pack(self) -> None:
+        """Positions that every layer projects are projected here, once for all texts."""
+        for block, place in zip(self.blocks, self.position_of, strict=True):
+            position = None if place is None else self.positions[place]
+            if isinstance(position, DisentangledPosition):
+                position.pack(block.attention)
 
     def norm(self, x: Tensor) -> Tensor:
         if self.spec.final_norm is not None:

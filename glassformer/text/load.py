@@ -11,6 +11,7 @@ from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
 from glassformer.text.gguf import codec_of, has_tokenizer
 from glassformer.text.languages import LanguageCodec
+from glassformer.text.llama2c import is_llama2c, metadata_beside
 from glassformer.text.settings import ROLES, Settings, add_tokens, content
 
 
@@ -21,6 +22,8 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
     """
     if is_gguf(folder):
         return *codec_of(Header(folder).metadata), False
+    if is_llama2c(folder):
+        return *codec_of(metadata_beside(folder)), False
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
@@ -54,6 +57,8 @@ def holds_tokenizer(folder: Path) -> bool:
     """Whether any file of a tokenizer is there; loading it may still find one missing."""
     if is_gguf(folder):
         return has_tokenizer(Header(folder).metadata)
+    if is_llama2c(folder):
+        return has_tokenizer(metadata_beside(folder))
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 COUNT, NEW = 200, 6
+PLAIN = {"num_beams": 1, "forced_bos_token_id": None, "forced_eos_token_id": None}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def together(case, prompts):
 
 
 def tokens(case, prompts, **knobs):
-    knobs |= {"forced_bos_token_id": None, "forced_eos_token_id": None}
+    knobs = PLAIN | knobs
     return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
 
 
@@ -50,8 +51,7 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 def test_streamed_as_not(case, prompts, together):
     for prompt, found in zip(prompts[:50], together, strict=False):
-        knobs = {"forced_bos_token_id": None, "forced_eos_token_id": None}
-        pieces = case.model.stream(prompt, max_new_tokens=NEW, **knobs)
+        pieces = case.model.stream(prompt, max_new_tokens=NEW, **PLAIN)
         assert [piece.token for piece in pieces] == found
 
 
