@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.model import shifted_right
+from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.gguf import is_gguf
 from glassformer.model import Model, find_folder, load
+from glassformer.spec import Blocks
 
 TOLERANCE = 1e-5
 
@@ -158,6 +159,9 @@ def compare(
 ) -> tuple[float | None, float | None]:
     """The largest differences of logits and of last hidden states."""
     spec = model.spec
+    blocked = any(isinstance(block.pattern, Blocks) for block in spec.last_stack.attention_blocks)
+    if blocked and len(tokens) > 1:
+        return _text_by_text(model, theirs, tokens, mask)
     if any(head.choices for head in spec.heads):  # the texts as rivals in one example
         tokens, mask = tokens[None], mask[None]
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
@@ -170,7 +174,12 @@ def compare(
         given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
     if any(head.beam is not None for head in spec.heads):  # else it looks at padding too
         given |= {"p_mask": (~mask).float(), "cls_index": mask.sum(-1) - 1}
+    if spec.global_tokens in ("question", "answers"):  # random ids are no question and answers
+        ours["global_tokens"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
+        given["global_attention_mask"] = ours["global_tokens"].long()
     out = model.net(**ours)
+    if hasattr(theirs.base_model, "set_attention_type"):  # a short text before may have changed it
+        theirs.base_model.set_attention_type(theirs.config.attention_type)
     if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without
         given["use_cache"] = False
     reference = theirs(**given, output_hidden_states=True)
@@ -189,6 +198,22 @@ def compare(
     if states is not None:
         hidden = largest(out.hidden.reshape(states.shape), states, mask.view(states.shape[:-1]))
     return max(differences, default=None), hidden
+
+
+def _text_by_text(
+    model: Model, theirs: Any, tokens: Tensor, mask: Tensor
+) -> tuple[float | None, float | None]:
+    """Where the reference would cut the padded batch into blocks, and not each text."""
+    lengths = mask.sum(-1).tolist()
+    pairs = [
+        compare(model, theirs, tokens[i : i + 1, :length], mask[i : i + 1, :length])
+        for i, length in enumerate(lengths)
+    ]
+    logits, hidden = (
+        max((value for value in values if value is not None), default=None)
+        for values in zip(*pairs, strict=True)
+    )
+    return logits, hidden
 
 
 REFERENCE_NAMES = {

@@ -164,6 +164,7 @@ class Attention:
     bias: bool = True  # on queries, keys and values
     key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
+    own_global: bool = False  # global tokens are projected by matrices of their own (Longformer)
     compress: int | None = None  # so many neighboring keys, and values, become one by a
     # convolution that moves on by as many (Liu et al., 2018)
     dropout: float = 0.0
@@ -195,6 +196,31 @@ class Pattern:
     block: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """BigBird's: a text is cut into blocks of `size` tokens, counted from its own first one.
+
+    A block sees itself and its neighbors, the first and the last block, and `random` more; the
+    first and the last see all. Evaluated, as published models are, the random ones are all the
+    first block, which so counts 1 + `random` times. Short texts are seen whole.
+    """
+
+    size: int
+    random: int = 3
+
+    def __post_init__(self) -> None:
+        _require(
+            self.size > 0 and self.random >= 0,
+            f"Blocks of {self.size} tokens, {self.random} of them at random, cannot be made; "
+            "choose a size of one or more, and no negative number.",
+        )
+
+    @property
+    def whole(self) -> int:
+        """Up to so many tokens a text is seen whole."""
+        return (5 + 2 * self.random) * self.size
+
+
 CAUSAL = Pattern(right=0)
 FULL = Pattern()
 
@@ -220,7 +246,7 @@ class Block:
     attention_normed: bool = True  # False: attention reads the stream as it is (ModernBERT's first)
     residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
     position: Position | None = None
-    pattern: Pattern = FULL
+    pattern: Pattern | Blocks = FULL
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -231,8 +257,10 @@ class Block:
         )
         _require(
             not isinstance(self.position, Relative)
-            or self.position.both_ways
-            or self.pattern.right == 0,
+            or (
+                isinstance(self.pattern, Pattern)
+                and (self.position.both_ways or self.pattern.right == 0)
+            ),
             "A pattern that sees later tokens needs their distances too; "
             "use Relative(both_ways=True), or a causal pattern.",
         )
@@ -452,6 +480,7 @@ class Transform:
     activation: Activation
     norm: Norm | None = None
     bias: bool = True
+    residual: bool = False  # a second layer leads back, and its input is added before the norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,6 +516,7 @@ class Head:
     activation: Activation = "linear"
     choices: bool = False
     scalar: bool = False  # the one output is a number per position, not a vector of one
+    after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
     depth: int | None = None  # the layer, of the order of execution, whose output it reads
     ahead: int = 1  # a language model's: how far off the token is that it predicts
@@ -505,6 +535,7 @@ class SpecialTokens:
     bos: int | None = None
     eos: int | None = None
     start: int | None = None  # what a decoder beside an encoder starts from
+    separator: int | None = None  # what ends the question that a text begins with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,7 +561,9 @@ class ModelSpec:
     Of the followers, those in `loose` are let go where a file has other values for them.
     `shift_text` says that a head on an encoder-decoder reads a plain text, which is also the
     decoder's input, moved right behind the start token, or with `start_from_last` behind the
-    text's own last token (mBART, which ends a text with its language).
+    text's own last token (mBART, which ends a text with its language). `global_tokens` says which
+    see all and are seen by all where the caller does not: the first, the question before the first
+    separator, or the answers behind it (Longformer).
     """
 
     encoder: Stack | None = None
@@ -542,6 +575,7 @@ class ModelSpec:
     labels: tuple[str, ...] = ()
     shift_text: bool = False
     start_from_last: bool = False
+    global_tokens: Literal["none", "first", "question", "answers"] = "none"
     init: Init = field(default_factory=Init)
 
     def __post_init__(self) -> None:

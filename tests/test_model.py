@@ -77,6 +77,8 @@ def test_every_family_trains(model_type):
     if spec.last_stack.embed.asks:  # each token is asked for, and hidden from who asks
         hidden, every = torch.eye(9).bool(), torch.arange(9)
         given["permutation"] = Permutation(hidden.expand(4, -1, -1), every.expand(4, -1))
+    if any(block.attention.own_global for block in spec.last_stack.attention_blocks):
+        given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.model import describe
-from glassformer.spec import Block, Convolutional, Layer, Pattern, Recurrent, Stack
+from glassformer.spec import Block, Blocks, Convolutional, Layer, Pattern, Recurrent, Stack
 from glassformer.table import Part, count_parameters, parts_of
 from glassformer.weights.plan import make_net
 
@@ -94,7 +94,9 @@ def block_line(block: Block) -> str:
     )
 
 
-def sight(pattern: Pattern) -> str:
+def sight(pattern: Pattern | Blocks) -> str:
+    if isinstance(pattern, Blocks):
+        return f"block-sparse ({pattern.size} tokens a block, {pattern.random} at random)"
     if pattern.left is None:
         return "causal" if pattern.right == 0 else "full"
     dilated = f" by {pattern.dilation}" if pattern.dilation > 1 else ""

@@ -10,10 +10,11 @@ from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
-from glassformer.core.mask import Visible, memory_visible, visible
+from glassformer.core.mask import Visible, visible
 from glassformer.core.norm import make_norm
 from glassformer.core.relative import Band
-from glassformer.spec import FULL, Attention, Disentangled, Pattern, Position, Relative
+from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
 
 
 class Attend(nn.Module):
@@ -37,25 +38,29 @@ class Attend(nn.Module):
         k: Tensor,  # [batch, key head, key, dim]
         v: Tensor,
         ctx: Context,
-        seen: Visible,
+        sight: Visible | Pattern | Blocks,
         bias: Tensor | Band | None = None,
         position: nn.Module | None = None,
-        pattern: Pattern = FULL,
+        wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
         special = self.spec.score == "additive" or self.spec.softcap is not None
         plain = ctx.eager or on_values or special
-        z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
+        z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
-            whole = bias.whole() if isinstance(bias, Band) else bias
+            seen, whole = _resolved(sight, ctx), bias.whole() if isinstance(bias, Band) else bias
             scores = self.scores(q, k, seen, whole)
+            if wide is not None:
+                scores = _at_global(ctx, self.scores(*wide[:2], seen, whole), scores)
             shown_scores = ctx.see(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
             shown = ctx.see(f"{scope}pattern", weights)
             if z is None or shown_scores is not scores or shown is not weights:
                 shown = F.dropout(shown, self.spec.dropout, self.training)
                 z = shown @ self.repeat(v)
+                if wide is not None:
+                    z = _at_global(ctx, shown @ self.repeat(wide[2]), z)
                 if on_values and position is not None:
                     z = position.add_values(z, shown, ctx)  # type: ignore[operator]
         assert z is not None
@@ -66,30 +71,55 @@ class Attend(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        seen: Visible,
-        bias: Tensor | Band | None,
         ctx: Context,
-        pattern: Pattern,
+        sight: Visible | Pattern | Blocks,
+        bias: Tensor | Band | None,
+        wide: Projected | None,
     ) -> Tensor:
-        if bias is None and prefers_flex(q, k, pattern, ctx):
-            return flex_attention(q, k, v, self.scale, ctx, pattern)
-        if seen.block is not None and bias is None and seen.block < q.shape[2]:
-            return self.in_blocks(q, k, v, seen.block, ctx)
-        if not isinstance(bias, Band):
-            return self.kernel(q, k, v, seen, bias)
+        dropout = self.spec.dropout if self.training else 0.0
+        if not isinstance(sight, Visible) and bias is None and ctx.permutation is None:
+            if not dropout and prefers_flex(q, k, sight, ctx):
+                return flex_attention(q, k, v, self.scale, ctx, sight)
+            if prefers_sparse(q, k, sight, ctx):
+                given = {"scale": self.scale, "dropout_p": dropout}
+                return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
+        seen = _resolved(sight, ctx)
+        if isinstance(bias, Band):
+            pattern = sight if isinstance(sight, Pattern) and ctx.prefix is None else FULL
+            return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)
+        z = self.kernel(q, k, v, seen, bias, dropout)
+        return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
+
+    def banded(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ctx: Context,
+        seen: Visible,
+        bias: Band,
+        pattern: Pattern,
+        dropout: float,
+    ) -> Tensor:
+        """A block of queries at a time, with the keys that it may see."""
         parts = []
-        for queries, keys in bias.blocks(pattern if ctx.prefix is None else FULL):
+        for queries, keys in bias.blocks(pattern):
             part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
             if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
                 block = block.contiguous()
             near = k[:, :, keys], v[:, :, keys]
-            parts.append(self.kernel(q[:, :, queries], *near, part, block))
+            parts.append(self.kernel(q[:, :, queries], *near, part, block, dropout))
         return torch.cat(parts, 2)
 
-    def kernel(self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
+    def kernel(
+        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None, dropout: float
+    ) -> Tensor:
+        if seen.block is not None and bias is None and seen.block < q.shape[2]:
+            return self.in_blocks(q, k, v, seen.block, dropout)
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind
+        bias = _summed(bias, seen, q.dtype)
         if bias is not None:
             if seen.causal:
                 mask = _explicit(seen, bias)
@@ -99,14 +129,14 @@ class Attend(nn.Module):
             k,
             v,
             attn_mask=mask,
-            dropout_p=self.spec.dropout if self.training else 0.0,
+            dropout_p=dropout,
             is_causal=seen.causal and bias is None,
             scale=self.scale,
             enable_gqa=self.spec.key_heads != self.spec.heads,
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 
-    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, ctx: Context) -> Tensor:
+    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:
         """Every block is a text of its own, so that cost grows with the length, not its square."""
         batch, heads, length, dim = q.shape
 
@@ -114,7 +144,7 @@ class Attend(nn.Module):
             x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
             return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
 
-        z = self.fused(cut(q), cut(k), cut(v), Visible(causal=True), None, ctx, FULL)
+        z = self.kernel(cut(q), cut(k), cut(v), Visible(causal=True), None, dropout)
         z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
         return z[:, :, :length]
 
@@ -128,6 +158,7 @@ class Attend(nn.Module):
             scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
         if self.spec.softcap is not None:
             scores = torch.tanh(scores / self.spec.softcap) * self.spec.softcap
+        bias = _summed(bias, seen, scores.dtype)
         if bias is not None:
             scores = scores + bias
         mask = _explicit(seen, scores)
@@ -137,6 +168,25 @@ class Attend(nn.Module):
         """Grouped heads: each key head serves several query heads that stand side by side."""
         groups = self.spec.heads // self.spec.key_heads
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _resolved(sight: Visible | Pattern | Blocks, ctx: Context) -> Visible:
+    """A pattern's mask is made only where something needs it: its size is the length's square."""
+    return sight if isinstance(sight, Visible) else visible(ctx, sight)
+
+
+def _summed(bias: Tensor | None, seen: Visible, dtype: torch.dtype) -> Tensor | None:
+    """What the position says, and how often keys count."""
+    if seen.bias is None:
+        return bias
+    return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
+
+
+def _at_global(ctx: Context, those: Tensor, others: Tensor) -> Tensor:
+    """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
+    assert ctx.global_tokens is not None
+    asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
+    return torch.where(asking, those, others)
 
 
 def _softmax(scores: Tensor, seen: Visible) -> Tensor:
@@ -165,6 +215,8 @@ class SelfAttention(nn.Module):
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
         self.qkv = Linear(width, (q, kv, kv), biased=biased)
+        if spec.own_global:
+            self.global_qkv = Linear(width, (q, kv, kv), biased=biased)
         if isinstance(position, Disentangled) and not position.shared:
             if position.to_position:
                 self.position_key = Linear(width, kv, bias=position.key_bias)
@@ -185,7 +237,7 @@ class SelfAttention(nn.Module):
         self,
         x: Tensor,
         ctx: Context,
-        pattern: Pattern,
+        pattern: Pattern | Blocks,
         position: nn.Module | None,
         blank: Tensor | None = None,
     ) -> Tensor:
@@ -204,21 +256,27 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
-        if self.spec.compress is None:
-            seen = visible(ctx, pattern)
-        else:
+        sight: Visible | Pattern | Blocks = pattern
+        if self.spec.compress is not None:
             k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
-            seen = visible_groups(ctx, self.spec.compress)
+            sight = visible_groups(ctx, self.spec.compress)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        z = self.attend(q, k, v, ctx, seen, bias, position, pattern)
-        return ctx.see("attn_out", self.out(_join_heads(z)))
+        z = self.attend(q, k, v, ctx, sight, bias, position, self.read_global(x, ctx))
+        return ctx.see("attn_out", self.out(join_heads(z)))
 
     def project(self, x: Tensor, ctx: Context) -> list[Tensor]:
         """Queries, keys and values of [batch, head, position, dim]."""
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         if self.spec.compress is not None:
             k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
-        return [_split_heads(part, self.spec.head_dim) for part in (q, k, v)]
+        return [split_heads(part, self.spec.head_dim) for part in (q, k, v)]
+
+    def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
+        if not self.spec.own_global or ctx.global_tokens is None:
+            return None
+        q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
+        q, k, v = (split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        return ctx.see("global.q", q), ctx.see("global.k", k), ctx.see("global.v", v)
 
 
 def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:
@@ -229,45 +287,9 @@ def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:
     return torch.cat((blank.expand(x.shape[0], -1, ctx.blanks, -1), x), 2)
 
 
-class CrossAttention(nn.Module):
-    """Queries come from the stream, keys and values from the other stack's last layer."""
-
-    def __init__(self, width: int, memory_width: int, spec: Attention) -> None:
-        super().__init__()
-        self.spec = spec
-        q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
-        self.q = Linear(width, q, bias=spec.bias)
-        self.kv = Linear(memory_width, (kv, kv), bias=spec.bias)
-        if spec.qk_norm is not None:
-            self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
-            self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
-        self.attend = Attend(spec)
-        self.out = Linear(q, width, bias=spec.out_bias)
-
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        q = _split_heads(self.q(x), self.spec.head_dim)
-        if self.spec.qk_norm is not None:
-            q = self.q_norm(q)
-        q = ctx.see("cross.q", q)
-        k, v = self.read_memory(ctx)
-        k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
-        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
-        return ctx.see("cross.attn_out", self.out(_join_heads(z)))
-
-    def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
-        held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
-        if held is None:
-            k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
-            k, v = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
-            held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
-            if ctx.cache is not None:
-                ctx.cache.keep_cross(ctx.layer, *held)
-        return held
-
-
-def _split_heads(x: Tensor, dim: int) -> Tensor:
+def split_heads(x: Tensor, dim: int) -> Tensor:
     return x.view(*x.shape[:2], -1, dim).transpose(1, 2)  # [batch, head, position, dim]
 
 
-def _join_heads(z: Tensor) -> Tensor:
+def join_heads(z: Tensor) -> Tensor:
     return z.transpose(1, 2).flatten(2)  # [batch, position, head * dim]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.cache import Cache
@@ -34,12 +33,14 @@ class Context:
     permutation: Permutation | None = None
     blanks: int = 0  # so many first slots are an empty memory
     before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
+    global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
     story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
     story_mask: Tensor | None = None  # [batch, sentence, word]
     cache: Cache | None = None
     tap: Tap | None = None
+    training: bool = False
     inner: dict[int, Tensor] | None = None  # by depth, every layer's output: where heads ask
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
@@ -118,8 +119,9 @@ def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tens
 
 
 def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = F.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
+    """Counts real tokens from 0 in every run of equal document numbers; padding stands at -1."""
+    real = torch.ones_like(documents, dtype=torch.bool) if mask is None else mask
+    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
+    so_far = real.cumsum(-1)
+    before = torch.where(new, so_far - real.long(), 0).cummax(-1).values
+    return torch.where(real, so_far - 1 - before, -1)

@@ -21,11 +21,15 @@ class Transform(nn.Module):
         super().__init__()
         self.dense = Linear(width, spec.width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
-        self.norm = None if spec.norm is None else make_norm(spec.width, spec.norm)
+        self.back = Linear(spec.width, width, bias=spec.bias) if spec.residual else None
+        self.width = width if spec.residual else spec.width
+        self.norm = None if spec.norm is None else make_norm(self.width, spec.norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.activation(self.dense(x))
-        return x if self.norm is None else self.norm(x)
+        y: Tensor = self.activation(self.dense(x))
+        if self.back is not None:
+            y = x + self.back(y)
+        return y if self.norm is None else self.norm(y)
 
 
 class Projection(Linear):
@@ -48,7 +52,7 @@ class Head(nn.Module):
             self.norm = make_norm(width, spec.norm)
         if spec.transform is not None:
             self.transform = Transform(width, spec.transform)
-            width = spec.transform.width
+            width = self.transform.width
         if spec.outputs is not None:
             self.out = (
                 Projection(width, spec)

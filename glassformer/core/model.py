@@ -14,6 +14,8 @@ from glassformer.core.context import Context, before_text, joined, positions_in,
 from glassformer.core.heads import pick
 from glassformer.core.linear import Linear
 from glassformer.core.permutation import Permutation
+from glassformer.core.question import find_global_tokens, find_question, without_answers
+from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
@@ -64,6 +66,7 @@ class Net(nn.Module):
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
         permutation: Permutation | None = None,
+        global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         at: Tensor | None = None,
         auxiliary: bool = False,
@@ -77,19 +80,23 @@ class Net(nn.Module):
         encoder's output. For a model with hops the story, [batch, sentence, word]. positions:
         instead of those counted from the mask. documents: a number per token; attention stays
         within equal ones, and positions start anew. prefix: so many first tokens of a row are
-        seen by all of it. permutation: the order of reading; with targets the hidden states and
-        logits are theirs. at: the slot that heads read which read one. tail: heads that read every
-        position read only the last so many. auxiliary: also compute the heads that only help to
-        train the others.
+        seen by all of it. global_tokens: True at those that see all and are seen by all.
+        permutation: the order of reading; with targets the hidden states and logits are theirs.
+        at: the slot that heads read which read one. tail: heads that read every position read only
+        the last so many. auxiliary: also compute the heads that only help to train the others.
         Rivals of a multiple choice come as [batch, choice, position].
         """
         lead = tokens.shape[:-1]
         tokens = tokens.reshape(-1, tokens.shape[-1])
-        mask, segments, documents, languages = (
+        mask, segments, documents, languages, global_tokens = (
             None if x is None else x.reshape(-1, x.shape[-1])
-            for x in (mask, segments, documents, languages)
+            for x in (mask, segments, documents, languages, global_tokens)
         )
         mask = None if mask is None else mask.bool()
+        global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
+        question = find_question(self.spec, tokens, mask)
+        if question is not None and segments is None:
+            segments = (~question).long()
         source_mask = None if source_mask is None else source_mask.bool()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
@@ -118,6 +125,7 @@ class Net(nn.Module):
             documents=documents,
             prefix=prefix,
             permutation=permutation,
+            global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,
             story=source,
@@ -142,6 +150,8 @@ class Net(nn.Module):
             state = hidden if inner is None or head.depth is None else inner[head.depth]
             read = state if tail is None or where is not None else state[:, -tail:]
             result = module(read, where)
+            if question is not None and head.after_question:
+                result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
@@ -250,6 +260,7 @@ class Net(nn.Module):
             memory_mask=memory_mask,
             cache=cache,
             blanks=blanks,
+            training=self.training,
             **options,
         )
         if blank and mask is not None:
@@ -261,26 +272,6 @@ class Net(nn.Module):
         if cache is not None:
             cache.advance(positions, mask, documents, ctx.segments, blanks)
         return hidden
-
-
-def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
-    """Every text's last real token, [batch, 1]."""
-    if mask is None:
-        return tokens[:, -1:]
-    slots = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(1, (slots * mask).argmax(-1, keepdim=True))
-
-
-def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
-    """A text as a decoder's input: every token one place later, behind the start token."""
-    if start is None:
-        raise GlassformerError(
-            "The model's config has no decoder_start_token_id, which its decoder starts from."
-        )
-    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
-    if mask is None:
-        mask = torch.ones_like(tokens, dtype=torch.bool)
-    return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 
 def _check_width(stack: Stack, width: int) -> None:

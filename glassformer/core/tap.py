@@ -7,6 +7,7 @@ Names, the same for all families, with `encoder.` or `decoder.` in front and dep
 | embed                       | [batch, position, width]     | the sum of the embeddings           |
 | blocks.i.resid_pre          | [batch, position, width]     | what the block reads                |
 | blocks.i.q, .k, .v          | [batch, head, position, dim] | after the positions were applied    |
+| blocks.i.global.q, .k, .v   | [batch, head, position, dim] | where global tokens have their own  |
 | blocks.i.scores             | [batch, head, query, key]    | scaled, biased and masked           |
 | blocks.i.pattern            | [batch, head, query, key]    | softmax of the scores               |
 | blocks.i.z                  | [batch, head, query, dim]    | the values, weighted by the pattern |

@@ -62,7 +62,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 
     def layer(depth: int, plain: spec.Block) -> spec.Block:
         if kinds[depth] == LOCAL:
-            return replace(plain, pattern=replace(plain.pattern, block=block))
+            return replace(plain, pattern=replace(spec.CAUSAL, block=block))
         if kinds[depth] == COMPRESSED:
             return replace(plain, attention=replace(plain.attention, compress=factor))
         return plain

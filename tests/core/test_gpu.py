@@ -86,3 +86,30 @@ def test_flex_attention_as_the_dense_mask():
         sparse = net(tokens, mask=mask, documents=documents).logits
         dense = net(tokens, mask=mask, documents=documents, eager=True).logits
     assert torch.allclose(sparse[mask], dense[mask], atol=1e-4)
+
+
+@pytest.mark.parametrize("given", ["nothing", "padding", "global"])
+@pytest.mark.parametrize(
+    "pattern", [spec.Blocks(size=64, random=2), spec.Pattern(left=60, right=60)], ids=str
+)
+def test_groups_of_queries_as_the_dense_mask(pattern, given):
+    """Without, with padding whose queries see nothing, and with global tokens; and gradients."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    own = given == "global" and isinstance(pattern, spec.Pattern)
+    attention = spec.Attention(heads=2, head_dim=8, own_global=own)
+    net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
+    slots = torch.arange(1500, device="cuda")
+    given_too = {} if given == "nothing" else {"mask": (slots >= 300).expand(2, -1)}
+    if own:
+        given_too["global_tokens"] = (slots % 400 == 0).expand(2, -1)
+    mask = given_too.get("mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
+    results = []
+    for eager in (False, True):
+        out = net(tiny.tokens(2, 1500).cuda(), eager=eager, **given_too).logits[mask]
+        net.zero_grad()
+        out.square().mean().backward()
+        results.append((out.detach(), [p.grad.clone() for p in net.parameters()]))
+    (sparse, gradients), (dense, expected) = results
+    assert torch.allclose(sparse, dense, atol=1e-4)
+    for one, other in zip(gradients, expected, strict=True):
+        assert torch.isfinite(one).all() and torch.allclose(one, other, atol=1e-3)

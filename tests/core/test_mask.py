@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from glassformer.core import Capture
-from glassformer.spec import CAUSAL, FULL, Pattern
+from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 PATTERNS = {
     "full": (FULL, lambda q, k: True),
@@ -148,3 +148,65 @@ def test_the_score_of_a_masked_key_is_very_negative_not_zero():
         net(tiny.tokens(1, 4), tap=capture)
     scores = capture["decoder.blocks.0.scores"][0, 0]
     assert torch.all(scores.triu(1)[torch.ones(4, 4).triu(1).bool()] < -1e30)
+
+
+def counted(text: int, size: int, random: int) -> list[list[int]]:
+    """How often every key counts, by the sentences of the paper and of its published code."""
+    rows = []
+    last = (text - 1) // size
+    for query in range(text):
+        block = query // size
+        blocks = [0] * random + list({0, block - 1, block, block + 1, last})
+        if block in (0, last) or text <= (5 + 2 * random) * size:
+            blocks = list(range(last + 1))
+        rows.append([blocks.count(key // size) for key in range(text)])
+    return rows
+
+
+@pytest.mark.parametrize(("size", "random"), [(2, 1), (3, 0), (1, 2)])
+def test_blocks_count_from_each_texts_first_token(size, random):
+    """Uniform scores show how often a key counts; padding, and which document, change nothing."""
+    net = tiny.net(tiny.encoder(1, pattern=Blocks(size=size, random=random)))
+    net.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
+    net.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
+    mask = torch.zeros(3, 40, dtype=torch.bool)
+    mask[0, :33], mask[1, 4:38], mask[2, 11:] = True, True, True
+    documents = torch.zeros(3, 40, dtype=torch.long)
+    for given, texts in (({}, [33, 34, 29]), ({"documents": documents}, [33, 34, 29])):
+        seen = Capture("*.pattern")
+        with torch.no_grad():
+            net(tiny.tokens(3, 40), mask=mask, tap=seen, **given)
+        for row, text in enumerate(texts):
+            pattern = seen["encoder.blocks.0.pattern"][row, 0][mask[row]][:, mask[row]]
+            expected = torch.tensor(counted(text, size, random)).float()
+            assert torch.allclose(pattern, expected / expected.sum(-1, keepdim=True), atol=1e-6)
+
+
+def test_blocks_in_packed_documents_are_those_of_each_text_alone():
+    net = tiny.net(tiny.encoder(2, pattern=Blocks(size=2, random=1), embed={}))
+    tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
+    with torch.no_grad():
+        packed = net(tokens, documents=documents).logits
+        alone = [net(part).logits for part in tokens.split((21, 5, 24), 1)]
+    assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-5)
+
+
+def test_global_tokens_see_all_and_are_seen_by_all():
+    net = tiny.net(tiny.encoder(1, pattern=Pattern(left=1, right=1)))
+    flags = torch.zeros(1, 9, dtype=torch.bool)
+    flags[0, 4] = True
+    seen = seen_by(net, 9, global_tokens=flags)[0]
+    for q in range(9):
+        for k in range(9):
+            assert bool(seen[q, k]) == (abs(q - k) <= 1 or q == 4 or k == 4)
+
+
+def test_global_tokens_and_a_cache_do_not_go_together():
+    from glassformer import GlassformerError
+    from glassformer.core import Cache
+
+    net = tiny.net(tiny.decoder(1))
+    with pytest.raises(GlassformerError, match="leave one of the two out"):
+        net(tiny.tokens(1, 3), global_tokens=torch.tensor([[True, False, False]]), cache=Cache())
+    with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
+        Blocks(size=0)

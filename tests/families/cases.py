@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import Hop, ModelSpec
+from glassformer.spec import Blocks, Hop, ModelSpec
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -64,6 +64,7 @@ class Batch:
     source: Tensor | None = None
     source_mask: Tensor | None = None
     languages: Tensor | None = None
+    global_tokens: Tensor | None = None
 
 
 class Case:
@@ -116,6 +117,9 @@ class Case:
         if count := self.spec.last_stack.embed.languages:
             rows = [[i // 2 % count for i in range(n)] for n in lengths]
             batch.languages, _ = self._padded(rows, side, pad=0)
+        if any(b.attention.own_global for b in self.spec.last_stack.attention_blocks):
+            rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
+            batch.global_tokens, _ = self._padded(rows, side, pad=False)
         if self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
@@ -168,6 +172,7 @@ class Case:
             source=batch.source,
             source_mask=batch.source_mask,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
             **options,
         )
         named = {**out.heads, "hidden": out.hidden}
@@ -176,9 +181,14 @@ class Case:
         return self.per_text(named, batch.mask)
 
     def theirs(self, batch: Batch) -> Results:
-        """The reference on a batch that is padded on the right, or not at all."""
-        if self.spec.last_stack.memory is not None and not batch.mask.all():
-            return self.theirs_unpadded(batch)
+        """The reference on a batch that is padded on the right, or not at all. One that counts
+        blocks of the padded batch is asked for each text by itself: ours counts a text's own. So
+        are those with a memory, which take padding for text: Transformer-XL has no mask, XLNet's
+        summary reads the last slot whatever it is, and its causal mask is one for the batch."""
+        blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
+        remembers = self.spec.last_stack.memory is not None and not batch.mask.all()
+        if remembers or (blocked and batch.mask[..., 0].numel() > 1):
+            return self._text_by_text(batch)
         inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
         if self.spec.last_stack.memory is not None:
             inputs.pop("attention_mask")
@@ -195,6 +205,8 @@ class Case:
             inputs["token_type_ids"] = batch.segments
         if batch.languages is not None:
             inputs["langs"] = batch.languages
+        if batch.global_tokens is not None:
+            inputs["global_attention_mask"] = batch.global_tokens.long()
         if any(head.beam is not None for head in self.spec.heads):
             inputs["p_mask"] = (~batch.mask).float()  # else it looks for answers in the padding
             inputs["cls_index"] = batch.mask.sum(-1) - 1
@@ -206,20 +218,20 @@ class Case:
             results = {"logits": results["hidden"]}
         return self.per_text(results, batch.mask)
 
-    def theirs_unpadded(self, batch: Batch) -> Results:
-        """The reference on each text by itself, a rival as an example of one. The models with a
-        memory take padding for text: Transformer-XL has no mask, XLNet's summary reads the last
-        slot whatever stands there, and its causal mask is one for the whole batch."""
+    def _text_by_text(self, batch: Batch) -> Results:
         together: Results = {}
-        inner = (1,) * (batch.mask.ndim - 1)
-        for i, real in enumerate(batch.mask.flatten(0, -2)):
-            found = {k: v.flatten(0, -2)[i] for k, v in vars(batch).items() if v is not None}
-            rows = {key: value[real].view(*inner, -1) for key, value in found.items()}
-            for key, values in self.theirs(Batch(**rows)).items():
+        count = batch.mask[..., 0].numel()
+        flat = {k: v.reshape(count, -1) for k, v in vars(batch).items() if v is not None}
+        for i in range(count):
+            one = {k: v[i][flat["mask"][i]][None] for k, v in flat.items()}
+            if self.choices:
+                one = {k: v[None] for k, v in one.items()}
+            for key, values in self.theirs(Batch(**one)).items():
                 together.setdefault(key, []).extend(values)
-        if self.choices:
-            rivals = torch.stack(together["logits"]).view(batch.mask.shape[:-1])
-            together["logits"] = list(rivals)
+        if self.choices:  # one number for each text, and as many to an example as there are rivals
+            together = {
+                k: list(torch.cat(v).view(len(batch.mask), -1)) for k, v in together.items()
+            }
         return together
 
     def theirs_alone(self, lengths: Sequence[int]) -> Results:
@@ -252,6 +264,12 @@ class Case:
 def in_transformers(name: Name) -> bool:
     """Has its reference where a user can have it too, for `glassformer check`."""
     return hasattr(transformers, name.architecture)
+
+
+def is_sparse(name: Name) -> bool:
+    """Has layers that leave out most of a long text."""
+    patterns = [block.pattern for block in name.spec.last_stack.attention_blocks]
+    return any(isinstance(p, Blocks) or p.left is not None for p in patterns)
 
 
 def is_decoder(name: Name) -> bool:

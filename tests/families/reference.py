@@ -84,6 +84,9 @@ def load(folder: Path, architecture: str) -> tuple[Any, dict[str, Any]]:
 @torch.no_grad()
 def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The reference's outputs under our heads' names; `hidden` for a bare model."""
+    body = getattr(model, "base_model", None)
+    if hasattr(body, "set_attention_type"):  # which a short text before this one may have changed
+        body.set_attention_type(model.config.attention_type)
     out = model(**inputs, use_cache=False) if _takes_cache(model) else model(**inputs)
     if SPAN[0] in out:
         return {"span": torch.stack([out[name] for name in SPAN], -1)}

@@ -8,13 +8,14 @@ from itertools import pairwise
 import pytest
 import reference
 import torch
-from cases import TOLERANCE, Batch, difference, is_decoder, writes
+from cases import TOLERANCE, Batch, difference, is_decoder, is_sparse, writes
 
 import glassformer as gf
 from glassformer.core import Cache, Capture
 from glassformer.weights.files import TensorFiles
 
 LENGTHS = (9, 12, 5, 12, 7, 1)
+LONG = (140, 31, 9, 133)  # so long that sparse patterns are computed without what they leave out
 
 
 def rows(batch: Batch, part: slice) -> Batch:
@@ -48,6 +49,17 @@ def test_packed_as_plain(case):
     plain = case.ours(batch)
     packed = copy.deepcopy(case.net).pack()
     assert difference(case.ours(batch, net=packed), plain) <= TOLERANCE
+
+
+@pytest.mark.over(which=is_sparse)
+def test_a_long_text_in_every_way(case):
+    right, left = (case.batch(LONG, side) for side in ("right", "left"))
+    together = case.ours(right)
+    alone = [case.ours(rows(right, slice(i, i + 1))) for i in range(len(right.tokens))]
+    joined = {key: [row for one in alone for row in one[key]] for key in together}
+    for other in (joined, case.ours(left), case.ours(left, eager=True)):
+        assert difference(other, together) <= TOLERANCE
+    assert difference(case.ours(left, tap=Capture("*.pattern")), case.ours(left)) == 0.0
 
 
 @pytest.mark.over(which=is_decoder)

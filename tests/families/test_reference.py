@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reference
 import torch
-from cases import TOLERANCE, difference, reads_another
+from cases import TOLERANCE, difference, is_sparse, reads_another
 
 from glassformer.families import classes_of, families
 from glassformer.table import count_parameters, parts_of
@@ -31,6 +31,12 @@ def test_padded_on_the_left_equals_the_reference_without_padding(case, measured)
     assert measured(difference(case.ours(batch), case.theirs_alone(LENGTHS))) <= TOLERANCE
 
 
+@pytest.mark.over(which=is_sparse)
+def test_a_long_text_padded_on_the_left_equals_the_reference_without_padding(case, measured):
+    batch = case.batch(LONG, "left")
+    assert measured(difference(case.ours(batch), case.theirs_alone(LONG))) <= TOLERANCE
+
+
 def test_without_a_mask(case):
     batch = case.batch((11,) * 4, "right")
     theirs = case.theirs(batch)
@@ -41,6 +47,7 @@ def test_without_a_mask(case):
             segments=batch.segments,
             source=batch.source,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
         )
     named = {
         **out.heads,
@@ -53,7 +60,7 @@ def test_without_a_mask(case):
 def test_a_bare_model_has_no_logits(case):
     batch = case.batch((4,) * 4, "right")
     with torch.no_grad():
-        out = case.net(batch.tokens, source=batch.source)
+        out = case.net(batch.tokens, source=batch.source, global_tokens=batch.global_tokens)
     bare = case.name.architecture.endswith(("Model", "EncoderModel")) and not any(
         part in case.name.architecture for part in ("LMHead", "DoubleHeads", "MTModel", "FSMT")
     )
