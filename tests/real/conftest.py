@@ -1,9 +1,12 @@
 """Published checkpoints, where tools/real_weights.py puts them (see `make test-real`)."""
 
+import sys
 from pathlib import Path
 
 import pytest
 import transformers
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "weights"))
 
 PLACE = Path(__file__).parent.parent.parent / "build" / "real"
 transformers.logging.set_verbosity_error()

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
 
 import glassformer as gf
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 SETTINGS = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 20, "vocab_size": 30}
 

