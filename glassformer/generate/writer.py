@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from glassformer.core import Net
@@ -20,7 +20,7 @@ from glassformer.generate.processors import make_processors
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
-from glassformer.generate.score import Score, score
+from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
 from glassformer.text import Tokenizer
@@ -70,7 +70,22 @@ class Writer:
     ) -> Iterator[tuple[int, Generation]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
-        requests = [self.request(i, prompt, knobs) for i, prompt in enumerate(prompts)]
+        yield from self.results(self.requests(prompts, knobs), knobs, draft)
+
+    def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
+        """What is wrong with a prompt of several is said with its number."""
+        found: list[Request] = []
+        for number, prompt in enumerate(prompts):
+            try:
+                found.append(self.request(number, prompt, knobs))
+            except GlassformerError as error:
+                where = f"Prompt {number}: " if len(prompts) > 1 else ""
+                raise GlassformerError(f"{where}{error}") from None
+        return found
+
+    def results(
+        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
+    ) -> Iterator[tuple[int, Generation]]:
         parts: dict[int, list[Finished]] = {}
         for news in self.run(requests, knobs, draft):
             for one in news.finished:
@@ -82,8 +97,10 @@ class Writer:
         self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
     ) -> Iterator[Piece]:
         knobs = self.knobs(given)
-        if knobs.num_beams > 1 or knobs.num_return_sequences > 1:
-            raise GlassformerError("A stream is one text, token by token; leave num_beams out.")
+        if not streams(knobs):
+            raise GlassformerError(
+                "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
+            )
         outlet = None if self.tokenizer is None else self.tokenizer.target.stream()
         held, gone = "", ""
         for news in self.run([self.request(0, prompt, knobs)], knobs, draft):
@@ -100,20 +117,23 @@ class Writer:
                 gone += ready
                 yield Piece(ready, token.id, token.logprob)
 
-    def score(self, text: Prompt, target: Prompt | None) -> Score:
+    def score(
+        self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
+    ) -> Score:
         knobs = self.knobs({})
         ids = self.ids(text, knobs)
+        frame = windows(self.context(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
-            self.fitting(ids, self.net.decoder, knobs, room=0)
-            return score(self.net, ids, source=None, start=None)
+            return score(self.net, ids, frame)
         if target is None:
             raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
-        if isinstance(target, str) and self.tokenizer is not None:
+        if isinstance(target, str) and target and self.tokenizer is not None:
             target = self.tokenizer.target.encode(target).ids
+        source = self.fitting(ids, self.net.encoder, knobs, room=0)
         wanted = self.ids(target, knobs)
-        return score(self.net, wanted, source=ids, start=self.start(knobs))
+        return score(self.net, [self.start(knobs), *wanted], frame, source)
 
     # --- how it is done ------------------------------------------------------------------------
 
@@ -179,18 +199,17 @@ class Writer:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
-            if not prompt:
-                raise GlassformerError(
-                    "The prompt is empty; leave it out for a text from the start token."
-                )
             if self.tokenizer is None:
                 raise GlassformerError(
                     "The model's folder has no tokenizer; give the prompt as token ids."
                 )
-            return self.tokenizer.encode(prompt).ids
-        ids = [int(id) for id in prompt]
+            ids = self.tokenizer.encode(prompt).ids if prompt else []
+        else:
+            ids = as_ids(prompt)
         if not ids:
-            raise GlassformerError("The prompt has no tokens; leave it out to start from nothing.")
+            raise GlassformerError(
+                "The prompt is empty; leave it out for a text from the start token."
+            )
         stack = self.net.encoder or self.net.decoder
         assert stack is not None
         size = stack.spec.embed.vocabulary
@@ -270,11 +289,28 @@ class Writer:
 
 def is_list_of_prompts(prompt: Any) -> bool:
     """A list of texts or of lists of ids, rather than one text or one list of ids."""
-    if prompt is None or isinstance(prompt, str):
-        return False
     if isinstance(prompt, Tensor):
         return prompt.ndim == 2
-    return bool(prompt) and not isinstance(prompt[0], int | torch.SymInt)
+    if not isinstance(prompt, Sequence) or isinstance(prompt, str):
+        return False
+    return bool(prompt) and not isinstance(prompt[0], Integral)
+
+
+def as_ids(prompt: Any) -> list[int]:
+    try:
+        whole = prompt.tolist() if isinstance(prompt, Tensor) else list(prompt)
+        if any(isinstance(id, bool) or int(id) != id for id in whole):
+            raise ValueError
+        return [int(id) for id in whole]
+    except (TypeError, ValueError):
+        raise GlassformerError(
+            f"A prompt is a text or a list of token ids, not {prompt!r}."
+        ) from None
+
+
+def streams(knobs: Knobs) -> bool:
+    """Whether tokens are final as they come."""
+    return knobs.num_beams == 1 and knobs.num_return_sequences == 1
 
 
 def unsure(text: str, strings: Sequence[str]) -> int:
