@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from glassformer.cli.knobs import knobs_of
+from glassformer.cli.words import knobs_of
 from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
 

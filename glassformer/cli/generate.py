@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.dialog import talk
-from glassformer.cli.knobs import knobs_of
+from glassformer.cli.words import knobs_of, text_of
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation, Writer
@@ -153,7 +153,9 @@ def generate(
     if (batch is None) != (out is None):
         raise GlassformerError("--batch names the input and --out the output: give both.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    text = None if from_start or batch or dialog else prompt_of(prompt, file)
+    text = None if from_start or batch or dialog else text_of(prompt, file)
+    if text == "":
+        raise GlassformerError("The prompt is empty; --from-start writes without one.")
     jobs = None
     if batch is not None and out is not None:
         jobs = Batch(batch, out, given, about=f"{model} {dtype}")
@@ -174,23 +176,6 @@ def generate(
     except KeyboardInterrupt:
         print("\ninterrupted before the text was whole.", file=sys.stderr)
         raise typer.Exit(130) from None
-
-
-def prompt_of(prompt: str | None, file: Path | None) -> str:
-    """The one new line at the end of a file, or of what a pipe brings, is not part of it."""
-    if prompt is not None and prompt != "-":
-        text = prompt
-    else:
-        try:
-            whole = sys.stdin.buffer.read() if file is None else file.read_bytes()
-            text = whole.decode().removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            name = "standard input" if file is None else file
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise GlassformerError(f"{name} cannot be read: {why}.") from None
-    if not text:
-        raise GlassformerError("The prompt is empty; --from-start writes without one.")
-    return text
 
 
 def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> None:
@@ -216,13 +201,13 @@ def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
         TimeRemainingColumn(),
         console=console,
     )
-    tokens = 0
+    plan, tokens = jobs.plan(writer), 0
     try:
         with progress:
             task = progress.add_task(
                 "", total=len(jobs), completed=len(jobs.done), name=jobs.source.name, speed=""
             )
-            for generation in jobs.run(writer, draft):
+            for generation in jobs.run(writer, plan, draft):
                 tokens += count(generation)
                 seconds = progress.tasks[0].elapsed or 0
                 speed = f"{tokens / seconds:,.0f} tokens/s" if seconds else ""

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.cli.generate import prompt_of
+from glassformer.cli.words import text_of
+from glassformer.errors import GlassformerError
 from glassformer.generate import Score
 from glassformer.model import Model, load
 
@@ -42,7 +43,11 @@ def score(
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")] = None,
 ) -> None:
     """Show the log-probability of every token of a text, and its perplexity."""
-    read = prompt_of(text, file)
+    if text is not None and file is not None:
+        raise GlassformerError("Give one of TEXT and --file.")
+    read = text_of(text, file)
+    if not read:
+        raise GlassformerError("The text is empty; give the model something to read.")
     loaded = load(model, device, dtype)
     result = loaded.score(read, target, window=window, stride=stride)
     if as_json:

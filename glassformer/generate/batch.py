@@ -51,9 +51,9 @@ class Batch:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def run(self, writer: Writer, draft: Net | None = None) -> Iterator[Generation]:
-        """Writes what is missing, and yields it too. All lines are checked before the first is
-        computed; those with equal knobs are computed together."""
+    def plan(self, writer: Writer) -> dict[Knobs, list[Request]]:
+        """What is still to be done: requests with equal knobs, which are computed together. Every
+        line is checked here, before the first is computed."""
         groups: dict[Knobs, list[Request]] = {}
         for line in self.lines.values():
             try:
@@ -63,11 +63,17 @@ class Batch:
                 raise at(self.source, line.number, str(error)) from None
             if line.number not in self.done:
                 groups.setdefault(knobs, []).append(request)
+        return groups
+
+    def run(
+        self, writer: Writer, plan: Mapping[Knobs, list[Request]], draft: Net | None = None
+    ) -> Iterator[Generation]:
+        """Writes the results as they come, and yields them too."""
         try:
             with self.target.open("r+b" if self.target.exists() else "xb") as file:
                 file.truncate(self.kept)  # half a line may stand behind the whole ones
                 file.seek(self.kept)
-                for knobs, requests in groups.items():
+                for knobs, requests in plan.items():
                     for number, generation in writer.results(requests, knobs, draft):
                         file.write(self.result(number, generation))
                         file.flush()

@@ -143,8 +143,7 @@ class Writer:
         stops = Stops(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs, self.most(knobs))
         if knobs.regex is not None:
-            if self.tokenizer is None:
-                raise GlassformerError("A regex needs a tokenizer, and the folder has none.")
+            assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
@@ -181,7 +180,13 @@ class Writer:
             "pad_token_id": special.pad,
             "decoder_start_token_id": special.start,
         }
-        return make_knobs({**known, **self.saved}, given)
+        found = make_knobs({**known, **self.saved}, given)
+        for name in ("stop_strings", "regex"):
+            if getattr(found, name) and self.tokenizer is None:
+                raise GlassformerError(
+                    f"{name} needs a tokenizer, and the model's folder has none."
+                )
+        return found
 
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
         ids = self.ids(prompt, knobs)
@@ -259,8 +264,7 @@ class Writer:
         return limit
 
     def decode(self, tokens: Sequence[int]) -> str:
-        if self.tokenizer is None:
-            raise GlassformerError("stop_strings need a tokenizer, and the folder has none.")
+        assert self.tokenizer is not None
         return self.tokenizer.target.decode(tokens)
 
     def whole(self, finished: list[Finished], knobs: Knobs) -> Generation:

@@ -1,13 +1,29 @@
-"""Knobs on the command line: `name=value` for all of them, and what they turn."""
+"""Words of the command line: texts from arguments, files and pipes, and knobs as `name=value`."""
 
 from __future__ import annotations
 
 import ast
 import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+
+
+def text_of(word: str | None, file: Path | None) -> str:
+    """A text that was given, or that a file or a pipe brings; their last new line is no part of
+    it."""
+    if file is None and word not in (None, "-"):
+        return word
+    try:
+        whole = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return whole.decode().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        name = "Standard input" if file is None else file
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise GlassformerError(f"{name} cannot be read: {why}.") from None
 
 
 def knobs_of(words: Sequence[str]) -> dict[str, Any]:
