@@ -145,7 +145,7 @@ def generate(
     ] = None,
 ) -> None:
     """Write on from a prompt, token by token, or for every line of a file."""
-    turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [])}
+    turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
     given = {**turned, **knobs_of(sets or [])}
     ways = [prompt is not None, file is not None, from_start, batch is not None]
     if sum(ways) > 1:

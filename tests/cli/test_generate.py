@@ -196,20 +196,22 @@ def test_a_dialog_in_a_terminal(bard, tmp_path):
     plain = {**os.environ, "TERM": "dumb", "XDG_STATE_HOME": str(tmp_path)}
     process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, env=plain)
     lines = [
-        "ROMEO:\\n",
-        "/set temprature=3",
-        "/set num_beams=2",
-        "KING:\\n",
-        "/reset",
-        "/jump",
-        "[bold]",
+        "ROMEO:\\n\n",
+        "/set temprature=3\n",
+        "/set num_beams=2\n",
+        "KING:\\n\n",
+        "/reset\n",
+        "/jump\n",
+        "[bold]\n",
         "\x04",
     ]
-    os.write(outer, "\n".join(lines).encode())
     shown = b""
     while process.poll() is None or select.select([outer], [], [], 0)[0]:
         if select.select([outer], [], [], 0.1)[0]:
             shown += os.read(outer, 65536)
+        if lines and shown.endswith(b"> "):  # it waits
+            os.write(outer, lines.pop(0).encode())
+            shown += b"\n"
     os.close(inner)
     os.close(outer)
     text = shown.decode().replace("\r\n", "\n")
