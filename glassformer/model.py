@@ -16,12 +16,13 @@ from glassformer.families import find_family, find_preset, model_type_of, native
 from glassformer.generate import Generation, Piece, Score, Writer
 from glassformer.generate.infill import infill
 from glassformer.generate.writer import Prompt
-from glassformer.spec import ModelSpec
+from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
-from glassformer.text.gguf import tokenizer_of
+from glassformer.text.files import copy_reader, holds_reader
+from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
-from glassformer.weights.files import is_gguf
-from glassformer.weights.gguf import Gguf
+from glassformer.text.sound import SoundReader
+from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.report import Report
@@ -41,6 +42,7 @@ class Model:
         architecture: str,
         *,
         tokenizer: Tokenizer | Path | None = None,
+        reader: Path | None = None,
         report: Report | None = None,
         generation: dict[str, Any] | None = None,
     ) -> None:
@@ -50,15 +52,26 @@ class Model:
         self.report = report or Report()
         self.generation = generation
         self._tokenizer = tokenizer
+        self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
-        if isinstance(self._tokenizer, Path) and is_gguf(self._tokenizer):
-            return tokenizer_of(Gguf(self._tokenizer).metadata)
         if isinstance(self._tokenizer, Path):
             return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
         return self._tokenizer
+
+    @cached_property
+    def reader(self) -> SoundReader | ImageReader | None:
+        """Makes numbers of sound or images, as the model's folder says, or else as is usual for a
+        model of its size; None where the model reads text alone."""
+        embed = None if self.spec.encoder is None else self.spec.encoder.embed
+        folder = self._reader  # where its settings stand
+        if isinstance(embed, Frames):
+            return SoundReader.of(embed) if folder is None else SoundReader.load(folder)
+        if isinstance(embed, Patches):
+            return ImageReader.of(embed) if folder is None else ImageReader.load(folder)
+        return None
 
     @property
     def spec(self) -> ModelSpec:
@@ -77,6 +90,10 @@ class Model:
             save_net(draft, self.net, family, config, self.architecture, shard_bytes)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
+            if self._reader is not None:
+                copy_reader(self._reader, draft)
+            elif self.reader is not None:
+                self.reader.save(draft)
             if self.generation is not None:
                 write_json(draft / "generation_config.json", self.generation)
 
@@ -93,7 +110,8 @@ class Model:
         **knobs: Any,
     ) -> Generation | list[Generation]:
         """Writes on from a prompt: a text, a list of token ids, or a list of either; without one,
-        from the start token. For an encoder-decoder the prompt is what the encoder reads.
+        from the start token. For an encoder-decoder the prompt is what the encoder reads; where
+        that is sound, a spectrogram: `model.generate(model.reader("hello.wav"))`.
 
         The knobs are those of `generate.Knobs`, which are named as in transformers. An assistant
         is a smaller model that writes ahead; the result is the same, only sooner.
@@ -166,7 +184,8 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Model:
-    """Loads a folder in the published layout, a GGUF file, or a built-in model by its name.
+    """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
+    of a Whisper model, or a built-in model by its name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -199,6 +218,7 @@ def load(
         config=config,
         architecture=loaded.architecture,
         tokenizer=folder,
+        reader=folder,
         report=loaded.report,
         generation=read_generation(folder),
     )
@@ -247,11 +267,11 @@ def find_folder(source: str | Path) -> Path:
     folder = Path(source)
     if not folder.exists() and (BUILT_IN / str(source)).is_dir():
         return BUILT_IN / str(source)
-    if is_gguf(folder):
+    if is_single(folder):
         return folder
     if not folder.is_dir():
         names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
-        kind = "file" if folder.suffix == ".gguf" else "folder"
+        kind = "file" if folder.suffix in SINGLE else "folder"
         raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
     return folder
 

@@ -7,7 +7,7 @@ branches on the fields written here, never on a model's name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from glassformer.errors import GlassformerError
 
@@ -56,6 +56,7 @@ class Table:
     layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
     offset: int = 0  # position 0 is row `offset`
     pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
+    every_layer: bool = False  # each layer has a table of its own, added to what it reads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +102,15 @@ class Alibi:
 
 @dataclass(frozen=True, kw_only=True)
 class Shaw:
-    """A learned vector per clipped distance, scored against the query, in every layer."""
+    """A learned vector per clipped distance, scored against the query, in every layer.
+
+    `backward` has vectors only for keys at or before the query; with `per_head` every head
+    learns its own (Music Transformer).
+    """
 
     max_distance: int
+    backward: bool = False
+    per_head: bool = False
     values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
 
 
@@ -142,6 +149,9 @@ class Attention:
     bias: bool = True  # on queries, keys and values
     key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
+    own_global: bool = False  # global tokens are projected by matrices of their own (Longformer)
+    compress: int | None = None  # so many neighboring keys, and values, become one by a
+    # convolution that moves on by as many (Liu et al., 2018)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -161,12 +171,39 @@ class Pattern:
     """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
 
     None is without limit, so `Pattern()` sees all and `Pattern(right=0)` is causal. With a
-    dilation d only every d-th slot, counted from the query, is seen.
+    dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
+    into blocks of so many tokens, and a query sees its own.
     """
 
     left: int | None = None
     right: int | None = None
     dilation: int = 1
+    block: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """BigBird's: a text is cut into blocks of `size` tokens, counted from its own first one.
+
+    A block sees itself and its neighbors, the first and the last block, and `random` more; the
+    first and the last see all. Evaluated, as published models are, the random ones are all the
+    first block, which so counts 1 + `random` times. Short texts are seen whole.
+    """
+
+    size: int
+    random: int = 3
+
+    def __post_init__(self) -> None:
+        _require(
+            self.size > 0 and self.random >= 0,
+            f"Blocks of {self.size} tokens, {self.random} of them at random, cannot be made; "
+            "choose a size of one or more, and no negative number.",
+        )
+
+    @property
+    def whole(self) -> int:
+        """Up to so many tokens a text is seen whole."""
+        return (5 + 2 * self.random) * self.size
 
 
 CAUSAL = Pattern(right=0)
@@ -194,7 +231,7 @@ class Block:
     attention_normed: bool = True  # False: attention reads the stream as it is (ModernBERT's first)
     residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
     position: Position | None = None
-    pattern: Pattern = FULL
+    pattern: Pattern | Blocks = FULL
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -203,11 +240,77 @@ class Block:
             "Parallel sub-layers need the norm before them and no cross-attention; "
             "use residual='serial' otherwise.",
         )
+        compresses = self.attention.compress is not None
+        _require(
+            not compresses
+            or (self.pattern == CAUSAL and self.position is None and not self.attention.qk_norm),
+            "Compressed keys stand at no distance of their own: attention that compresses needs "
+            "the causal pattern, and no position or norm of its keys.",
+        )
+
+
+# --- layers that are no blocks of attention, to compare with ----------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent:
+    """An LSTM: a state that walks along the text, from left to right or both ways.
+
+    Going both ways, each direction has half of the width. All its dropouts are held still while
+    it walks (Merity et al., 2017): a text keeps one mask for all its positions.
+    """
+
+    width: int  # what it hands on
+    bidirectional: bool = False
+    dropout_in: float = 0.0
+    weight_dropout: float = 0.0  # on the matrix from state to state
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            not self.bidirectional or self.width % 2 == 0,
+            f"A layer that reads both ways needs an even width, not {self.width}.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolutional:
+    """Every position reads `kernel` neighbors: half of them on each side, or causal.
+
+    The result is added to what was read, and the sum multiplied by `scale` (Gehring et al., 2017:
+    the root of one half).
+    """
+
+    kernel: int
+    dilation: int = 1  # d: only every d-th neighbor is read
+    causal: bool = False
+    activation: Activation = "relu"
+    gated: bool = False  # activation(gate) * values; a GLU with a sigmoid
+    scale: float = 1.0
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """Reads an external memory once (Sukhbaatar et al., 2015): state + softmax(state keys) values.
+
+    Sentences become keys and values by two embeddings of their own, both made as `memory` says.
+    """
+
+    memory: Embed
+    project: bool = False  # a matrix on the state before the values are added
+
+
+Layer = Block | Recurrent | Convolutional | Hop
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embed:
-    """Token ids to vectors: the sum of the tables that are there, then norm and dropout."""
+    """Token ids to vectors: the sum of the tables that are there, then norm and dropout.
+
+    In a `bag` a sentence is one vector, the sum of its words'; `ordered` weighs each dimension by
+    where in the sentence a word stands (Sukhbaatar et al., 4.1).
+    """
 
     vocabulary: int
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
@@ -219,8 +322,49 @@ class Embed:
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
+    bag: Literal["plain", "ordered"] | None = None
     norm: Norm | None = None
     dropout: float = 0.0
+    word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
+
+
+class Signal:
+    """What is not text: it has no token ids, and nothing that goes with them."""
+
+    vocabulary: ClassVar[int] = 0
+    segments: ClassVar[int] = 0
+    segments_are_tokens: ClassVar[bool] = False
+    languages: ClassVar[int] = 0
+    bag: ClassVar[None] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames(Signal):
+    """A spectrogram of [band, frame] to vectors: two convolutions over three frames each, GELU
+    after both; the second halves the frames. Then positions (Whisper)."""
+
+    bands: int
+    position: Table  # `length` is the most vectors there are, half as many as frames
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches(Signal):
+    """An image of [channel, height, width] to vectors: one learned vector to begin with, then one
+    for every patch, row by row. Positions are learned for images of `image`, and interpolated for
+    those of another size (ViT)."""
+
+    position: ClassVar[None] = None  # they are laid out in a plane, see `grid`
+    channels: int
+    image: tuple[int, int]  # height, width
+    patch: tuple[int, int]
+    blank: bool = False  # has a vector that stands in for patches that are hidden from it
+    dropout: float = 0.0
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches there are below and beside each other."""
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,11 +379,11 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """Embedding and blocks. `order` is the order of execution; a block may stand there often."""
+    """Embedding and layers. `order` is the order of execution; a layer may stand there often."""
 
-    width: int
-    embed: Embed
-    blocks: tuple[Block, ...]
+    width: int  # of the embedding; layers may hand on another
+    embed: Embed | Frames | Patches
+    blocks: tuple[Layer, ...]
     order: tuple[int, ...] = ()
     final_norm: Norm | None = None
     project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
@@ -254,10 +398,34 @@ class Stack:
             all(0 <= i < len(self.blocks) for i in self.order),
             f"The order of layers {self.order} names one beyond the {len(self.blocks)} there are.",
         )
+        _require(
+            len(set(zip(self.order, self.widths, strict=False))) == len(set(self.order)),
+            "A layer that stands in the order twice would have to read vectors of two widths.",
+        )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of what each layer of the order reads, and at the end of what the last hands on."""
+        widths = [self.width]
+        for index in self.order:
+            layer = self.blocks[index]
+            widths.append(layer.width if isinstance(layer, Recurrent) else widths[-1])
+        return tuple(widths)
+
+    @property
+    def words(self) -> Embed:
+        """The embedding of a stack that reads text."""
+        assert isinstance(self.embed, Embed)
+        return self.embed
 
     @property
     def out_width(self) -> int:
-        return self.width if self.project is None else self.project
+        return self.widths[-1] if self.project is None else self.project
+
+    @property
+    def attention_blocks(self) -> tuple[Block, ...]:
+        """The layers that are blocks of attention: all or, in a baseline, none."""
+        return tuple(layer for layer in self.blocks if isinstance(layer, Block))
 
 
 # --- heads and the whole ---------------------------------------------------------------------
@@ -271,6 +439,7 @@ class Transform:
     activation: Activation
     norm: Norm | None = None
     bias: bool = True
+    residual: bool = False  # a second layer leads back, and its input is added before the norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,12 +456,16 @@ class Head:
     """Reads the last hidden states: pick positions, transform, project.
 
     `pick`: every position, the first, the last real one, the last end-of-text token, the mean
-    of the real ones. Without `outputs` the head is a pooler: it gives a vector, no logits.
+    or the maximum of the real ones, or the last, the maximum and the mean side by side (`concat`,
+    Howard and Ruder, 2018). Without `outputs` the head is a pooler: it gives a vector, no logits.
     With `choices` the rows of one example are rivals and the result is [batch, choice].
+    A head on an inner layer (`depth`), or for a token further `ahead` than the next, only helps
+    to train the others: it is computed when asked for.
     """
 
     name: str
-    pick: Literal["each", "first", "last", "eos", "mean"] = "each"
+    pick: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
+    norm: Norm | None = None  # on what was picked
     transform: Transform | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
@@ -300,10 +473,20 @@ class Head:
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
     choices: bool = False
+    mixes: int = 0  # reads not the last states but a learned mix of so many: all layers' (SUPERB)
+    pixels: int = 0  # the outputs for a patch are a square of pixels with this side
     scalar: bool = False  # the one output is a number per position, not a vector of one
+    after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
     beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
+    depth: int | None = None  # the layer, of the order of execution, whose output it reads
+    ahead: int = 1  # a language model's: how far off the token is that it predicts
+    weight: float = 1.0  # of its loss in training
     dropout_in: float = 0.0  # before the transform
     dropout: float = 0.0  # before the projection
+
+    @property
+    def auxiliary(self) -> bool:
+        return self.depth is not None or self.ahead > 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +495,7 @@ class SpecialTokens:
     bos: int | None = None
     eos: int | None = None
     start: int | None = None  # what a decoder beside an encoder starts from
+    separator: int | None = None  # what ends the question that a text begins with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,10 +504,11 @@ class Init:
 
     `normal`: deviation `std` for all. `xavier`: uniform, by both widths (2017), embeddings normal
     with 1/sqrt(width). `fan_in`: deviation 1/sqrt(inputs), embeddings 1 (T5). The last two are
-    multiplied by `std`.
+    multiplied by `std`. `uniform`: from -`std` to `std`. A recurrent layer's are uniform always, up
+    to 1/sqrt(its state).
     """
 
-    kind: Literal["normal", "xavier", "fan_in"] = "normal"
+    kind: Literal["normal", "xavier", "fan_in", "uniform"] = "normal"
     std: float = 0.02
     shrink_residual: bool = False  # divide what writes to the residual stream by sqrt(2 layers)
 
@@ -336,7 +521,9 @@ class ModelSpec:
     Of the followers, those in `loose` are let go where a file has other values for them.
     `shift_text` says that a head on an encoder-decoder reads a plain text, which is also the
     decoder's input, moved right behind the start token, or with `start_from_last` behind the
-    text's own last token (mBART, which ends a text with its language).
+    text's own last token (mBART, which ends a text with its language). `global_tokens` says which
+    see all and are seen by all where the caller does not: the first, the question before the first
+    separator, or the answers behind it (Longformer).
     """
 
     encoder: Stack | None = None
@@ -348,12 +535,18 @@ class ModelSpec:
     labels: tuple[str, ...] = ()
     shift_text: bool = False
     start_from_last: bool = False
+    global_tokens: Literal["none", "first", "question", "answers"] = "none"
     init: Init = field(default_factory=Init)
 
     def __post_init__(self) -> None:
         _require(
             self.encoder is not None or self.decoder is not None,
             "A model needs an encoder, a decoder, or both.",
+        )
+        layers = len(self.last_stack.order)
+        _require(
+            all(head.depth is None or 0 <= head.depth < layers for head in self.heads),
+            f"A head reads a layer beyond the {layers} there are.",
         )
 
     @property

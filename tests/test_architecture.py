@@ -11,6 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "glassformer"
 ROOMS = (  # in the order in which data walks through them; a room imports only from earlier ones
     "errors",
+    "gguf",
     "spec",
     "text",
     "core",
@@ -80,7 +81,7 @@ def lines(path: Path) -> int:
 
 def test_the_core_can_be_read_in_an_evening():
     core = [path for path in FILES if room_of(path) == "core"]
-    assert sum(map(lines, core)) < 3000
+    assert sum(map(lines, core)) < 3500
     assert [name_of(path) for path in core if lines(path) > 300] == []
 
 

@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import Init
+from glassformer.spec import Frames, Init, Patches
 
 
 def test_the_built_in_model_reads_and_predicts():
@@ -62,24 +62,37 @@ def test_every_family_trains(model_type):
     family = families()[model_type]
     config = {**family.TINY[0], "model_type": model_type}
     specs = [translate(config, name) for name in classes_of(family, model_type)]
-    spec = next(s for s in specs if s.heads and s.heads[0].name == "lm")
+    ends = [s for s in specs if s.heads and s.heads[0].name in ("lm", "answer", "classify")]
+    spec = min(ends, key=lambda s: s.heads[0].name != "lm")
     net = gf.create(replace(spec, init=Init(std=0.05))).net.train()
-    tokens = torch.randint(5, 60, (4, 9), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(5, 60, (4, 9), generator=generator)
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
+    wanted = tokens
+    if spec.heads[0].name == "answer":
+        given["source"], wanted = tokens[:, None].repeat(1, 3, 1), tokens[:, 0]
+    embed = (spec.encoder or spec.last_stack).embed
+    if isinstance(embed, Frames):
+        given["source"] = torch.randn(4, embed.bands, 20, generator=generator)
+    elif isinstance(embed, Patches):
+        tokens = torch.randn(4, embed.channels, *embed.image, generator=generator)
+        wanted = torch.tensor([0, 1, 1, 0])
     if spec.last_stack.embed.languages:
         given["languages"] = tokens % spec.last_stack.embed.languages
+    if any(block.attention.own_global for block in spec.last_stack.attention_blocks):
+        given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
     torch.manual_seed(0)
     losses = []
     for _ in range(25):
-        logits = net(tokens, **given).heads["lm"]
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        logits = net(tokens, **given).heads[spec.heads[0].name]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, -2), wanted.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0]
-    others = tuple(f"heads.{head.name}" for head in spec.heads if head.name != "lm")
+    others = tuple(f"heads.{head.name}" for head in spec.heads[1:])
     idle = [n for n, p in net.named_parameters() if p.grad is None and not n.startswith(others)]
     assert idle == []
 

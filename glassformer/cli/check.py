@@ -15,7 +15,7 @@ from glassformer.check import check as compare
 
 def check(
     model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF file, or a built-in model.")
+        str, typer.Argument(help="A model's folder, a GGUF or llama2.c file, or a built-in model.")
     ],
     architecture: Annotated[
         str | None, typer.Option(help="The class to load, if not the one that config.json names.")

@@ -11,14 +11,24 @@ from rich.console import Console
 from rich.table import Table
 
 from glassformer.model import describe
-from glassformer.spec import Block, Pattern, Stack
+from glassformer.spec import (
+    Block,
+    Blocks,
+    Convolutional,
+    Frames,
+    Layer,
+    Patches,
+    Pattern,
+    Recurrent,
+    Stack,
+)
 from glassformer.table import Part, count_parameters, parts_of
 from glassformer.weights.plan import make_net
 
 
 def inspect(
     model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF file, a built-in model, or a preset.")
+        str, typer.Argument(help="A folder, a GGUF or llama2.c file, a built-in model or preset.")
     ],
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -51,15 +61,35 @@ def inspect(
 def stack_lines(stack: Stack) -> list[str]:
     embed, blocks = stack.embed, stack.blocks
     tables = [f"{embed.vocabulary:,} tokens"]
+    if isinstance(embed, Frames):
+        tables = [f"spectrograms of {embed.bands} bands"]
+    elif isinstance(embed, Patches):
+        height, width = embed.image
+        tables = [f"images of {height} x {width} pixels in {embed.grid[0] * embed.grid[1]} patches"]
     if embed.position is not None:
         tables.append(f"{embed.position.length:,} {embed.position.layout} positions")
     if embed.segments:
         tables.append(f"{embed.segments} segments")
-    kinds = list(dict.fromkeys(blocks))
+    kinds = list(dict.fromkeys(map(layer_line, blocks)))  # how much each drops is not said
     lines = [f"embeds {', '.join(tables)} as vectors of {stack.width:,}"]
     shared = "" if len(stack.order) == len(blocks) else f" over {len(blocks)} shared ones"
     lines.append(f"{len(stack.order)} layers{shared}, of {len(kinds)} kind{'s' * (len(kinds) > 1)}")
-    return lines + [f"  {block_line(block)}" for block in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
+    return lines + [f"  {kind}" for kind in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
+
+
+def layer_line(layer: Layer) -> str:
+    if isinstance(layer, Block):
+        return block_line(layer)
+    if isinstance(layer, Recurrent):
+        ways = "both ways" if layer.bidirectional else "from left to right"
+        return f"recurrent, {ways}, to vectors of {layer.width:,}"
+    if isinstance(layer, Convolutional):
+        sides = "before it" if layer.causal else "around it"
+        by = f" by {layer.dilation}" if layer.dilation > 1 else ""
+        gate = "gated " if layer.gated else ""
+        what = f"convolution over {layer.kernel} tokens{by}, the position and those {sides}"
+        return f"{what}, {gate}{layer.activation}"
+    return "hop: reads the sentences of a memory by attention"
 
 
 def block_line(block: Block) -> str:
@@ -79,7 +109,9 @@ def block_line(block: Block) -> str:
     )
 
 
-def sight(pattern: Pattern) -> str:
+def sight(pattern: Pattern | Blocks) -> str:
+    if isinstance(pattern, Blocks):
+        return f"block-sparse ({pattern.size} tokens a block, {pattern.random} at random)"
     if pattern.left is None:
         return "causal" if pattern.right == 0 else "full"
     dilated = f" by {pattern.dilation}" if pattern.dilation > 1 else ""

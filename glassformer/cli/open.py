@@ -22,7 +22,7 @@ TEXT = "ROMEO:\nIs the day so young?"
 
 def open_view(
     model: Annotated[
-        str, typer.Argument(help="A folder, a GGUF file, or a built-in model.")
+        str, typer.Argument(help="A folder, a GGUF or llama2.c file, or a built-in model.")
     ] = "shakespeare",
     text: Annotated[str, typer.Option(help="What the model reads.")] = TEXT,
     layer: Annotated[int, typer.Option(min=0, help="Whose attention is drawn.")] = 0,
@@ -65,10 +65,12 @@ def show(console: Console, model: Model, text: str, layer: int, head: int) -> No
         raise GlassformerError("The terminal view shows models of one stack; use Python for both.")
     if not any(h.pick == "each" and h.outputs == stack.embed.vocabulary for h in spec.heads):
         raise GlassformerError("This model has no language head, so that nothing is predicted.")
-    if layer >= len(stack.order) or head >= stack.blocks[0].attention.heads:
+    if not stack.attention_blocks:
+        raise GlassformerError("This model has no attention that could be drawn; use Python.")
+    heads = stack.attention_blocks[0].attention.heads
+    if layer >= len(stack.order) or head >= heads:
         raise GlassformerError(
-            f"The model has layers 0 to {len(stack.order) - 1} and heads 0 to "
-            f"{stack.blocks[0].attention.heads - 1}."
+            f"The model has layers 0 to {len(stack.order) - 1} and heads 0 to {heads - 1}."
         )
     ids = tokenizer.encode(text).ids
     if not ids:

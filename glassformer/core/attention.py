@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, memory_visible, visible
 from glassformer.core.norm import make_norm
-from glassformer.spec import Attention, Disentangled, Pattern, Position
+from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.spec import Attention, Blocks, Disentangled, Pattern, Position
 
 
 class Attend(nn.Module):
@@ -35,24 +37,29 @@ class Attend(nn.Module):
         k: Tensor,  # [batch, key head, key, dim]
         v: Tensor,
         ctx: Context,
-        seen: Visible,
+        sight: Visible | Pattern | Blocks,
         bias: Tensor | None = None,
         position: nn.Module | None = None,
-        pattern: Pattern | None = None,
+        wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
     ) -> Tensor:
         on_values = getattr(position, "values", None) is not None
         special = self.spec.score == "additive" or self.spec.softcap is not None
         plain = ctx.eager or on_values or special
-        z = None if plain else self.fused(q, k, v, seen, bias, ctx, pattern)
+        z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
+            seen = _resolved(sight, ctx)
             scores = self.scores(q, k, seen, bias)
+            if wide is not None:
+                scores = _at_global(ctx, self.scores(*wide[:2], seen, bias), scores)
             shown_scores = ctx.see(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
             shown = ctx.see(f"{scope}pattern", weights)
             if z is None or shown_scores is not scores or shown is not weights:
                 shown = F.dropout(shown, self.spec.dropout, self.training)
                 z = shown @ self.repeat(v)
+                if wide is not None:
+                    z = _at_global(ctx, shown @ self.repeat(wide[2]), z)
                 if on_values and position is not None:
                     z = position.add_values(z, shown, ctx)  # type: ignore[operator]
         assert z is not None
@@ -63,31 +70,58 @@ class Attend(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        seen: Visible,
-        bias: Tensor | None,
         ctx: Context,
-        pattern: Pattern | None,
+        sight: Visible | Pattern | Blocks,
+        bias: Tensor | None,
+        wide: Projected | None,
     ) -> Tensor:
-        if pattern is not None and bias is None and prefers_flex(q, k, pattern, ctx):
-            return flex_attention(q, k, v, self.scale, ctx, pattern)
+        dropout = self.spec.dropout if self.training else 0.0
+        if not isinstance(sight, Visible) and bias is None:
+            if not dropout and prefers_flex(q, k, sight, ctx):
+                return flex_attention(q, k, v, self.scale, ctx, sight)
+            if prefers_sparse(q, k, sight, ctx):
+                given = {"scale": self.scale, "dropout_p": dropout}
+                return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
+        seen = _resolved(sight, ctx)
+        z = self.kernel(q, k, v, seen, bias, dropout)
+        return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
+
+    def kernel(
+        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None, dropout: float
+    ) -> Tensor:
+        if seen.block is not None and bias is None and seen.block < q.shape[2]:
+            return self.in_blocks(q, k, v, seen.block, dropout)
         mask = seen.mask
         if mask is not None and seen.blind is not None:
             mask = mask | seen.blind
+        bias = _summed(bias, seen, q.dtype)
         if bias is not None:
             if seen.causal:
-                mask = q.new_ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+                mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         z = F.scaled_dot_product_attention(
             q,
             k,
             v,
             attn_mask=mask,
-            dropout_p=self.spec.dropout if self.training else 0.0,
+            dropout_p=dropout,
             is_causal=seen.causal and bias is None,
             scale=self.scale,
             enable_gqa=self.spec.key_heads != self.spec.heads,
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
+
+    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:
+        """Every block is a text of its own, so that cost grows with the length, not its square."""
+        batch, heads, length, dim = q.shape
+
+        def cut(x: Tensor) -> Tensor:
+            x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
+            return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
+
+        z = self.kernel(cut(q), cut(k), cut(v), Visible(causal=True), None, dropout)
+        z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
+        return z[:, :, :length]
 
     def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
         """Scaled, capped, biased and masked: [batch, head, query, key]."""
@@ -99,6 +133,7 @@ class Attend(nn.Module):
             scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
         if self.spec.softcap is not None:
             scores = torch.tanh(scores / self.spec.softcap) * self.spec.softcap
+        bias = _summed(bias, seen, scores.dtype)
         if bias is not None:
             scores = scores + bias
         mask = _explicit(seen, scores)
@@ -110,6 +145,25 @@ class Attend(nn.Module):
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
 
+def _resolved(sight: Visible | Pattern | Blocks, ctx: Context) -> Visible:
+    """A pattern's mask is made only where something needs it: its size is the length's square."""
+    return sight if isinstance(sight, Visible) else visible(ctx, sight)
+
+
+def _summed(bias: Tensor | None, seen: Visible, dtype: torch.dtype) -> Tensor | None:
+    """What the position says, and how often keys count."""
+    if seen.bias is None:
+        return bias
+    return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
+
+
+def _at_global(ctx: Context, those: Tensor, others: Tensor) -> Tensor:
+    """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
+    assert ctx.global_tokens is not None
+    asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
+    return torch.where(asking, those, others)
+
+
 def _softmax(scores: Tensor, seen: Visible) -> Tensor:
     """A row with nothing to attend to becomes zeros."""
     weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
@@ -118,9 +172,13 @@ def _softmax(scores: Tensor, seen: Visible) -> Tensor:
 
 
 def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
-    if seen.causal:
-        return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    return seen.mask
+    if not seen.causal:
+        return seen.mask
+    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if seen.block is None:
+        return mask
+    block = torch.arange(len(mask), device=mask.device) // seen.block
+    return mask & (block[:, None] == block)
 
 
 class SelfAttention(nn.Module):
@@ -132,6 +190,8 @@ class SelfAttention(nn.Module):
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         biased = (spec.bias, spec.bias and spec.key_bias, spec.bias)
         self.qkv = Linear(width, (q, kv, kv), biased=biased)
+        if spec.own_global:
+            self.global_qkv = Linear(width, (q, kv, kv), biased=biased)
         if isinstance(position, Disentangled) and not position.shared:
             if position.to_position:
                 self.position_key = Linear(width, kv, bias=position.key_bias)
@@ -140,13 +200,18 @@ class SelfAttention(nn.Module):
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
+        if spec.compress is not None:
+            self.k_compress = Compression(kv, spec.compress)
+            self.v_compress = Compression(kv, spec.compress)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
-        self, x: Tensor, ctx: Context, pattern: Pattern, position: nn.Module | None
+        self, x: Tensor, ctx: Context, pattern: Pattern | Blocks, position: nn.Module | None
     ) -> Tensor:
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
+        if self.spec.compress is not None:
+            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
         q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
@@ -155,9 +220,20 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
+        sight: Visible | Pattern | Blocks = pattern
+        if self.spec.compress is not None:
+            k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
+            sight = visible_groups(ctx, self.spec.compress)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
-        z = self.attend(q, k, v, ctx, visible(ctx, pattern), bias, position, pattern)
+        z = self.attend(q, k, v, ctx, sight, bias, position, self.read_global(x, ctx))
         return ctx.see("attn_out", self.out(_join_heads(z)))
+
+    def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
+        if not self.spec.own_global or ctx.global_tokens is None:
+            return None
+        q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
+        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        return ctx.see("global.q", q), ctx.see("global.k", k), ctx.see("global.v", v)
 
 
 class CrossAttention(nn.Module):
@@ -168,7 +244,7 @@ class CrossAttention(nn.Module):
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
         self.q = Linear(width, q, bias=spec.bias)
-        self.kv = Linear(memory_width, (kv, kv), bias=spec.bias)
+        self.kv = Linear(memory_width, (kv, kv), biased=(spec.bias and spec.key_bias, spec.bias))
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)

@@ -1,4 +1,4 @@
-"""Room 3, core: keys and values that were computed once and are kept.
+"""Room 3, core: what was computed once and is kept: keys and values, or a state that walks on.
 
 Layers are counted by depth of execution, so that a block that runs twelve times keeps twelve.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from glassformer.errors import GlassformerError
 
 
 class Cache:
@@ -25,6 +27,7 @@ class Cache:
         self.memory_mask: Tensor | None = None
         self._self: dict[int, tuple[Tensor, Tensor]] = {}
         self._cross: dict[int, tuple[Tensor, Tensor]] = {}
+        self._state: dict[int, tuple[Tensor, ...]] = {}
 
     def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Adds new keys and values of [batch, head, position, dim]; returns all so far."""
@@ -46,6 +49,13 @@ class Cache:
 
     def keep_cross(self, depth: int, k: Tensor, v: Tensor) -> None:
         self._cross[depth] = (k, v)
+
+    def state(self, depth: int) -> tuple[Tensor, ...] | None:
+        """What a layer without keys and values remembers; [batch, ...] each."""
+        return self._state.get(depth)
+
+    def keep_state(self, depth: int, state: tuple[Tensor, ...]) -> None:
+        self._state[depth] = state
 
     @property
     def has_memory(self) -> bool:
@@ -73,6 +83,9 @@ class Cache:
             pairs = zip(self._cross[depth], held, strict=True)
             k, v = (_stacked(a, b) for a, b in pairs)
             self._cross[depth] = (k, v)
+        for depth, state in other._state.items():
+            pairs = zip(self._state[depth], state, strict=True)
+            self._state[depth] = tuple(torch.cat(pair) for pair in pairs)
         masks = [
             None
             if c.mask is None and c.length == length
@@ -114,11 +127,16 @@ class Cache:
 
     @property
     def batch(self) -> int:
-        return next(iter(self._self.values()))[0].shape[0]
+        return self._any.shape[0]
 
     @property
     def device(self) -> torch.device:
-        return next(iter(self._self.values()))[0].device
+        return self._any.device
+
+    @property
+    def _any(self) -> Tensor:
+        """One of the tensors kept, of [batch, ...]."""
+        return next(iter((*self._self.values(), *self._state.values())))[0]
 
     @property
     def real_tokens(self) -> Tensor:
@@ -129,6 +147,11 @@ class Cache:
     def crop(self, length: int) -> None:
         """Forgets the slots from `length` on, as when a guess was wrong."""
         if length < self.length:
+            if self._state:
+                raise GlassformerError(
+                    "This model's memory is a state that has moved on, so it cannot be cut; read "
+                    "the text again with a new cache."
+                )
             assert self.positions is not None
             gone = self.real_tokens[:, length:].sum(-1, keepdim=True)
             self.positions = self.positions - gone
@@ -147,6 +170,8 @@ class Cache:
         for held in (self._self, self._cross):
             for depth, (k, v) in held.items():
                 held[depth] = (k.index_select(0, rows), v.index_select(0, rows))
+        for depth, state in self._state.items():
+            self._state[depth] = tuple(part.index_select(0, rows) for part in state)
         self.mask, self.documents = pick(self.mask), pick(self.documents)
         self.positions, self.memory_mask = pick(self.positions), pick(self.memory_mask)
 

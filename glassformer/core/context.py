@@ -28,10 +28,16 @@ class Context:
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
     documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
+    global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
+    story: Tensor | None = None  # [batch, sentence, word]: what hops read, in word ids
+    story_mask: Tensor | None = None  # [batch, sentence, word]
+    hide: Tensor | None = None  # [batch, patch], True where an image's patch is not shown
+    states: list[Tensor] | None = None  # the embedding and each layer's output, where heads ask
     cache: Cache | None = None
     tap: Tap | None = None
+    training: bool = False
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares
@@ -44,6 +50,20 @@ class Context:
     def layer(self) -> int:
         assert self.depth is not None, "not inside a block"
         return self.depth
+
+    @property
+    def places(self) -> Tensor:
+        """[batch or 1, key]: which token of its text each is, counted from 0; -1 at padding.
+        Unlike positions they are never given from outside, and cover what the cache holds."""
+        if "places" not in self.memo:
+            mask, slots = self.key_mask, self.k_slot
+            self.memo["places"] = (
+                positions_of(mask, len(slots), slots.device)
+                if self.documents is None
+                else positions_in(self.documents, mask)
+            )
+        places: Tensor = self.memo["places"]
+        return places
 
     def name(self, tensor: str) -> str:
         where = "" if self.depth is None else f"blocks.{self.depth}."
@@ -62,3 +82,12 @@ def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tens
     if mask is None:
         return torch.arange(length, device=device)[None]
     return torch.where(mask, mask.cumsum(-1) - 1, -1)
+
+
+def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
+    """Counts real tokens from 0 in every run of equal document numbers; padding stands at -1."""
+    real = torch.ones_like(documents, dtype=torch.bool) if mask is None else mask
+    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
+    so_far = real.cumsum(-1)
+    before = torch.where(new, so_far - real.long(), 0).cummax(-1).values
+    return torch.where(real, so_far - 1 - before, -1)

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.context import Context
+from glassformer.core.linear import Linear, Origin
 from glassformer.core.norm import make_norm
 from glassformer.spec import Attention, Disentangled
 
@@ -34,28 +35,29 @@ class DisentangledPosition(nn.Module):
         self.weight = nn.Parameter(torch.zeros(2 * spec.span, width))
         if spec.norm is not None:
             self.norm = make_norm(width, spec.norm)
+        self._packed: dict[tuple[nn.Module, str], tuple[Tensor, Origin]] = {}
 
     def forward(
         self, q: Tensor, k: Tensor, ctx: Context, attention: Any
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        if not (self.spec.to_position or self.spec.to_content):
+            return q, k, None
         length = q.shape[2]
         if "distances" not in ctx.memo:
-            table = self.weight if self.spec.norm is None else self.norm(self.weight)
             farther = torch.arange(1 - length, length, device=q.device)  # key - query, ascending
-            ctx.memo["distances"] = table, self.rows(-farther), self.rows(farther)
+            ctx.memo["distances"] = self.table(), self.rows(-farther), self.rows(farther)
         table, by_query, by_key = ctx.memo["distances"]
-        bias = None
-        if self.spec.to_position:
-            keys = self.project(attention, "key", table)[:, by_query]  # [head, distance, dim]
-            bias = self.storage(q, ctx)
-            for rows, scores in bands(q, keys):
-                bias[:, :, rows] = scores
-        if self.spec.to_content:
-            queries = self.project(attention, "query", table)[:, by_key]
-            if bias is None:
-                bias = self.storage(q, ctx).zero_()
+        bias = self.storage(q, ctx)
+        if self.spec.to_content:  # first, since writing across the rows is cheaper than adding
+            queries = self.projected(attention, "query", table)[:, by_key]  # [head, distance, dim]
             for columns, scores in bands(k, queries):
-                bias[..., columns] += scores.transpose(-1, -2)
+                bias[..., columns] = scores.transpose(-1, -2)
+        else:
+            bias.zero_()
+        if self.spec.to_position:
+            keys = self.projected(attention, "key", table)[:, by_query]
+            for rows, scores in bands(q, keys):
+                bias[:, :, rows] += scores
         return q, k, bias
 
     def storage(self, q: Tensor, ctx: Context) -> Tensor:
@@ -67,16 +69,47 @@ class DisentangledPosition(nn.Module):
         room: Tensor = ctx.memo["bias"]
         return room
 
+    def table(self) -> Tensor:
+        return self.weight if self.spec.norm is None else self.norm(self.weight)
+
+    def pack(self, attention: Any) -> None:
+        """Keeps what a layer makes of the table: it is the same for every text."""
+        terms = {"query": self.spec.to_content, "key": self.spec.to_position}
+        for part in (part for part, used in terms.items() if used):
+            with torch.no_grad():
+                rows = self.project(attention, part, self.table())
+            self._packed[attention, part] = rows, Origin(*self.sources(attention, part))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": {}}
+
+    def projected(self, attention: Any, part: str, table: Tensor) -> Tensor:
+        kept = self._packed.get((attention, part))
+        if kept is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            rows, origin = kept
+            if origin.holds(*self.sources(attention, part)):
+                return rows
+        return self.project(attention, part, table)
+
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
+        linear = self.linear(attention, part)
         if self.spec.shared:
-            qkv, height = attention.qkv, self.heads * self.dim
+            height = self.heads * self.dim
             own = slice(0, height) if part == "query" else slice(height, 2 * height)
-            bias = qkv.whole_bias
-            rows = F.linear(table, qkv.weight[own], None if bias is None else bias[own])
+            bias = linear.whole_bias
+            rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
         else:
-            rows = getattr(attention, f"position_{part}")(table)
+            rows = linear(table)
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
+
+    def linear(self, attention: Any, part: str) -> Linear:
+        name = "qkv" if self.spec.shared else f"position_{part}"
+        found: Linear = getattr(attention, name)
+        return found
+
+    def sources(self, attention: Any, part: str) -> list[Tensor]:
+        return [*self.parameters(), *self.linear(attention, part).parameters()]
 
     def rows(self, distance: Tensor) -> Tensor:
         """The table's row for query - key = `distance`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +66,11 @@ def sinusoids(spec: Table, rows: int, width: int) -> Tensor:
 
 class Embedding(nn.Module):
     """token * scale + position + segment + language, then norm, dropout, and a projection to the
-    model's width where the tables are narrower (or where the token's is: that one alone)."""
+    model's width where the tables are narrower (or where the token's is: that one alone).
+
+    A bag takes sentences, [batch, sentence, word], or a text as one, and gives each one vector."""
+
+    axes: ClassVar[int] = 1  # of one text, without the batch
 
     def __init__(self, width: int, spec: Embed) -> None:
         super().__init__()
@@ -84,10 +89,23 @@ class Embedding(nn.Module):
         if spec.factor is not None:
             self.project = Linear(narrow, width, bias=spec.project == "sum")
 
+    def length(self, tokens: Tensor) -> int:
+        return tokens.shape[1]
+
     def forward(
-        self, tokens: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None
+        self,
+        tokens: Tensor,
+        ctx: Context,
+        segments: Tensor | None = None,
+        languages: Tensor | None = None,
     ) -> Tensor:
         x = self.token(tokens)
+        if self.training and self.spec.word_dropout:
+            kept = F.dropout(x.new_ones(self.spec.vocabulary, 1), self.spec.word_dropout)
+            x = x * F.embedding(tokens, kept)
+        if self.spec.bag is not None:
+            x = bag(x, ctx.key_mask, self.spec.bag == "ordered")
+            x = x if tokens.ndim == 3 else x[:, None]
         if segments is not None and not self.spec.segments:
             if not self.spec.segments_are_tokens:
                 raise GlassformerError("This model has no segment embeddings; leave segments out.")
@@ -112,3 +130,19 @@ class Embedding(nn.Module):
         if self.spec.factor is not None and self.spec.project == "sum":
             x = self.project(x)
         return ctx.see("embed", x)
+
+
+def bag(x: Tensor, real: Tensor | None, ordered: bool) -> Tensor:
+    """Sentences as sums of their words: [..., word, width] to [..., width].
+
+    Ordered, dimension k of d of word j of J is weighed by (1 - j/J) - (k/d)(1 - 2j/J), both
+    counted from 1.
+    """
+    if real is None:
+        real = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+    if ordered:
+        word = real.cumsum(-1) / real.sum(-1, keepdim=True).clamp(min=1)
+        dimension = torch.arange(1, x.shape[-1] + 1, device=x.device) / x.shape[-1]
+        weight = (1 - word)[..., None] - dimension * (1 - 2 * word)[..., None]
+        x = x * weight.to(x.dtype)
+    return (x * real[..., None]).sum(-2)

@@ -14,22 +14,25 @@ from torch import Tensor
 
 from glassformer.core.context import Context
 from glassformer.core.mask import within
-from glassformer.spec import Pattern
+from glassformer.spec import Blocks, Pattern
 
 FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
 SMALLEST_HEAD = 16  # what the kernel can compute
 
 
-def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern, ctx: Context) -> bool:
+def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
     """A window or packed documents over a long text on a GPU, with as many queries as keys."""
-    sparse = pattern.left is not None or ctx.documents is not None
+    if isinstance(pattern, Blocks) or ctx.global_tokens is not None:
+        return False
+    sparse = pattern.block is None and (pattern.left is not None or ctx.documents is not None)
     long = q.shape[2] == k.shape[2] >= FROM_LENGTH and q.shape[3] >= SMALLEST_HEAD
     return sparse and long and q.is_cuda and not torch.compiler.is_compiling()
 
 
 def flex_attention(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern
+    q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern | Blocks
 ) -> Tensor:
+    assert isinstance(pattern, Pattern)
     key = ("flex", pattern)
     if key not in ctx.memo:
         ctx.memo[key] = block_mask(ctx, pattern, q.shape[0])

@@ -20,11 +20,15 @@ class Transform(nn.Module):
         super().__init__()
         self.dense = Linear(width, spec.width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
-        self.norm = None if spec.norm is None else make_norm(spec.width, spec.norm)
+        self.back = Linear(spec.width, width, bias=spec.bias) if spec.residual else None
+        self.width = width if spec.residual else spec.width
+        self.norm = None if spec.norm is None else make_norm(self.width, spec.norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.activation(self.dense(x))
-        return x if self.norm is None else self.norm(x)
+        y: Tensor = self.activation(self.dense(x))
+        if self.back is not None:
+            y = x + self.back(y)
+        return y if self.norm is None else self.norm(y)
 
 
 class Projection(Linear):
@@ -42,19 +46,36 @@ class Head(nn.Module):
     def __init__(self, width: int, spec: HeadSpec) -> None:
         super().__init__()
         self.spec = spec
+        width = 3 * width if spec.pick == "concat" else width
+        if spec.norm is not None:
+            self.norm = make_norm(width, spec.norm)
         if spec.transform is not None:
             self.transform = Transform(width, spec.transform)
-            width = spec.transform.width
+            width = self.transform.width
         if spec.outputs is not None:
             self.out = Projection(width, spec)
+        if spec.mixes:
+            self.mix = nn.Parameter(torch.zeros(spec.mixes))
         self.activation = ACTIVATIONS[spec.activation]
 
+    def state(self, hidden: Tensor, states: list[Tensor]) -> Tensor:
+        """What the head reads, [batch, position, width], of the embedding and all layers' outputs:
+        the last hidden state, an inner layer's, or all in the shares that were learned."""
+        if self.spec.depth is not None:
+            return states[self.spec.depth + 1]
+        if not self.spec.mixes:
+            return hidden
+        every = torch.stack((*states[:-1], hidden))
+        return torch.einsum("l,lbpw->bpw", self.mix.softmax(-1), every)
+
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
-        """`where` is the position to read for each row, or weights to mean by (see `pick`)."""
+        """`where` is the position to read for each row, weights to mean by, or which positions
+        are real (see `pick`)."""
         x = hidden
         if where is not None:
-            x = where @ x if where.is_floating_point() else x.gather(1, _wide(where, x))
-            x = x[:, 0]
+            x = self.picked(x, where)
+        if self.spec.norm is not None:
+            x = self.norm(x)
         if self.spec.scale != 1.0:
             x = x * self.spec.scale
         if self.spec.transform is not None:
@@ -67,31 +88,57 @@ class Head(nn.Module):
             x = x.squeeze(-1)
         return self.activation(x)
 
+    def picked(self, x: Tensor, where: Tensor) -> Tensor:
+        """[batch, position, width] to [batch, width], or three times as wide."""
+        if where.is_floating_point():
+            return (where @ x)[:, 0]
+        if where.dtype != torch.bool:
+            return x.gather(1, _wide(where, x))[:, 0]
+        largest = x.masked_fill(~where[..., None], float("-inf")).amax(1)
+        if self.spec.pick == "max":
+            return largest
+        last = x.gather(1, _wide(_last(where), x))[:, 0]
+        return torch.cat((last, largest, (_shares(where, x.dtype) @ x)[:, 0]), -1)
+
+
+def _last(real: Tensor) -> Tensor:
+    """[batch]: the slot of the last real token."""
+    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
+
+
+def _shares(real: Tensor, dtype: torch.dtype) -> Tensor:
+    """[batch, 1, position]: what sums real positions up to their mean."""
+    weights = real.to(dtype)
+    return (weights / weights.sum(-1, keepdim=True))[:, None]
+
 
 def _wide(where: Tensor, x: Tensor) -> Tensor:
     return where[:, None, None].expand(-1, 1, x.shape[-1])
 
 
 def pick(
-    head: HeadSpec, text: Tensor, mask: Tensor | None, special: SpecialTokens, dtype: torch.dtype
+    head: HeadSpec, hidden: Tensor, text: Tensor, mask: Tensor | None, special: SpecialTokens
 ) -> Tensor | None:
-    """Where a head reads: a slot per row, weights of [batch, 1, position], or None for all."""
+    """Where a head reads: a slot per row, weights of [batch, 1, position], which positions are
+    real for one that compares them, or None for all."""
     if head.pick == "each":
         return None
-    slots = torch.arange(text.shape[1], device=text.device)
+    if mask is None and text.is_floating_point():  # all of a sound or an image is real
+        mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=text.device)
     if mask is None:
         mask = text.ne(-1) if special.pad is None else text.ne(special.pad)
     if head.pick == "first":
         return mask.int().argmax(-1)
     if head.pick == "last":
-        return (slots * mask).argmax(-1)
+        return _last(mask)
     if head.pick == "mean":
-        weights = mask.to(dtype)
-        return (weights / weights.sum(-1, keepdim=True))[:, None]
+        return _shares(mask, hidden.dtype)
+    if head.pick in ("max", "concat"):
+        return mask
     ends = text.eq(-1 if special.eos is None else special.eos) & mask
     if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
         raise GlassformerError(
             f"This head reads the end-of-text token (id {special.eos}), and a text has none; "
             "end every text with it."
         )
-    return (slots * ends).argmax(-1)
+    return _last(ends)

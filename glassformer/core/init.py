@@ -15,6 +15,8 @@ from glassformer.core.linear import Linear
 from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
+from glassformer.core.recurrent import Walk
+from glassformer.core.signal import PatchEmbedding
 
 
 @torch.no_grad()
@@ -30,7 +32,9 @@ def first_values(net: Net, name: str, seed: int) -> Tensor:
         return torch.full(tensor.shape, _constant(module, leaf), dtype=tensor.dtype)
     generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
     values = torch.empty(tensor.shape)
-    if net.spec.init.kind == "xavier" and isinstance(module, Linear):
+    kind = net.spec.init.kind
+    drawn = kind == "uniform" or (kind == "xavier" and isinstance(module, Linear | nn.Conv1d))
+    if drawn or isinstance(module, Walk):
         reach = deviation * math.sqrt(3)
         return values.uniform_(-reach, reach, generator=generator)
     return values.normal_(0.0, deviation, generator=generator)
@@ -45,21 +49,28 @@ def _constant(module: nn.Module, leaf: str) -> float:
 def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | None:
     """The standard deviation to draw with; None for what starts as a constant."""
     rule = net.spec.init
-    if isinstance(module, Linear) and leaf == "weight":
-        rows, columns = module.weight.shape
+    if isinstance(module, Walk):
+        return 1 / math.sqrt(3 * module.weight_state.shape[1])
+    if isinstance(module, Linear | nn.Conv1d) and leaf == "weight":
+        rows, columns = module.weight.flatten(1).shape
+        rows *= module.weight[0, 0].numel()  # a convolution's kernel
+        parts = len(module.parts) if isinstance(module, Linear) else 1
         by_kind: dict[str, float] = {
             "normal": rule.std,
             "fan_in": rule.std / math.sqrt(columns),
-            "xavier": rule.std * math.sqrt(2 / (columns + rows / len(module.parts))),
+            "xavier": rule.std * math.sqrt(2 / (columns + rows / parts)),
+            "uniform": rule.std / math.sqrt(3),
         }
         layers = len(net.spec.last_stack.order)
         writes = rule.shrink_residual and owner.endswith((".attention.out", ".ffn.down"))
         return by_kind[rule.kind] / (math.sqrt(2 * layers) if writes else 1.0)
     if isinstance(module, Lookup | PositionTable):
         width = module.weight.shape[1]
-        return rule.std / math.sqrt(width) if rule.kind == "xavier" else rule.std
-    if isinstance(module, BucketBias | ShawPosition | DisentangledPosition | Attend | nn.Conv1d):
-        if leaf == "bias":
+        narrow = {"xavier": math.sqrt(width), "uniform": math.sqrt(3)}
+        return rule.std / narrow.get(rule.kind, 1.0)
+    biases = BucketBias | ShawPosition | DisentangledPosition | Attend
+    if isinstance(module, biases | PatchEmbedding | nn.Conv1d | nn.Conv2d):
+        if leaf in ("bias", "blank"):
             return None
         return rule.std if rule.kind == "normal" else 0.02
     return None

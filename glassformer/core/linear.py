@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+class Origin:
+    """The weights that something was made of, to notice when they have changed since."""
+
+    def __init__(self, *weights: Tensor) -> None:
+        # they are held, so that no other weight comes to lie at the same address
+        self.seen = [(weight.detach(), weight._version) for weight in weights]
+
+    def holds(self, *weights: Tensor) -> bool:
+        return all(
+            weight.data_ptr() == seen.data_ptr() and weight._version == version
+            for weight, (seen, version) in zip(weights, self.seen, strict=True)
+        )
 
 
 class Linear(nn.Linear):
@@ -31,7 +46,7 @@ class Linear(nn.Linear):
         if self.partly:
             heights = (rows for rows, has in zip(self.parts, self.biased, strict=True) if has)
             self.bias = nn.Parameter(torch.zeros(sum(heights)))
-        self._packed: tuple[Tensor, int] | None = None
+        self._packed: tuple[Tensor, Origin] | None = None
 
     @property
     def whole_bias(self) -> Tensor | None:
@@ -56,15 +71,19 @@ class Linear(nn.Linear):
         weight = self.weight
         if weight.device.type == "cpu" and weight.dtype == torch.float32:
             blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
-            self._packed = (blocked, weight._version)
+            self._packed = blocked, Origin(weight)
 
     def unpack(self) -> None:
         self._packed = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is packed anew; oneDNN's layout cannot be copied."""
+        return {**self.__dict__, "_packed": None}
+
     def forward(self, x: Tensor) -> Tensor:
         if self._packed is not None and not torch.is_grad_enabled():
-            blocked, version = self._packed
-            if version == self.weight._version and not torch.compiler.is_compiling():
+            blocked, origin = self._packed
+            if not torch.compiler.is_compiling() and origin.holds(self.weight):
                 out: Tensor = torch.ops.mkldnn._linear_pointwise(
                     x, blocked, self.whole_bias, "none", [], ""
                 )

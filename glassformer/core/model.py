@@ -10,21 +10,23 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_of
-from glassformer.core.heads import pick
+from glassformer.core.context import Context, positions_in, positions_of
+from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
+from glassformer.core.question import find_global_tokens, find_question, without_answers
+from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec
+from glassformer.spec import ModelSpec, Patches
 
 
 @dataclass
 class Output:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
-    `heads` has every head's result by name; `memory` is the encoder's output, which can be given
-    back to the net instead of the source.
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
     """
 
     hidden: Tensor
@@ -39,7 +41,7 @@ class Net(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        memory_width = (spec.encoder or spec.last_stack).width
+        memory_width = (spec.encoder or spec.last_stack).out_width
         self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
         self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
         width = spec.last_stack.out_width
@@ -62,28 +64,40 @@ class Net(nn.Module):
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
+        global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
+        hide: Tensor | None = None,
         at: Tensor | None = None,
+        auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
     ) -> Output:
-        """Token ids of [batch, position] to an `Output`.
+        """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
+        an image of [batch, channel, height, width], where the model reads those.
 
-        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only.
-        source: for an encoder-decoder the encoder's token ids; `memory` in its place is an
-        encoder's output. positions: instead of those counted from the mask. documents: a number
-        per token; attention stays within equal ones, and positions start anew. prefix: so many
-        first tokens of a row are seen by all of it. at: the slot that heads read which read one.
-        tail: heads that read every position read only the last so many.
-        Rivals of a multiple choice come as [batch, choice, position].
+        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
+        sound and images, of the vectors that they become. source: for an encoder-decoder what the
+        encoder reads, and `memory` in its place an encoder's output; for a model with hops the
+        story, [batch, sentence, word]. hide: True at the patches of an image that the model is not
+        to see. positions: instead of those counted from the mask. documents: a number per token;
+        attention stays within equal ones, and positions start anew. prefix: so many first tokens
+        of a row are seen by all of it. global_tokens: True at those that see all and are seen by
+        all. at: the slot that heads read which read one. tail: heads that read every position read
+        only the last so many. auxiliary: also compute the heads that only help to train the
+        others. Rivals of a multiple choice come as [batch, choice, position].
         """
-        lead = tokens.shape[:-1]
-        tokens = tokens.reshape(-1, tokens.shape[-1])
-        mask, segments, documents, languages = (
+        name, stack = self._last
+        lead = tokens.shape[: -stack.embed.axes]
+        tokens = tokens.reshape(-1, *tokens.shape[len(lead) :])
+        mask, segments, documents, languages, global_tokens = (
             None if x is None else x.reshape(-1, x.shape[-1])
-            for x in (mask, segments, documents, languages)
+            for x in (mask, segments, documents, languages, global_tokens)
         )
         mask = None if mask is None else mask.bool()
+        global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
+        question = find_question(self.spec, tokens, mask)
+        if question is not None and segments is None:
+            segments = (~question).long()
         source_mask = None if source_mask is None else source_mask.bool()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
@@ -99,7 +113,11 @@ class Net(nn.Module):
                     "This model has an encoder and a decoder: give the encoder's tokens as "
                     "`source` and the decoder's as `tokens`."
                 )
-        name, stack = self._last
+        embed = stack.spec.embed
+        if hide is not None and not (isinstance(embed, Patches) and embed.blank):
+            raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
+        mixes = any(head.mixes for head in self.spec.heads)
+        states: list[Tensor] | None = [] if auxiliary or mixes else None
         hidden = self._run(
             name,
             stack,
@@ -110,22 +128,37 @@ class Net(nn.Module):
             positions,
             documents=documents,
             prefix=prefix,
+            global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,
+            story=source,
+            story_mask=source_mask,
+            hide=hide,
+            states=states,
             cache=cache,
             **options,
         )
+        if stack.spec.embed.bag is not None:  # a text is one vector
+            text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
         for head in self.spec.heads:
-            where = pick(head, text, text_mask, self.spec.tokens, hidden.dtype)
-            if at is not None and where is not None:
+            if head.auxiliary and not auxiliary:
+                continue
+            where = pick(head, hidden, text, text_mask, self.spec.tokens)
+            if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
             module = self.heads[head.name]
-            read = hidden if tail is None or where is not None else hidden[:, -tail:]
+            assert isinstance(module, Head)
+            read = hidden if states is None else module.state(hidden, states)
+            read = read if tail is None or where is not None else read[:, -tail:]
             result = module(read, where)
+            if question is not None and head.after_question:
+                result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
                 found = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in found.items()}
+            if head.pixels and isinstance(stack.embed, PatchEmbedding):
+                result = picture(result, stack.embed.grid(text), head.pixels)
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
         logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
@@ -141,15 +174,17 @@ class Net(nn.Module):
         head that reads each position: the logit lens."""
         for spec in self.spec.heads:
             if head in (None, spec.name) and spec.pick == "each":
+                _check_width(self._last[1], residual.shape[-1])
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
-        again as they take. Training and saving go on with the plain weights."""
+        again as they take. What layers make of a table of positions is kept too. Training and
+        saving go on with the plain weights."""
         for module in self.modules():
-            if isinstance(module, Linear):
+            if isinstance(module, Linear | Stack):
                 module.pack()
         return self
 
@@ -175,7 +210,7 @@ class Net(nn.Module):
         memory_mask: Tensor | None = None,
         **options: Any,
     ) -> Tensor:
-        device, (batch, new) = tokens.device, tokens.shape
+        device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
         past = 0 if cache is None else cache.length
         table = stack.spec.embed.position
         if positions is None:
@@ -208,6 +243,7 @@ class Net(nn.Module):
             documents=documents,
             memory_mask=memory_mask,
             cache=cache,
+            training=self.training,
             **options,
         )
         hidden: Tensor = stack(tokens, ctx, segments, languages)
@@ -236,14 +272,6 @@ def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | Non
     return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
 
 
-def positions_in(documents: Tensor, mask: Tensor | None) -> Tensor:
-    """Counts from 0 in every run of equal document numbers."""
-    slots = torch.arange(documents.shape[1], device=documents.device)[None]
-    new = torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0), value=True)
-    positions = slots - torch.where(new, slots, 0).cummax(-1).values
-    return positions if mask is None else torch.where(mask, positions, -1)
-
-
 def _joined(
     old: Tensor | None, new: Tensor | None, batch: int, past: int, added: int, device: torch.device
 ) -> Tensor | None:
@@ -254,6 +282,13 @@ def _joined(
     if new is None:
         new = torch.ones(batch, added, dtype=torch.bool, device=device)
     return torch.cat((old, new), -1)
+
+
+def _check_width(stack: Stack, width: int) -> None:
+    if width != stack.spec.widths[-1]:
+        raise GlassformerError(
+            f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
+        )
 
 
 def _check_length(stack: Stack, length: int) -> None:

@@ -10,6 +10,7 @@ import math
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.context import Context
@@ -158,7 +159,11 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class ShawPosition(nn.Module):
-    """score += q . a[distance]; where asked, output += sum of pattern * b[distance]."""
+    """score += q . a[distance]; where asked, output += sum of pattern * b[distance].
+
+    Every query is multiplied with the vectors of the distances that occur, and the result moved
+    to where the keys stand (`skew`): no vector is ever repeated for a pair of query and key.
+    """
 
     per_layer: ClassVar[bool] = True
 
@@ -166,25 +171,41 @@ class ShawPosition(nn.Module):
         super().__init__()
         self.spec = spec
         self.scale = attention.scale or attention.head_dim**-0.5
-        rows = 2 * spec.max_distance + 1
-        self.keys = nn.Parameter(torch.zeros(rows, attention.head_dim))
-        self.values = nn.Parameter(torch.zeros(rows, attention.head_dim)) if spec.values else None
+        self.nearest = 0 if spec.backward else spec.max_distance
+        shape = [spec.max_distance + self.nearest + 1, attention.head_dim]
+        if spec.per_head:
+            shape = [attention.heads, *shape]  # [head, row, dim]
+        self.keys = nn.Parameter(torch.zeros(shape))
+        self.values = nn.Parameter(torch.zeros(shape)) if spec.values else None
 
     def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
-        by_distance = torch.einsum("bhqd,rd->bhqr", q, self.keys) * self.scale
-        rows = self.rows(ctx).expand(*q.shape[:2], -1, -1)
-        return q, k, by_distance.gather(-1, rows)
+        queries, keys = len(ctx.q_slot), len(ctx.k_slot)
+        # a prefix is seen by those before it too; otherwise nothing ahead has to be scored
+        ahead = 0 if self.spec.backward and ctx.prefix is None else queries - 1
+        distance = torch.arange(1 - keys, ahead + 1, device=q.device)  # key - query
+        vectors = self.keys[..., self.row(distance), :]
+        by_distance = q @ (vectors * self.scale).transpose(-1, -2)  # [..., query, distance]
+        return q, k, skew(by_distance, keys)
 
     def add_values(self, z: Tensor, pattern: Tensor, ctx: Context) -> Tensor:
         assert self.values is not None
-        rows = self.rows(ctx).expand_as(pattern)
-        by_distance = pattern.new_zeros(*pattern.shape[:-1], len(self.values))
+        rows = self.row(ctx.k_slot[None, :] - ctx.q_slot[:, None]).expand_as(pattern)
+        by_distance = pattern.new_zeros(*pattern.shape[:-1], self.values.shape[-2])
         return z + by_distance.scatter_add(-1, rows, pattern) @ self.values
 
-    def rows(self, ctx: Context) -> Tensor:
+    def row(self, distance: Tensor) -> Tensor:
         reach = self.spec.max_distance
-        distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
-        return (distance.clamp(-reach, reach) + reach)[None, None]
+        return distance.clamp(-reach, self.nearest) + reach
+
+
+def skew(by_distance: Tensor, keys: int) -> Tensor:
+    """[query, distance] to [query, key], where distances ascend to key - query = 0 for the last
+    query and key, and perhaps beyond (Huang et al., 3.4). With a column in front, each row of the
+    flat tensor starts one place nearer than the row before. What lies beyond the last distance
+    gets the number of some other pair, and must be masked."""
+    queries, distances = by_distance.shape[-2:]
+    flat = F.pad(by_distance, (1, 0)).flatten(-2)[..., queries:]
+    return flat.view(*flat.shape[:-1], queries, distances)[..., :keys]
 
 
 MODULES: dict[type, type[nn.Module]] = {

@@ -8,29 +8,52 @@ from torch import Tensor, nn
 
 from glassformer.core.block import Block
 from glassformer.core.context import Context
-from glassformer.core.convolution import Convolution
-from glassformer.core.embed import Embedding
+from glassformer.core.convolution import Convolution, Convolutional
+from glassformer.core.disentangled import DisentangledPosition
+from glassformer.core.embed import PositionTable
+from glassformer.core.hop import Hop
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.position import make_position
-from glassformer.spec import Position
+from glassformer.core.recurrent import Recurrent
+from glassformer.core.signal import make_embedding
+from glassformer.errors import GlassformerError
+from glassformer.spec import Block as BlockSpec
+from glassformer.spec import Convolutional as ConvolutionalSpec
+from glassformer.spec import Layer, Position
+from glassformer.spec import Recurrent as RecurrentSpec
 from glassformer.spec import Stack as StackSpec
+
+
+def make_layer(width: int, memory_width: int, spec: Layer) -> nn.Module:
+    if isinstance(spec, BlockSpec):
+        return Block(width, memory_width, spec)
+    if isinstance(spec, RecurrentSpec):
+        return Recurrent(width, spec)
+    return Convolutional(width, spec) if isinstance(spec, ConvolutionalSpec) else Hop(width, spec)
 
 
 class Stack(nn.Module):
     def __init__(self, spec: StackSpec, memory_width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.embed = Embedding(spec.width, spec.embed)
-        self.blocks = nn.ModuleList(Block(spec.width, memory_width, b) for b in spec.blocks)
+        self.embed = make_embedding(spec.width, spec.embed)
+        reads = dict(zip(spec.order, spec.widths, strict=False))
+        self.blocks = nn.ModuleList(
+            make_layer(reads.get(index, spec.width), memory_width, layer)
+            for index, layer in enumerate(spec.blocks)
+        )
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
+        table = spec.embed.position
+        if table is not None and table.every_layer:  # the first layer's is the embedding's
+            self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
         if spec.convolution is not None:
             self.convolution = Convolution(spec.width, spec.convolution)
         if spec.final_norm is not None:
-            self.final_norm = make_norm(spec.width, spec.final_norm)
+            self.final_norm = make_norm(spec.widths[-1], spec.final_norm)
         if spec.project is not None:
-            self.project = Linear(spec.width, spec.project, bias=False)
+            self.project = Linear(spec.widths[-1], spec.project, bias=False)
 
     def _make_positions(self) -> list[int | None]:
         """Layers share a position module, and what it works out once a pass, unless it has
@@ -38,7 +61,7 @@ class Stack(nn.Module):
         place: dict[Position, int] = {}
         places: list[int | None] = []
         for block in self.spec.blocks:
-            if block.position is None:
+            if not isinstance(block, BlockSpec) or block.position is None:
                 places.append(None)
                 continue
             if block.position not in place:
@@ -58,17 +81,36 @@ class Stack(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
+        if not self.spec.attention_blocks and (ctx.documents is not None or ctx.prefix is not None):
+            raise GlassformerError(
+                "Packed documents and prefixes are for models with attention; give this one a row "
+                "for every text."
+            )
         x = embedded = self.embed(tokens, ctx, segments, languages)
         for depth, index in enumerate(self.spec.order):
+            if ctx.states is not None:
+                ctx.states.append(x)
             if self.training and self.spec.layer_dropout and self._skips():
                 continue
             ctx.depth = depth
             place = self.position_of[index]
-            x = self.blocks[index](x, ctx, None if place is None else self.positions[place])
+            if depth > 0 and hasattr(self, "tables"):
+                x = x + self.tables[depth - 1](ctx.q_pos)
+            layer = self.blocks[index]
+            x = layer(x, ctx) if place is None else layer(x, ctx, self.positions[place])
             if depth == 0 and self.spec.convolution is not None:
                 x = self.convolution(embedded, x, ctx)
         ctx.depth = None
+        if ctx.states is not None:
+            ctx.states.append(x)
         return ctx.see("final", self.norm(x))
+
+    def pack(self) -> None:
+        """Positions that every layer projects are projected here, once for all texts."""
+        for block, place in zip(self.blocks, self.position_of, strict=True):
+            position = None if place is None else self.positions[place]
+            if isinstance(position, DisentangledPosition):
+                position.pack(block.attention)
 
     def norm(self, x: Tensor) -> Tensor:
         if self.spec.final_norm is not None:

@@ -7,6 +7,7 @@ Names, the same for all families, with `encoder.` or `decoder.` in front and dep
 | embed                       | [batch, position, width]     | the sum of the embeddings           |
 | blocks.i.resid_pre          | [batch, position, width]     | what the block reads                |
 | blocks.i.q, .k, .v          | [batch, head, position, dim] | after the positions were applied    |
+| blocks.i.global.q, .k, .v   | [batch, head, position, dim] | where global tokens have their own  |
 | blocks.i.scores             | [batch, head, query, key]    | scaled, biased and masked           |
 | blocks.i.pattern            | [batch, head, query, key]    | softmax of the scores               |
 | blocks.i.z                  | [batch, head, query, dim]    | the values, weighted by the pattern |
@@ -17,6 +18,9 @@ Names, the same for all families, with `encoder.` or `decoder.` in front and dep
 | blocks.i.resid_post         | [batch, position, width]     | what the block hands on             |
 | blocks.i.cross.*            | as q, k, v to attn_out above | the same of cross-attention         |
 | final                       | [batch, position, width]     | the last hidden state               |
+
+A layer without attention shows resid_pre and resid_post; a hop, whose keys are sentences, also what
+attention does up to attn_out.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     config.only("is_decoder", False)
     config.only("add_cross_attention", False)
     stack = shared(config)
-    narrow, act = stack.embed.factor, common.activation(config, "hidden_act", "gelu_new")
+    narrow, act = stack.words.factor, common.activation(config, "hidden_act", "gelu_new")
     assert narrow is not None
-    norm = stack.blocks[0].norm
+    norm = stack.attention_blocks[0].norm
     masked = heads.masked_language_model(stack.embed.vocabulary, narrow, act, norm)
     pooled, count = heads.pooler(stack.width), len(common.labels(config))
     dropout = config.number("classifier_dropout_prob", 0.1)
@@ -76,7 +76,7 @@ def shared(config: Config) -> spec.Stack:
     firsts = (int(i / (layers / groups)) * inner for i in range(layers))
     return replace(
         plain,
-        embed=replace(plain.embed, factor=config.integer("embedding_size", 128)),
+        embed=replace(plain.words, factor=config.integer("embedding_size", 128)),
         blocks=plain.blocks[:1] * (groups * inner),
         order=tuple(first + j for first in firsts for j in range(inner)),
     )

@@ -101,7 +101,7 @@ def assemble(
     config: Config, stack: spec.Stack, chosen: tuple[spec.Head, ...], tokens: spec.SpecialTokens
 ) -> spec.ModelSpec:
     """An encoder, or a decoder where the config makes the attention causal."""
-    name = "decoder" if stack.blocks[0].pattern == spec.CAUSAL else "encoder"
+    name = "decoder" if stack.attention_blocks[0].pattern == spec.CAUSAL else "encoder"
     return spec.ModelSpec(
         encoder=stack if name == "encoder" else None,
         decoder=stack if name == "decoder" else None,

@@ -26,8 +26,9 @@ WITHOUT_EFFECT = {
         "num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty "
         "length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids "
         "num_return_sequences output_scores return_dict_in_generate forced_bos_token_id "
-        "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty "
-        "suppress_tokens begin_suppress_tokens prefix sep_token_id eos_token_ids",
+        "forced_eos_token_id forced_decoder_ids remove_invalid_values "
+        "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens prefix "
+        "sep_token_id eos_token_ids",
     }.items()
     for key in keys.split()
 }

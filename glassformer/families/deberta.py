@@ -36,7 +36,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     config.only("talking_head", False)
     config = config.assuming({"vocab_size": 50265, "layer_norm_eps": 1e-7, "type_vocab_size": 0})
     stack = deberta_v2.body(config)
-    block = stack.blocks[0]
+    block = stack.attention_blocks[0]
     block = replace(block, attention=replace(block.attention, key_bias=False))
     if isinstance(block.position, spec.Disentangled):
         block = replace(block, position=replace(block.position, shared=False, key_bias=False))
@@ -46,7 +46,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     theirs, ours = "{base}encoder.layer.{i}.attention.self", "encoder.blocks.{i}.attention"
-    woven = Woven(model.last_stack.blocks[0].attention.head_dim)
+    woven = Woven(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
         Rule(f"{theirs}.in_proj.weight", f"{ours}.qkv.weight", woven),
         Rule((f"{theirs}.q_bias", f"{theirs}.v_bias"), f"{ours}.qkv.bias", JOINED),

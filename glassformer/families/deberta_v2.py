@@ -76,7 +76,7 @@ def with_head(config: Config, kind: str, stack: spec.Stack) -> spec.ModelSpec:
 def body(config: Config) -> spec.Stack:
     longest = config.integer("max_position_embeddings", 512)
     stack = bert.body(config, spec.Table(length=longest))
-    block = stack.blocks[0]
+    block = stack.attention_blocks[0]
     position, terms = positions(config, longest, block.norm)
     scale = (block.attention.head_dim * (1 + terms)) ** -0.5
     block = replace(block, attention=replace(block.attention, scale=scale), position=position)
@@ -88,7 +88,7 @@ def body(config: Config) -> spec.Stack:
         activation=common.activation(config, "conv_act", "tanh"),
         norm=block.norm,
     )
-    embed = replace(stack.embed, zero_padding=True)
+    embed = replace(stack.words, zero_padding=True)
     return replace(
         stack,
         embed=embed if biased else replace(embed, position=None),

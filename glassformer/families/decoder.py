@@ -82,7 +82,7 @@ def decoder(
 def turned(config: Config, model: spec.ModelSpec, default: Defaults) -> spec.ModelSpec:
     """With the same rotary positions in every layer."""
     longest = config.integer("max_position_embeddings", default.longest)
-    position = rotary(config, model.last_stack.blocks[0].attention.head_dim, longest)
+    position = rotary(config, model.last_stack.attention_blocks[0].attention.head_dim, longest)
     return each_layer(model, lambda _, block: replace(block, position=position))
 
 
@@ -91,7 +91,8 @@ def each_layer(
 ) -> spec.ModelSpec:
     """The model with `change(layer, block)` in place of every block of its decoder."""
     assert model.decoder is not None
-    blocks = tuple(change(layer, block) for layer, block in enumerate(model.decoder.blocks))
+    old = model.decoder.attention_blocks
+    blocks = tuple(change(layer, block) for layer, block in enumerate(old))
     return replace(model, decoder=replace(model.decoder, blocks=blocks))
 
 

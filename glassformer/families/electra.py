@@ -54,9 +54,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     stack = bert.body(config, spec.Table(length=config.integer("max_position_embeddings", 512)))
     narrow = config.integer("embedding_size", 128)
     if narrow != stack.width:
-        stack = replace(stack, embed=replace(stack.embed, factor=narrow))
+        stack = replace(stack, embed=replace(stack.words, factor=narrow))
     masked = heads.masked_language_model(
-        stack.embed.vocabulary, narrow, "gelu", stack.blocks[0].norm
+        stack.embed.vocabulary, narrow, "gelu", stack.attention_blocks[0].norm
     )
     replaced = spec.Head(
         name="replaced",

@@ -130,5 +130,5 @@ SANDWICH_RULES = (
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    sandwich = model.last_stack.blocks[0].placement == "sandwich"
+    sandwich = model.last_stack.attention_blocks[0].placement == "sandwich"
     return SANDWICH_RULES if sandwich else decoder.RULES

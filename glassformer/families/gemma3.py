@@ -71,7 +71,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     layers = range(len(model.last_stack.blocks))
     local = decoder.local_layers(config, [(i + 1) % every != 0 for i in layers])
     size = config.nullable("sliding_window", 4096)
-    near, far = _positions(config, model.last_stack.blocks[0].attention.head_dim)
+    near, far = _positions(config, model.last_stack.attention_blocks[0].attention.head_dim)
 
     def change(layer: int, block: spec.Block) -> spec.Block:
         return replace(

@@ -55,8 +55,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         pattern = band if depth % 2 else spec.CAUSAL
         return replace(block, attention=attention, pattern=pattern)
 
-    blocks = tuple(layer(depth, block) for depth, block in enumerate(model.decoder.blocks))
-    embed = replace(model.decoder.embed, segments_are_tokens=False)
+    dense = model.decoder.attention_blocks
+    blocks = tuple(layer(depth, block) for depth, block in enumerate(dense))
+    embed = replace(model.decoder.words, segments_are_tokens=False)
     return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 

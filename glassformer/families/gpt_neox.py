@@ -110,7 +110,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
-    woven = Woven(model.last_stack.blocks[0].attention.head_dim)
+    woven = Woven(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
         Rule("{base}embed_in", "decoder.embed.token"),
         Rule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),

@@ -61,6 +61,20 @@ class Row(Same):
 
 
 @dataclass(frozen=True)
+class Pointwise(Same):
+    """A matrix that the file keeps as a convolution of single points; a bias stays as it is."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(*ours, 1, 1) if len(ours) == 2 else ours]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0].flatten(1) if theirs[0].ndim == 4 else theirs[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours[..., None, None] if ours.ndim == 2 else ours]
+
+
+@dataclass(frozen=True)
 class Joined(Same):
     """Several tensors of the file are the row blocks of one of ours."""
 
@@ -105,4 +119,5 @@ class Unwritten(Same):
 
 
 SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
+POINTWISE = Pointwise()
 UNWRITTEN = Unwritten()

@@ -12,11 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from glassformer.families.operations import JOINED, ROW, SAME, TRANSPOSED, UNWRITTEN, Same, Woven
+from glassformer.families.operations import (
+    JOINED,
+    POINTWISE,
+    ROW,
+    SAME,
+    TRANSPOSED,
+    UNWRITTEN,
+    Same,
+    Woven,
+)
 
 __all__ = [
-    "JOINED", "ROW", "SAME", "TRANSPOSED", "UNWRITTEN", "Match", "Rule", "Woven", "match",
-    "projections",
+    "JOINED", "POINTWISE", "ROW", "SAME", "TRANSPOSED", "UNWRITTEN", "Match", "Rule", "Woven",
+    "match", "projections",
 ]
 
 

@@ -122,8 +122,8 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     return (
         Rule("{base}shared", "encoder.embed.token", also=("{base}encoder.embed_tokens",)),
         Rule("{base}decoder.embed_tokens", "decoder.embed.token"),
-        *stack_rules("encoder", 1, model.last_stack.blocks[0].ffn.gated),
-        *stack_rules("decoder", 2, model.last_stack.blocks[0].ffn.gated),
+        *stack_rules("encoder", 1, model.last_stack.attention_blocks[0].ffn.gated),
+        *stack_rules("decoder", 2, model.last_stack.attention_blocks[0].ffn.gated),
         *projections(f"{cross}.EncDecAttention.", "decoder.blocks.{i}.cross", "q", "k", "v", "o"),
         Rule(f"{cross}.layer_norm", "decoder.blocks.{i}.cross_norm"),
         Rule("lm_head", "heads.lm.out"),

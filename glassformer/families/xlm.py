@@ -65,7 +65,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         "ForMultipleChoice": (choose,),
         "ForTokenClassification": (heads.tag(count, dropout),),
         "ForQuestionAnsweringSimple": (heads.span(),),
-        "ForQuestionAnswering": (answer(config, stack.blocks[0].norm),),
+        "ForQuestionAnswering": (answer(config, stack.attention_blocks[0].norm),),
     }[architecture.removeprefix("XLM")]
     pad, bos, eos = (config.id(f"{name}_index", i) for name, i in INDEX.items())
     causal = config.flag("causal", False)

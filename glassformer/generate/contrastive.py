@@ -16,7 +16,7 @@ from glassformer.core import Cache
 from glassformer.generate.history import History
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor
-from glassformer.generate.runner import Runner, padded
+from glassformer.generate.runner import Runner, joined, padded
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import (
     Finished,
@@ -38,7 +38,7 @@ def run_contrastive(
     tokens, _ = padded([request.prompt], runner.device, "left")
     source = None
     if request.source is not None:
-        source, _ = padded([request.source], runner.device, "right")
+        source, _ = joined([request.source], runner.device)
     out = net(tokens, source=source, cache=cache)
     history = History.of([request.prompt], runner.device)
     said: Tensor = out.hidden  # [1, position, width]

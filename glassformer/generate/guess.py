@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from glassformer.core import Cache, Net
 from glassformer.generate.runner import Runner
@@ -39,7 +40,7 @@ class Lookup:
 class Draft:
     """A smaller model of the same vocabulary, which writes ahead greedily."""
 
-    def __init__(self, net: Net, source: Sequence[int] | None) -> None:
+    def __init__(self, net: Net, source: Sequence[int] | Tensor | None) -> None:
         self.net = net
         self.device = next(net.parameters()).device
         self.cache = Cache()
@@ -61,7 +62,7 @@ class Draft:
     def _next(self, tokens: list[int]) -> int:
         source = None
         if self.source is not None and not self.cache.has_memory:
-            source = torch.tensor([list(self.source)], device=self.device)
+            source = torch.as_tensor(self.source, device=self.device)[None]
         ids = torch.tensor([tokens], device=self.device)
         out = self.net(ids, source=source, cache=self.cache, tail=1)
         self.read += tokens

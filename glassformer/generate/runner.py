@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Net
+from glassformer.errors import GlassformerError
 from glassformer.generate.strategy import Request
 
 
@@ -26,7 +28,7 @@ class Runner:
         tokens, mask = padded([request.prompt for request in requests], self.device, "left")
         source = source_mask = None
         if requests[0].source is not None:
-            source, source_mask = padded([r.source for r in requests], self.device, "right")
+            source, source_mask = joined([r.source for r in requests], self.device)
         memory = None if source is None else self.net.encode(source, source_mask)
         length = tokens.shape[1]
         chunk = self.chunk or length
@@ -66,6 +68,17 @@ class Runner:
 
     def forget(self) -> None:
         self.cache = None
+
+
+def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """What the encoder reads of several requests: token ids, or sounds of one length."""
+    if not isinstance(sources[0], Tensor):
+        return padded(sources, device, "right")
+    if len({source.shape for source in sources}) > 1:
+        raise GlassformerError(
+            "Sounds of different lengths cannot be read side by side; let model.reader pad them."
+        )
+    return torch.stack(list(sources)).to(device), None
 
 
 def padded(

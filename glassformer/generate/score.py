@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from glassformer.core import Cache, Net
 from glassformer.errors import GlassformerError
 
 CHUNK = 512
+Source = Sequence[int] | Tensor  # token ids, or a sound
 
 
 class Frame(NamedTuple):
@@ -52,7 +54,7 @@ def windows(context: int | None, window: int | None, stride: int | None) -> Fram
     return Frame(size, stride or (max(1, size // 2) if size else None))
 
 
-def score(net: Net, ids: Sequence[int], frame: Frame, source: Sequence[int] | None = None) -> Score:
+def score(net: Net, ids: Sequence[int], frame: Frame, source: Source | None = None) -> Score:
     """Of all tokens but the first. Every window scores what the one before has not, with the rest
     of it as their context."""
     if len(ids) < 2:
@@ -69,13 +71,13 @@ def score(net: Net, ids: Sequence[int], frame: Frame, source: Sequence[int] | No
 
 
 @torch.inference_mode()
-def read(net: Net, ids: Sequence[int], known: int, source: Sequence[int] | None) -> list[float]:
+def read(net: Net, ids: Sequence[int], known: int, source: Source | None) -> list[float]:
     """The log-probabilities of all tokens behind the first, without those of `known` ones. Chunks
     keep the logits of a long text out of memory."""
     device = next(net.parameters()).device
     memory = None
     if source is not None:
-        memory = net.encode(torch.tensor([list(source)], device=device), None)
+        memory = net.encode(torch.as_tensor(source, device=device)[None], None)
     tokens = torch.tensor([list(ids)], device=device)
     cache, found = Cache(), []
     for start in range(0, len(ids) - 1, CHUNK):

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.core import Net
+from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
 from glassformer.generate.contrastive import run_contrastive
@@ -25,7 +26,7 @@ from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
 from glassformer.text import Tokenizer
 
-Prompt = str | Sequence[int]
+Prompt = str | Sequence[int] | Tensor  # a text, token ids, or the sound that the encoder reads
 
 
 class Writer:
@@ -40,6 +41,7 @@ class Writer:
             )
         self.net, self.tokenizer, self.saved = net, tokenizer, saved
         self.translates = net.encoder is not None
+        self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
 
     # --- what a user calls ---------------------------------------------------------------------
 
@@ -49,7 +51,8 @@ class Writer:
         given: Mapping[str, Any],
         draft: Net | None = None,
     ) -> Generation | list[Generation]:
-        several = is_list_of_prompts(prompt)
+        axes = self.net.encoder.embed.axes if self.net.encoder is not None else 1
+        several = is_list_of_prompts(prompt, axes)
         prompts: Sequence[Prompt | None] = prompt if several else [prompt]  # type: ignore[assignment,list-item]
         results: dict[int, Generation] = {}
         try:
@@ -121,19 +124,17 @@ class Writer:
         self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
     ) -> Score:
         knobs = self.knobs({})
-        ids = self.ids(text, knobs)
         frame = windows(self.context(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
-            return score(self.net, ids, frame)
+            return score(self.net, self.ids(text, knobs), frame)
         if target is None:
             raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
         if isinstance(target, str) and target and self.tokenizer is not None:
             target = self.tokenizer.target.encode(target).ids
-        source = self.fitting(ids, self.net.encoder, knobs, room=0)
         wanted = self.ids(target, knobs)
-        return score(self.net, [self.start(knobs), *wanted], frame, source)
+        return score(self.net, [self.start(knobs), *wanted], frame, self.source(text, knobs))
 
     # --- how it is done ------------------------------------------------------------------------
 
@@ -189,14 +190,22 @@ class Writer:
         return found
 
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
-        ids = self.ids(prompt, knobs)
-        source = None
-        if self.translates:
-            source = tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
-            ids = [self.start(knobs)]
+        source = self.source(prompt, knobs) if self.translates else None
+        ids = [self.start(knobs)] if self.translates else self.ids(prompt, knobs)
         room = 0 if self.translates else 1
         ids = self.fitting(ids, self.net.decoder, knobs, room)
         return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
+
+    def source(self, prompt: Prompt | None, knobs: Knobs) -> tuple[int, ...] | Tensor:
+        """What the encoder reads."""
+        if not self.listens:
+            ids = self.ids(prompt, knobs)
+            return tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
+        if not isinstance(prompt, Tensor):
+            raise GlassformerError(
+                "This model writes about sound: give it a spectrogram, as model.reader makes it."
+            )
+        return prompt
 
     def ids(self, prompt: Prompt | None, knobs: Knobs) -> list[int]:
         if prompt is None:
@@ -215,7 +224,7 @@ class Writer:
             raise GlassformerError(
                 "The prompt is empty; leave it out for a text from the start token."
             )
-        stack = self.net.encoder or self.net.decoder
+        stack = self.net.decoder if self.listens else self.net.encoder or self.net.decoder
         assert stack is not None
         size = stack.spec.embed.vocabulary
         for id in ids:
@@ -291,10 +300,10 @@ class Writer:
         return self.decode(one.tokens) if cut is None else cut
 
 
-def is_list_of_prompts(prompt: Any) -> bool:
-    """A list of texts or of lists of ids, rather than one text or one list of ids."""
+def is_list_of_prompts(prompt: Any, axes: int) -> bool:
+    """A list of texts, of lists of ids or of sounds, rather than one of them (which has `axes`)."""
     if isinstance(prompt, Tensor):
-        return prompt.ndim == 2
+        return prompt.ndim > axes
     if not isinstance(prompt, Sequence) or isinstance(prompt, str):
         return False
     return bool(prompt) and not isinstance(prompt[0], Integral)

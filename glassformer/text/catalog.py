@@ -5,25 +5,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.text.codec import Codec
-from glassformer.text.fsmt import load_fsmt
-from glassformer.text.legacy import (
-    load_bert,
-    load_gpt,
+from glassformer.text.bytelevel import (
+    load_deberta,
     load_gpt2,
-    load_llama,
+    load_gpt_neox,
+    load_qwen,
     load_roberta,
-    load_t5,
-    load_xlm_roberta,
 )
+from glassformer.text.codec import Codec
+from glassformer.text.ctrl import load_ctrl
+from glassformer.text.fsmt import load_fsmt
+from glassformer.text.legacy import load_bert, load_gpt, load_llama
+from glassformer.text.m2m import load_m2m
 from glassformer.text.marian import load_marian
 from glassformer.text.settings import Settings
+from glassformer.text.transfo_xl import load_transfo_xl
+from glassformer.text.unigrams import (
+    load_albert,
+    load_big_bird,
+    load_deberta_v2,
+    load_mbart,
+    load_mbart_50,
+    load_pegasus,
+    load_t5,
+    load_xlm_roberta,
+    load_xlnet,
+)
+from glassformer.text.whisper import load_whisper
+from glassformer.text.xlm import load_xlm
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    files: tuple[str, ...]
     load: Callable[[Path, Settings], Codec]
+    files: tuple[str, ...]
+    or_files: tuple[tuple[str, ...], ...] = ()
+    """Other sets of files that hold the same."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What `tokenizer_config.json` need not say."""
     segments: bool = False
@@ -31,6 +48,15 @@ class Family:
     library_file: bool = True
     """Whether `tokenizer.json` can describe it."""
 
+    def complete(self, folder: Path) -> bool:
+        sets = (self.files, *self.or_files)
+        return any(all((folder / name).is_file() for name in names) for names in sets)
+
+
+BERT_FILES = ("vocab.txt",)
+BPE_FILES = ("vocab.json", "merges.txt")
+SPIECE = ("spiece.model",)
+FAIRSEQ = ("sentencepiece.bpe.model",)
 
 BERT_TOKENS = {
     "unk_token": "[UNK]",
@@ -51,44 +77,194 @@ ROBERTA_TOKENS = {
     "mask_token": "<mask>",
 }
 LLAMA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+MASK_AFTER_SPACE = {"content": "[MASK]", "lstrip": True}
 
-BERT = Family(files=("vocab.txt",), load=load_bert, defaults=BERT_TOKENS, segments=True)
-DISTILBERT = Family(files=("vocab.txt",), load=load_bert, defaults=BERT_TOKENS)
-GPT2 = Family(files=("vocab.json", "merges.txt"), load=load_gpt2, defaults=GPT2_TOKENS)
-ROBERTA = Family(files=("vocab.json", "merges.txt"), load=load_roberta, defaults=ROBERTA_TOKENS)
+BERT = Family(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS, segments=True)
+GPT2 = Family(load=load_gpt2, files=BPE_FILES, defaults=GPT2_TOKENS)
+ROBERTA = Family(load=load_roberta, files=BPE_FILES, defaults=ROBERTA_TOKENS)
+T5 = Family(load=load_t5, files=SPIECE, defaults=T5_TOKENS)
 LLAMA = Family(
-    files=("tokenizer.model",),
     load=load_llama,
+    files=("tokenizer.model",),
     defaults={**LLAMA_TOKENS, "padding_side": "left"},
 )
+GEMMA = Family(
+    load=load_llama,
+    files=("tokenizer.model",),
+    defaults={
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+        "mask_token": "<mask>",
+        "padding_side": "left",
+        "add_prefix_space": False,
+    },
+)
+QWEN = Family(
+    load=load_qwen,
+    files=BPE_FILES,
+    defaults=dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>"),
+)
+MBART_TOKENS = {**ROBERTA_TOKENS, "mask_token": {"content": "<mask>", "lstrip": True}}
 
 FAMILIES: dict[str, Family] = {
     "bert": BERT,
-    "distilbert": DISTILBERT,
+    "distilbert": Family(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS),
     "electra": BERT,
     "gpt2": GPT2,
     "gpt_neo": GPT2,
     "gptj": GPT2,
+    "phi": GPT2,
+    "opt": Family(
+        load=load_gpt2,
+        files=BPE_FILES,
+        defaults={
+            **dict.fromkeys(("bos_token", "eos_token", "unk_token"), "</s>"),
+            "pad_token": "<pad>",
+            "add_bos_token": True,
+        },
+    ),
+    "gpt_neox": Family(
+        load=load_gpt_neox,
+        files=BPE_FILES,
+        defaults={**GPT2_TOKENS, "pad_token": "<|padding|>"},
+    ),
+    "qwen2": QWEN,
+    "qwen3": QWEN,
     "roberta": ROBERTA,
     "bart": ROBERTA,
     "longformer": ROBERTA,
-    "openai-gpt": Family(
-        files=("vocab.json", "merges.txt"), load=load_gpt, defaults={"unk_token": "<unk>"}
+    "deberta": Family(
+        load=load_deberta,
+        files=BPE_FILES,
+        defaults={
+            **BERT_TOKENS,
+            "bos_token": "[CLS]",
+            "eos_token": "[SEP]",
+            "mask_token": MASK_AFTER_SPACE,
+        },
+        segments=True,
     ),
-    "xlm-roberta": Family(
-        files=("sentencepiece.bpe.model",), load=load_xlm_roberta, defaults=ROBERTA_TOKENS
+    "whisper": Family(
+        load=load_whisper,
+        files=BPE_FILES,
+        or_files=(("multilingual.tiktoken",), ("gpt2.tiktoken",)),
+        # Times, as <|1.08|>, are not special to the library, yet no part of what was said.
+        defaults={**GPT2_TOKENS, "silent_tokens": r"<\|\d+\.\d\d\|>"},
     ),
-    "t5": Family(files=("spiece.model",), load=load_t5, defaults=T5_TOKENS),
+    "openai-gpt": Family(load=load_gpt, files=BPE_FILES, defaults={"unk_token": "<unk>"}),
+    "xlm-roberta": Family(load=load_xlm_roberta, files=FAIRSEQ, defaults=ROBERTA_TOKENS),
+    "mbart": Family(
+        load=load_mbart, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "last"}
+    ),
+    "mbart50": Family(
+        load=load_mbart_50, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "first"}
+    ),
+    "t5": T5,
+    "mt5": T5,
+    "pegasus": Family(
+        load=load_pegasus,
+        files=SPIECE,
+        defaults={**T5_TOKENS, "mask_token": "<mask_2>", "mask_token_sent": "<mask_1>"},
+    ),
+    "albert": Family(
+        load=load_albert,
+        files=SPIECE,
+        defaults={
+            "bos_token": "[CLS]",
+            "eos_token": "[SEP]",
+            "unk_token": "<unk>",
+            "sep_token": "[SEP]",
+            "pad_token": "<pad>",
+            "cls_token": "[CLS]",
+            "mask_token": MASK_AFTER_SPACE,
+        },
+        segments=True,
+    ),
+    "big_bird": Family(
+        load=load_big_bird,
+        files=SPIECE,
+        defaults={
+            **LLAMA_TOKENS,
+            "sep_token": "[SEP]",
+            "pad_token": "<pad>",
+            "cls_token": "[CLS]",
+            "mask_token": MASK_AFTER_SPACE,
+        },
+    ),
+    "deberta-v2": Family(
+        load=load_deberta_v2,
+        files=("spm.model",),
+        defaults={**BERT_TOKENS, "bos_token": "[CLS]", "eos_token": "[SEP]"},
+        segments=True,
+    ),
+    "xlnet": Family(
+        load=load_xlnet,
+        files=SPIECE,
+        defaults={
+            **LLAMA_TOKENS,
+            "sep_token": "<sep>",
+            "pad_token": "<pad>",
+            "cls_token": "<cls>",
+            "mask_token": {"content": "<mask>", "lstrip": True},
+            "additional_special_tokens": ["<eop>", "<eod>"],
+            "padding_side": "left",
+            "pad_token_type_id": 3,
+        },
+        segments=True,
+    ),
     "llama": LLAMA,
+    "mistral": LLAMA,
+    "gemma": GEMMA,
+    "gemma2": GEMMA,
+    "gemma3": GEMMA,
+    "gemma3_text": GEMMA,
+    "ctrl": Family(
+        load=load_ctrl, files=BPE_FILES, library_file=False, defaults={"unk_token": "<unk>"}
+    ),
+    "xlm": Family(
+        load=load_xlm,
+        files=BPE_FILES,
+        library_file=False,
+        defaults={
+            "bos_token": "<s>",
+            "unk_token": "<unk>",
+            "sep_token": "</s>",
+            "pad_token": "<pad>",
+            "cls_token": "</s>",
+            "mask_token": "<special1>",
+            "additional_special_tokens": [f"<special{i}>" for i in range(10)],
+            "src_lang": "en",
+        },
+    ),
+    "transfo-xl": Family(
+        load=load_transfo_xl,
+        files=("vocab.txt",),
+        or_files=(("vocab.bin",), ("vocab.pkl",)),
+        library_file=False,
+        defaults={
+            "eos_token": "<eos>",
+            "unk_token": "<unk>",
+            "additional_special_tokens": ["<formula>"],
+            "language": "en",
+        },
+    ),
+    "m2m_100": Family(
+        load=load_m2m,
+        files=("sentencepiece.bpe.model", "vocab.json"),
+        library_file=False,
+        defaults={**LLAMA_TOKENS, "sep_token": "</s>", "pad_token": "<pad>"},
+    ),
     "marian": Family(
-        files=("source.spm", "target.spm", "vocab.json"),
         load=load_marian,
+        files=("source.spm", "target.spm", "vocab.json"),
         library_file=False,
         defaults={**T5_TOKENS, "model_max_length": 512},
     ),
     "fsmt": Family(
-        files=("vocab-src.json", "vocab-tgt.json", "merges.txt"),
         load=load_fsmt,
+        files=("vocab-src.json", "vocab-tgt.json", "merges.txt"),
         library_file=False,
         defaults={
             "bos_token": "<s>",
@@ -99,5 +275,7 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-BY_FILES = ("fsmt", "marian", "bert", "gpt2", "xlm-roberta", "t5", "llama")
+BY_CLASS = {"MBart50Tokenizer": "mbart50", "MBart50TokenizerFast": "mbart50"}
+"""Where the model type alone does not say it, the name of the published tokenizer class does."""
+BY_FILES = ("fsmt", "marian", "m2m_100", "bert", "gpt2", "xlm-roberta", "t5", "llama", "deberta-v2")
 """Where no config.json names the family: the first of these whose files are all there."""

@@ -1,15 +1,19 @@
 """Text room, the lens: how one vocabulary reads and writes text. Texts and tokens come in.
 
-Most families need only the `tokenizers` library (`LibraryCodec`). Those that do not (Marian,
-FSMT) bring a codec of their own.
+Most families need only the `tokenizers` library (`LibraryCodec`). Those that it cannot describe
+bring a codec of their own (see `foreign.py`).
 """
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
 from tokenizers import Tokenizer as Backend
+from tokenizers import processors
 
+from glassformer.errors import GlassformerError
 from glassformer.text.encoded import Encoded
+from glassformer.text.settings import id_of
 
 Text = str | tuple[str, str]
 
@@ -27,6 +31,9 @@ class Codec(Protocol):
     def target(self) -> "Codec":
         """The codec of the language that a translation model writes."""
 
+    def with_languages(self, source: str, target: str | None) -> "Codec":
+        """The same codec for texts in other languages, where it tells languages apart."""
+
     def read(self, texts: list[Text], special: bool) -> list[Encoded]: ...
 
     def write(self, tokens: list[str]) -> str: ...
@@ -36,6 +43,10 @@ class Codec(Protocol):
 
     def reference_class(self) -> str:
         """The class by which `transformers` loads those files."""
+
+
+def no_languages() -> GlassformerError:
+    return GlassformerError("This tokenizer reads all languages alike; it has none to choose.")
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,9 @@ class LibraryCodec:
     @property
     def target(self) -> Codec:
         return self
+
+    def with_languages(self, source: str, target: str | None) -> Codec:
+        raise no_languages()
 
     def read(self, texts: list[Text], special: bool) -> list[Encoded]:
         encodings = self.vocabulary.encode_batch(texts, add_special_tokens=special)
@@ -65,3 +79,13 @@ class LibraryCodec:
 
     def reference_class(self) -> str:
         return "PreTrainedTokenizerFast"
+
+
+def surround(backend: Backend, single: list[str], pair: list[str]) -> None:
+    """Set the template of special tokens; a number after an entry, as `:1`, is its segment."""
+    names = {re.sub(r":\d$", "", entry) for entry in pair} - {"$A", "$B"}
+    backend.post_processor = processors.TemplateProcessing(
+        single=single,
+        pair=pair,
+        special_tokens=[(name, id_of(backend, name)) for name in sorted(names)],
+    )

@@ -52,6 +52,20 @@ class Encoded:
             words=[self.words[i] for i in positions],
         )
 
+    def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "Encoded":
+        """With these special tokens, given with their ids, around it."""
+        first, last = len(before), len(after)
+        tokens = [*before, *zip(self.tokens, self.ids, strict=True), *after]
+        return Encoded(
+            ids=[id for _, id in tokens],
+            tokens=[token for token, _ in tokens],
+            segments=[*[0] * first, *self.segments, *[0] * last],
+            offsets=[*[(0, 0)] * first, *self.offsets, *[(0, 0)] * last],
+            sequence=[*[None] * first, *self.sequence, *[None] * last],
+            special_mask=[*[True] * first, *self.special_mask, *[True] * last],
+            words=[*[None] * first, *self.words, *[None] * last],
+        )
+
     def truncated(self, max_length: int, side: str) -> "Encoded":
         """At most `max_length` tokens: special ones stay, the longer text of a pair gives first."""
         if len(self) <= max_length:
@@ -96,8 +110,15 @@ class Batch:
 
     @classmethod
     def of(
-        cls, encoded: list[Encoded], *, pad: int, length: int | None, side: str, segments: bool
+        cls,
+        encoded: list[Encoded],
+        *,
+        pad: int,
+        length: int | None,
+        side: str,
+        segments: int | None,
     ) -> "Batch":
+        """`segments` is the segment of padding."""
         longest = max(len(row) for row in encoded)
         width = longest if length is None else length
         if longest > width:
@@ -116,6 +137,8 @@ class Batch:
         return cls(
             tokens=padded([row.ids for row in encoded], pad),
             mask=padded([[1] * len(row) for row in encoded], 0).bool(),
-            segments=padded([row.segments for row in encoded], 0) if segments else None,
+            segments=None
+            if segments is None
+            else padded([row.segments for row in encoded], segments),
             encoded=encoded,
         )

@@ -47,6 +47,31 @@ def read_json_if_there(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
+READER_FILE = "preprocessor_config.json"
+PROCESSOR_FILE = "processor_config.json"  # newer folders keep all readers here, by their kind
+
+
+def holds_reader(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (READER_FILE, PROCESSOR_FILE))
+
+
+def copy_reader(folder: Path, other: Path) -> None:
+    """As they are: they may say more than is read here."""
+    names = [name for name in (READER_FILE, PROCESSOR_FILE) if (folder / name).is_file()]
+    write_files(other, {name: read_bytes(folder / name) for name in names})
+
+
+def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
+    """The settings of what reads sound or images, and the file they stand in."""
+    path = folder / PROCESSOR_FILE
+    if (folder / READER_FILE).is_file() or not path.is_file():
+        return folder / READER_FILE, read_json(folder / READER_FILE)
+    values = read_json(path).get(part)
+    if not isinstance(values, dict):
+        raise GlassformerError(f"The file {path} has no {part}; copy {READER_FILE} beside it.")
+    return path, values
+
+
 def read_vocabulary(path: Path) -> dict[str, int]:
     """A `vocab.json`: token to id."""
     vocabulary = read_json(path)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import WordLevel
 
 from glassformer.errors import GlassformerError
-from glassformer.text.codec import Codec, Text
+from glassformer.text.codec import Codec, Text, no_languages
 from glassformer.text.encoded import Encoded
 from glassformer.text.settings import Settings, add_tokens, id_of
 
@@ -25,7 +25,8 @@ Cut = tuple[str, int, int]
 class ForeignCodec(ABC):
     vocabulary: Backend
     unknown: str
-    end: str
+    start: str | None = None
+    end: str | None
     originals: dict[str, bytes]
     """The files it was read from, by name, to be saved as they were."""
     other: Self | None = None
@@ -46,13 +47,16 @@ class ForeignCodec(ABC):
     def piecewise(self) -> bool: ...
 
     @property
-    @abstractmethod
     def ends_both(self) -> bool:
         """Whether in a pair the end token also stands after the first text."""
+        return False
 
     @property
     def target(self) -> Codec:
         return self.other or self
+
+    def with_languages(self, source: str, target: str | None) -> Codec:
+        raise no_languages()
 
     def files(self) -> dict[str, bytes]:
         return self.originals
@@ -70,10 +74,13 @@ class ForeignCodec(ABC):
         cuts: list[Cut] = []
         sequence: list[int | None] = []
         for index, text in enumerate(texts):
+            if special and self.start is not None and index == 0:
+                cuts.append((self.start, 0, 0))
+                sequence.append(None)
             own = self._cut_around_special(text)
             cuts += own
             sequence += [index] * len(own)
-            if special and (self.ends_both or index == len(texts) - 1):
+            if special and self.end is not None and (self.ends_both or index == len(texts) - 1):
                 cuts.append((self.end, 0, 0))
                 sequence.append(None)
         unknown = id_of(self.vocabulary, self.unknown)

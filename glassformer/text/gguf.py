@@ -13,28 +13,24 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
+from glassformer.text.bytelevel import GPT2_WORDS, LLAMA3_WORDS
 from glassformer.text.codec import LibraryCodec
-from glassformer.text.legacy import add_bos_eos, merges_of
+from glassformer.text.legacy import add_bos_eos, merges_of, ranks
 from glassformer.text.sentencepiece import SPACE, Kind
 from glassformer.text.settings import Settings, special_token
-from glassformer.text.tokenizer import Tokenizer
 
 Metadata = Mapping[str, Any]
 PREFIX = "tokenizer.ggml."
 # Our names and theirs, with the spelling that stands in the files.
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding"}
 
-GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA3_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 # By the name in the file: each pattern in turn cuts what the one before it has left.
 GPT2, LLAMA3, SMOLLM = (GPT2_WORDS,), (LLAMA3_WORDS,), (r"\p{N}", GPT2_WORDS)
 DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]")
 WORDS = {
     "default": DEFAULT,
     "gpt-2": GPT2,
+    "gpt-neox": GPT2,
     "phi-2": GPT2,
     "llama-bpe": LLAMA3,
     "llama3": LLAMA3,
@@ -43,11 +39,14 @@ WORDS = {
 }
 
 
-def tokenizer_of(metadata: Metadata) -> Tokenizer | None:
-    """None where the file carries no tokenizer."""
+def has_tokenizer(metadata: Metadata) -> bool:
+    return metadata.get(f"{PREFIX}model") not in (None, "no_vocab", "none")
+
+
+def codec_of(metadata: Metadata) -> tuple[LibraryCodec, Settings]:
     model = metadata.get(f"{PREFIX}model")
-    if model in (None, "no_vocab", "none"):
-        return None
+    if not has_tokenizer(metadata):
+        raise GlassformerError("The GGUF file carries no tokenizer.")
     if model not in BACKENDS:
         raise GlassformerError(
             f"The GGUF file has a tokenizer of the kind {model!r}; known are {', '.join(BACKENDS)}."
@@ -65,18 +64,15 @@ def tokenizer_of(metadata: Metadata) -> Tokenizer | None:
     backend.add_special_tokens(settings.special_tokens())
     starts = model == "llama" or WORDS.get(words_name(metadata)) is LLAMA3
     add_bos_eos(backend, settings, bos=starts)
-    return Tokenizer(LibraryCodec(backend), settings)
+    return LibraryCodec(backend), settings
 
 
 def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     scores = listed(metadata, "scores", len(vocabulary))
-    order = sorted(vocabulary, key=lambda piece: (-scores[vocabulary[piece]], vocabulary[piece]))
-    ranks = {piece: rank for rank, piece in enumerate(order)}
     unknown = metadata.get(f"{PREFIX}unknown_token_id")
     name = next((piece for piece, index in vocabulary.items() if index == unknown), None)
-    backend = Backend(
-        BPE(vocabulary, merges_of(ranks), unk_token=name, fuse_unk=True, byte_fallback=True)
-    )
+    merges = merges_of(ranks(list(zip(vocabulary, scores, strict=True))))
+    backend = Backend(BPE(vocabulary, merges, unk_token=name, fuse_unk=True, byte_fallback=True))
     # As SentencePiece does, a space goes before every text, also before one that begins with one.
     leads = metadata.get(f"{PREFIX}add_space_prefix", True)
     steps = [normalizers.Prepend(SPACE)] if leads else []
@@ -105,6 +101,8 @@ def byte_pairs(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
     letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*cuts, letters])
     backend.decoder = decoders.ByteLevel()
+    if name == "gpt-neox":
+        backend.normalizer = normalizers.NFC()
     return backend
 
 
@@ -112,9 +110,10 @@ BACKENDS = {"llama": sentence_pieces, "gpt2": byte_pairs}
 
 
 def words_name(metadata: Metadata) -> str:
-    """Files of before 2024 give no name; a GPT-2 model's words are known all the same."""
-    known = "gpt-2" if metadata.get("general.architecture") == "gpt2" else "default"
-    return str(metadata.get(f"{PREFIX}pre", known))
+    """Files of before 2024 give no name; the words of these models are known all the same."""
+    known = {"gpt2": "gpt-2", "gptneox": "gpt-neox"}
+    name = known.get(metadata.get("general.architecture", ""), "default")
+    return str(metadata.get(f"{PREFIX}pre", name))
 
 
 def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]:

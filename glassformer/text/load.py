@@ -1,14 +1,18 @@
-"""Text room, its door: finds out which tokenizer a folder holds. A folder comes in."""
+"""Text room, its door: finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
 
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text.catalog import BY_FILES, FAMILIES, Family
+from glassformer.gguf import Header, is_gguf
+from glassformer.text.catalog import BY_CLASS, BY_FILES, FAMILIES, Family
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
-from glassformer.text.settings import Settings, add_tokens
+from glassformer.text.gguf import codec_of, has_tokenizer
+from glassformer.text.languages import LanguageCodec
+from glassformer.text.llama2c import is_llama2c, metadata_beside
+from glassformer.text.settings import ROLES, Settings, add_tokens, content
 
 
 def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
@@ -16,11 +20,15 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
 
     `tokenizer.json` comes first, except for families that it cannot describe.
     """
+    if is_gguf(folder):
+        return *codec_of(Header(folder).metadata), False
+    if is_llama2c(folder):
+        return *codec_of(metadata_beside(folder)), False
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
-    model_type = read_json_if_there(folder / "config.json").get("model_type")
+    model_type = type_of(folder)
     family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
-    complete = family is not None and has_files(folder, family)
+    complete = family is not None and family.complete(folder)
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
         settings = Settings.read(folder, family.defaults)
@@ -32,12 +40,28 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
         codec = LibraryCodec(backend)
     else:
         raise GlassformerError(nothing_found(folder, model_type, family))
+    if isinstance(codec, LibraryCodec) and "language_code" in settings.values:
+        codec = LanguageCodec.of(codec, settings)
     return codec, settings, wants_segments(codec, settings, family)
+
+
+def type_of(folder: Path) -> str | None:
+    """The model type, or the kind of tokenizer where one type has several."""
+    config = read_json_if_there(folder / "config.json")
+    said = read_json_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
+    by_class = BY_CLASS.get(said or "") or BY_CLASS.get(config.get("tokenizer_class") or "")
+    return by_class or config.get("model_type")
 
 
 def holds_tokenizer(folder: Path) -> bool:
     """Whether any file of a tokenizer is there; loading it may still find one missing."""
-    names = {"tokenizer.json", *(name for family in FAMILIES.values() for name in family.files)}
+    if is_gguf(folder):
+        return has_tokenizer(Header(folder).metadata)
+    if is_llama2c(folder):
+        return has_tokenizer(metadata_beside(folder))
+    families = FAMILIES.values()
+    sets = [names for family in families for names in (family.files, *family.or_files)]
+    names = {"tokenizer.json", *(name for names in sets for name in names)}
     return any((folder / name).is_file() for name in names)
 
 
@@ -56,21 +80,16 @@ def read_library_file(path: Path) -> Backend:
 
 def family_by_files(folder: Path) -> Family | None:
     """Where no config.json names the family, its files do."""
-    return next((FAMILIES[n] for n in BY_FILES if has_files(folder, FAMILIES[n])), None)
-
-
-def has_files(folder: Path, family: Family) -> bool:
-    return all((folder / name).is_file() for name in family.files)
+    return next((FAMILIES[n] for n in BY_FILES if FAMILIES[n].complete(folder)), None)
 
 
 def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]:
     """A family's settings, without the tokens that this vocabulary does not have."""
     defaults = family.defaults if family else {}
-    return {
-        name: value
-        for name, value in defaults.items()
-        if not name.endswith("_token") or backend.token_to_id(value) is not None
-    }
+    role_names = [f"{role}_token" for role in ROLES]
+    tokens = {name: content(defaults[name]) for name in role_names if name in defaults}
+    absent = [name for name, token in tokens.items() if backend.token_to_id(token) is None]
+    return {name: value for name, value in defaults.items() if name not in absent}
 
 
 def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> bool:
@@ -96,7 +115,9 @@ def nothing_found(folder: Path, model_type: str | None, family: Family | None) -
             "save the tokenizer as tokenizer.json."
         )
     missing = [name for name in family.files if not (folder / name).is_file()]
+    sets = [*([("tokenizer.json",)] if family.library_file else []), family.files, *family.or_files]
     return (
-        f"The folder {folder} has no tokenizer: a {model_type} model needs tokenizer.json or "
-        f"{' + '.join(family.files)}, and there is no {', no '.join(missing)}."
+        f"The folder {folder} has no tokenizer: a {model_type} model needs "
+        f"{' or '.join(' + '.join(names) for names in sets)}, "
+        f"and there is no {', no '.join(missing)}."
     )

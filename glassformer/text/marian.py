@@ -25,10 +25,6 @@ class MarianCodec(ForeignCodec):
     def piecewise(self) -> bool:
         return True
 
-    @property
-    def ends_both(self) -> bool:
-        return False
-
     def reference_class(self) -> str:
         return "MarianTokenizer"
 

@@ -68,7 +68,8 @@ class Segmenter:
         if model.texts(Kind.BYTE):
             raise GlassformerError("A SentencePiece model with byte pieces cannot be used here.")
         normal = {p.text: p.score for p in model.pieces if p.kind is Kind.NORMAL}
-        user = {p.text: p.score for p in model.pieces if p.kind is Kind.USER_DEFINED}
+        scored = zip(model.pieces, model.scored(), strict=True)
+        user = dict(entry for piece, entry in scored if piece.kind is Kind.USER_DEFINED)
         self.model = model
         self._charsmap = Charsmap(model.charsmap)
         self._scores = {**normal, **user}

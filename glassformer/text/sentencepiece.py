@@ -95,6 +95,16 @@ class SentencePieceModel:
             collapse_spaces=bool(whole(normalizer.get(4, 1))),
         )
 
+    def scored(self) -> list[tuple[str, float]]:
+        """The pieces with the scores that count: a user-defined one wins over its own letters."""
+        best = max((p.score for p in self.pieces if p.kind is Kind.NORMAL), default=0.0)
+        return [
+            (piece.text, len(piece.text.encode("utf-8")) * best - 0.1)
+            if piece.kind is Kind.USER_DEFINED
+            else (piece.text, piece.score)
+            for piece in self.pieces
+        ]
+
     def texts(self, kind: Kind) -> list[str]:
         return [piece.text for piece in self.pieces if piece.kind is kind]
 

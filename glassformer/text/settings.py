@@ -5,6 +5,7 @@ A tokenizer folder comes in. Keys that nobody here reads are kept and written ba
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +134,19 @@ def id_of(backend: Backend, token: str) -> int:
 
 def add_tokens(backend: Backend, settings: Settings) -> None:
     """Teach the backend the tokens that the settings name."""
-    for index, token in settings.added_tokens():
-        (backend.add_special_tokens if token.special else backend.add_tokens)([token])
+    added = settings.added_tokens()
+    for special, run in groupby((token for _, token in added), key=lambda token: token.special):
+        (backend.add_special_tokens if special else backend.add_tokens)(list(run))
+    for index, token in added:
         if backend.token_to_id(token.content) != index:
             raise GlassformerError(
                 f"tokenizer_config.json gives the added token {token.content!r} the id {index}, "
                 f"but the vocabulary gives it {backend.token_to_id(token.content)}."
             )
-    backend.add_special_tokens(settings.special_tokens())
+    known = {
+        token.content for token in backend.get_added_tokens_decoder().values() if token.special
+    }
+    for token in settings.special_tokens():
+        # A bare name says nothing of spaces around it; the backend may know more.
+        if token.lstrip or token.rstrip or token.single_word or token.content not in known:
+            backend.add_special_tokens([token])

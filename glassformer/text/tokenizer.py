@@ -1,5 +1,6 @@
 """Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +26,10 @@ class Tokenizer:
         self._segments = segments
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Tokenizer":
-        """From `tokenizer.json`, or else from the legacy files of the model's family."""
-        codec, settings, segments = load_codec(Path(folder))
+    def load(cls, source: str | Path) -> "Tokenizer":
+        """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
+        or from a GGUF file."""
+        codec, settings, segments = load_codec(Path(source))
         return cls(codec, settings, segments=segments)
 
     def save(self, folder: str | Path) -> None:
@@ -70,6 +72,15 @@ class Tokenizer:
         if self._codec.target is self._codec:
             return self
         return Tokenizer(self._codec.target, self._settings, segments=self._segments)
+
+    def with_languages(self, source: str, target: str | None = None) -> "Tokenizer":
+        """This tokenizer for texts in `source`, and its `target` for texts in that language.
+
+        >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
+        """
+        codec = self._codec.with_languages(source, target)
+        settings = Settings({**self._settings.values, "src_lang": source, "tgt_lang": target})
+        return Tokenizer(codec, settings, segments=self._segments)
 
     def token(self, id: int) -> str:
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
@@ -122,7 +133,7 @@ class Tokenizer:
             pad=self.special.get("pad", self.special.get("eos", 0)),
             length=pad_to,
             side=side or self.padding_side,
-            segments=self._segments,
+            segments=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )
 
     def decode(self, ids: Iterable[int] | Tensor, *, special: bool = False) -> str:
@@ -169,7 +180,10 @@ class Tokenizer:
     @cached_property
     def _special_ids(self) -> frozenset[int]:
         added = self._codec.vocabulary.get_added_tokens_decoder()
-        return frozenset(id for id, token in added.items() if token.special)
+        silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
+        return frozenset(
+            id for id, token in added.items() if token.special or silent.fullmatch(token.content)
+        )
 
     @property
     def _cleans(self) -> bool:

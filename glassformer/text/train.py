@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.text.codec import LibraryCodec
+from glassformer.text.codec import LibraryCodec, surround
 from glassformer.text.kinds import KINDS, Plan
-from glassformer.text.legacy import add_bos_eos, surround
+from glassformer.text.legacy import add_bos_eos
 from glassformer.text.settings import ROLES, Settings, special_token
 from glassformer.text.tokenizer import Tokenizer
 

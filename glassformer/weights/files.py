@@ -2,12 +2,13 @@
 
 safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
 a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
-A GGUF file is a folder in one piece (see `gguf.py`).
+A GGUF file (see `gguf.py`), llama2.c's .bin, or OpenAI's .pt of Whisper, is a folder in one piece.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import pickle
 import re
@@ -15,14 +16,14 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.families import gguf
+from glassformer.families import gguf, llama2c, openai_whisper
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.weights.gguf import Gguf
 
@@ -105,23 +106,8 @@ class PickleFile(TensorFile):
     """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            state = torch.load(
-                path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
-            )
-        except pickle.UnpicklingError as error:
-            asked = re.search(r"GLOBAL ([\w.]+)", str(error))
-            raise GlassformerError(
-                f"{path} holds something else than tensors"
-                f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
-                "run code; ask its maker for safetensors."
-            ) from None
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-            raise GlassformerError(
-                f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
-            ) from None
-        if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+        state = _unpickled(path)
+        if not _is_table(state):
             raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
         self.tensors: dict[str, Tensor] = {_modern(name): t for name, t in state.items()}
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
@@ -130,9 +116,94 @@ class PickleFile(TensorFile):
         return self.tensors[name] if mapped else self.tensors[name].clone()
 
 
-class GgufFile(TensorFile):
-    """One file with everything: `config` is made of its metadata; quantized tensors are read as
-    float32, under their published names and in their published form."""
+def _unpickled(path: Path) -> Any:
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
+        )
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
+        raise GlassformerError(
+            f"{path} holds something else than tensors"
+            f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
+            "run code; ask its maker for safetensors."
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise GlassformerError(
+            f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
+        ) from None
+
+
+def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(state, dict) and all(isinstance(t, Tensor) for t in state.values())
+
+
+class SingleFile(TensorFile):
+    """One file with everything: `config` is the config.json that it would have as a folder, and
+    tensors have their published names and form."""
+
+    config: dict[str, Any]
+
+
+class Llama2cFile(SingleFile):
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError) as error:
+            raise GlassformerError(f"{path} cannot be read ({error}).") from None
+        header = llama2c.read_header(self.map[: llama2c.START])
+        if isinstance(header, str):
+            raise GlassformerError(f"{path} {header}.")
+        self.config = llama2c.config_of(header)
+        self.origins = {}
+        self.shapes = {}
+        end = header.start
+        for name, shape, undo in llama2c.layout(header):
+            if name not in llama2c.ROTATIONS:
+                self.origins[name] = end, undo
+                self.shapes[name] = shape
+            end += 4 * math.prod(shape)
+            if end > len(self.map):
+                break
+        if end > len(self.map):
+            raise GlassformerError(
+                f"{path} is cut off: {name} ends at byte {end:,} of {len(self.map):,}; get it "
+                "again, or, if it is no llama2.c file, load the folder it is in."
+            )
+        if end < len(self.map):
+            raise GlassformerError(
+                f"{path} has {len(self.map):,} bytes, and by its header {end:,}; get it again."
+            )
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        start, undo = self.origins[name]
+        shape = self.shapes[name]
+        flat = torch.frombuffer(
+            self.map, dtype=torch.float32, count=math.prod(shape), offset=start
+        ).view(shape)
+        return undo(flat if mapped else flat.clone())
+
+
+class OpenAIFile(SingleFile, PickleFile):
+    """Whisper's {dims, model_state_dict}."""
+
+    def __init__(self, path: Path) -> None:
+        state = _unpickled(path)
+        whole = state if isinstance(state, dict) else {}
+        dims, tensors = whole.get("dims"), whole.get("model_state_dict")
+        if not isinstance(dims, dict) or not _is_table(tensors):
+            raise GlassformerError(
+                f"{path} has no dims and model_state_dict, so it is not OpenAI's Whisper; other "
+                ".pt files are not read, save the model as a folder."
+            )
+        self.config = openai_whisper.config_of(dims)
+        self.tensors = {openai_whisper.published(name): t for name, t in tensors.items()}
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+
+class GgufFile(SingleFile):
+    """Quantized tensors are read as float32."""
 
     def __init__(self, path: Path) -> None:
         self.file = Gguf(path)
@@ -161,24 +232,28 @@ def _modern(name: str) -> str:
     return name
 
 
-READERS: dict[str, Callable[[Path], TensorFile]] = {
-    ".safetensors": SafetensorsFile,
+SINGLE: dict[str, Callable[[Path], SingleFile]] = {
     ".gguf": GgufFile,
+    ".bin": Llama2cFile,
+    ".pt": OpenAIFile,
 }
+READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsFile}
 
 
-def is_gguf(path: Path) -> bool:
-    return path.suffix == ".gguf" and path.is_file()
+def is_single(path: Path) -> bool:
+    """A model in one file, instead of a folder."""
+    return path.suffix in SINGLE and path.is_file()
 
 
 class TensorFiles:
-    """All tensors of a folder, whatever files they are in; or those of a GGUF file."""
+    """All tensors of a folder, whatever files they are in; or those of a single file."""
 
     def __init__(self, folder: Path) -> None:
         self.place: dict[str, TensorFile] = {}
         self.paths: list[Path] = []
-        if is_gguf(folder):
-            self._add(folder)
+        self.single = is_single(folder)
+        if self.single:
+            self._add(folder, SINGLE[folder.suffix])
             return
         for name in WHOLE:
             path, index = folder / name, folder / f"{name}.index.json"
@@ -203,10 +278,10 @@ class TensorFiles:
     def read(self, name: str, mapped: bool) -> Tensor:
         return self.place[name].read(name, mapped)
 
-    def _add(self, path: Path) -> TensorFile:
+    def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
         if path.stat().st_size == 0:
             raise GlassformerError(f"{path} is empty; get it again.")
-        file = READERS.get(path.suffix, PickleFile)(path)
+        file = (reader or READERS.get(path.suffix, PickleFile))(path)
         self.place.update(dict.fromkeys(file.shapes, file))
         self.paths.append(path)
         return file

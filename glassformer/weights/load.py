@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family
-from glassformer.weights.files import GgufFile, TensorFiles, is_gguf
+from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.plan import (
     Plan,
     check_copies,
@@ -52,8 +52,8 @@ class Loaded:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    if is_gguf(folder):
-        return GgufFile(folder).config
+    if is_single(folder):
+        return SINGLE[folder.suffix](folder).config
     path = folder / "config.json"
     if not path.is_file():
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
@@ -98,7 +98,7 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
         said.append(f"has {_listed(extra)}, which this model does not have")
     paths = plan.files.paths
     where = paths[0].name if len(paths) == 1 else f"the folder's {len(paths)} shards"
-    by = "its metadata" if is_gguf(paths[0]) else "config.json"
+    by = "its metadata" if plan.files.single else "config.json"
     text = f"By {by} {where} {' and '.join(said)}"
     other = None if request.architecture else fitting_class(config, plan.files)
     if other is not None:

@@ -86,8 +86,9 @@ def make_net(spec: ModelSpec) -> Net:
 def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> Plan:
     family = find_family(config)
     spec = translate(config, architecture)
-    base = find_base(family, architecture, spec, files)
-    plan = _plan(spec, family, files, base)
+    net = make_net(spec)
+    base = find_base(family, architecture, net, files)
+    plan = _plan(net, family, files, base)
     loose = {
         follower
         for source in plan.sources
@@ -96,22 +97,21 @@ def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) 
     }
     if loose:
         tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
-        plan = _plan(replace(spec, tie=tie), family, files, base)
+        plan = _plan(make_net(replace(spec, tie=tie)), family, files, base)
     return plan
 
 
-def _plan(spec: ModelSpec, family: Family, files: TensorFiles, base: str) -> Plan:
-    net = make_net(spec)
-    sources = list(find_sources(net, family.rules(spec), files, base))
+def _plan(net: Net, family: Family, files: TensorFiles, base: str) -> Plan:
+    sources = list(find_sources(net, family.rules(net.spec), files, base))
     return Plan(net, family, files, base, sources)
 
 
-def find_base(family: Family, architecture: str, spec: ModelSpec, files: TensorFiles) -> str:
+def find_base(family: Family, architecture: str, net: Net, files: TensorFiles) -> str:
     """A body may stand in the file under another prefix than its class writes."""
     own = family.CLASSES[architecture]
-    stack = "decoder" if spec.encoder is None else "encoder"
+    first = next(iter(net.state_dict()))  # of the embedding
     for base in dict.fromkeys((own, *family.CLASSES.values(), "")):
-        found = matched(family.rules(spec), f"{stack}.embed.token.weight", base)
+        found = matched(family.rules(net.spec), first, base)
         if any(their in files for their in (*found.theirs, *found.also)):
             return base
     return own

@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Capture
+from glassformer.core import Cache, Capture
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,6 +29,30 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
         here = net(tokens, mask=mask).logits
         there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        spec.Recurrent(width=20),
+        spec.Recurrent(width=20, bidirectional=True),
+        spec.Convolutional(kernel=3, dilation=2, causal=True),
+    ],
+    ids=str,
+)
+def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    stack = spec.Stack(width=20, embed=spec.Embed(vocabulary=50), blocks=(layer,) * 2)
+    net = tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.Init(std=0.2)))
+    tokens, mask = tiny.tokens(4, 6), tiny.SCATTERED
+    both_ways = isinstance(layer, spec.Recurrent) and layer.bidirectional
+    caches = (None, None) if both_ways else (Cache(), Cache())
+    with torch.no_grad():
+        here = net(tokens, mask=mask, cache=caches[0]).logits
+        there = net.cuda()(tokens.cuda(), mask=mask.cuda(), cache=caches[1]).logits.cpu()
+    assert torch.allclose(here[mask], there[mask], atol=1e-5)
+    net(tokens.cuda(), mask=mask.cuda()).logits.sum().backward()  # also while evaluating
+    assert all(torch.isfinite(p.grad).all() for p in net.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -55,3 +79,30 @@ def test_flex_attention_as_the_dense_mask():
         sparse = net(tokens, mask=mask, documents=documents).logits
         dense = net(tokens, mask=mask, documents=documents, eager=True).logits
     assert torch.allclose(sparse[mask], dense[mask], atol=1e-4)
+
+
+@pytest.mark.parametrize("given", ["nothing", "padding", "global"])
+@pytest.mark.parametrize(
+    "pattern", [spec.Blocks(size=64, random=2), spec.Pattern(left=60, right=60)], ids=str
+)
+def test_groups_of_queries_as_the_dense_mask(pattern, given):
+    """Without, with padding whose queries see nothing, and with global tokens; and gradients."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    own = given == "global" and isinstance(pattern, spec.Pattern)
+    attention = spec.Attention(heads=2, head_dim=8, own_global=own)
+    net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
+    slots = torch.arange(1500, device="cuda")
+    given_too = {} if given == "nothing" else {"mask": (slots >= 300).expand(2, -1)}
+    if own:
+        given_too["global_tokens"] = (slots % 400 == 0).expand(2, -1)
+    mask = given_too.get("mask", torch.ones(2, 1500, dtype=torch.bool, device="cuda"))
+    results = []
+    for eager in (False, True):
+        out = net(tiny.tokens(2, 1500).cuda(), eager=eager, **given_too).logits[mask]
+        net.zero_grad()
+        out.square().mean().backward()
+        results.append((out.detach(), [p.grad.clone() for p in net.parameters()]))
+    (sparse, gradients), (dense, expected) = results
+    assert torch.allclose(sparse, dense, atol=1e-4)
+    for one, other in zip(gradients, expected, strict=True):
+        assert torch.isfinite(one).all() and torch.allclose(one, other, atol=1e-3)

@@ -36,6 +36,20 @@ def test_mean_of_the_real_tokens():
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
+def test_maximum_of_the_real_tokens():
+    head, out = run(spec.Head(name="h", pick="max", outputs=3), mask=MASK)
+    expected = torch.stack([out.hidden[row, MASK[row]].amax(0) for row in range(2)])
+    assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
+
+
+def test_last_maximum_and_mean_side_by_side_behind_a_norm():
+    head, out = run(spec.Head(name="h", pick="concat", norm=spec.Norm(), outputs=3), mask=MASK)
+    real = [out.hidden[row, MASK[row]] for row in range(2)]
+    expected = torch.stack([torch.cat((x[-1], x.amax(0), x.mean(0))) for x in real])
+    assert expected.shape == (2, 96)
+    assert torch.allclose(out.logits, head.out(head.norm(expected)), atol=1e-6)
+
+
 def test_the_last_end_of_text():
     tokens = torch.tensor([[7, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 7]])
     head, out = run(spec.Head(name="h", pick="eos", outputs=3), tokens=tokens)

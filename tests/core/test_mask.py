@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from glassformer.core import Capture
-from glassformer.spec import CAUSAL, FULL, Pattern
+from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 PATTERNS = {
     "full": (FULL, lambda q, k: True),
@@ -19,6 +19,10 @@ PATTERNS = {
         Pattern(left=4, right=4, dilation=2),
         lambda q, k: abs(q - k) <= 4 and (q - k) % 2 == 0,
     ),
+}
+BLOCKS = {
+    "causal blocks": (Pattern(right=0, block=4), lambda q, k: k <= q and q // 4 == k // 4),
+    "blocks": (Pattern(block=3), lambda q, k: q // 3 == k // 3),
 }
 
 
@@ -49,6 +53,45 @@ def test_pattern(name, padded):
         for q in range(length):
             for k in range(length):
                 assert bool(seen[row, q, k]) == (rule(q, k) and bool(mask[row, k])), (row, q, k)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
+    pattern, rule = BLOCKS[name]
+    net = tiny.net(tiny.encoder(1, pattern=pattern))
+    length, before = 11, 0
+    given = {}
+    if padded:
+        before = 2
+        given = {"mask": (torch.arange(length) >= before)[None]}
+    seen = seen_by(net, length, **given)
+    for q in range(before, length):
+        for k in range(length):
+            expected = k >= before and rule(q - before, k - before)
+            assert bool(seen[0, q, k]) == expected, (q, k)
+
+
+@pytest.mark.parametrize("length", [3, 8, 10])
+def test_blocks_side_by_side_as_one_with_a_mask(length):
+    """Without padding every block is computed as a text of its own."""
+    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=4)))
+    tokens = tiny.tokens(2, length)
+    with torch.no_grad():
+        folded, masked = net(tokens), net(tokens, mask=torch.ones_like(tokens))
+        plain = net(tokens, eager=True)
+    assert torch.allclose(folded.logits, masked.logits, atol=1e-6)
+    assert torch.allclose(folded.logits, plain.logits, atol=1e-6)
+
+
+def test_blocks_of_packed_documents_start_with_the_document():
+    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=3)))
+    long = tiny.tokens(1, 12)
+    documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
+    with torch.no_grad():
+        packed = net(long, documents=documents).logits
+        alone = torch.cat([net(part).logits for part in long.split([5, 3, 4], -1)], 1)
+    assert torch.allclose(packed, alone, atol=1e-6)
 
 
 def test_prefix_is_seen_by_all_and_the_rest_is_causal():
@@ -105,3 +148,65 @@ def test_the_score_of_a_masked_key_is_very_negative_not_zero():
         net(tiny.tokens(1, 4), tap=capture)
     scores = capture["decoder.blocks.0.scores"][0, 0]
     assert torch.all(scores.triu(1)[torch.ones(4, 4).triu(1).bool()] < -1e30)
+
+
+def counted(text: int, size: int, random: int) -> list[list[int]]:
+    """How often every key counts, by the sentences of the paper and of its published code."""
+    rows = []
+    last = (text - 1) // size
+    for query in range(text):
+        block = query // size
+        blocks = [0] * random + list({0, block - 1, block, block + 1, last})
+        if block in (0, last) or text <= (5 + 2 * random) * size:
+            blocks = list(range(last + 1))
+        rows.append([blocks.count(key // size) for key in range(text)])
+    return rows
+
+
+@pytest.mark.parametrize(("size", "random"), [(2, 1), (3, 0), (1, 2)])
+def test_blocks_count_from_each_texts_first_token(size, random):
+    """Uniform scores show how often a key counts; padding, and which document, change nothing."""
+    net = tiny.net(tiny.encoder(1, pattern=Blocks(size=size, random=random)))
+    net.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
+    net.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
+    mask = torch.zeros(3, 40, dtype=torch.bool)
+    mask[0, :33], mask[1, 4:38], mask[2, 11:] = True, True, True
+    documents = torch.zeros(3, 40, dtype=torch.long)
+    for given, texts in (({}, [33, 34, 29]), ({"documents": documents}, [33, 34, 29])):
+        seen = Capture("*.pattern")
+        with torch.no_grad():
+            net(tiny.tokens(3, 40), mask=mask, tap=seen, **given)
+        for row, text in enumerate(texts):
+            pattern = seen["encoder.blocks.0.pattern"][row, 0][mask[row]][:, mask[row]]
+            expected = torch.tensor(counted(text, size, random)).float()
+            assert torch.allclose(pattern, expected / expected.sum(-1, keepdim=True), atol=1e-6)
+
+
+def test_blocks_in_packed_documents_are_those_of_each_text_alone():
+    net = tiny.net(tiny.encoder(2, pattern=Blocks(size=2, random=1), embed={}))
+    tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
+    with torch.no_grad():
+        packed = net(tokens, documents=documents).logits
+        alone = [net(part).logits for part in tokens.split((21, 5, 24), 1)]
+    assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-5)
+
+
+def test_global_tokens_see_all_and_are_seen_by_all():
+    net = tiny.net(tiny.encoder(1, pattern=Pattern(left=1, right=1)))
+    flags = torch.zeros(1, 9, dtype=torch.bool)
+    flags[0, 4] = True
+    seen = seen_by(net, 9, global_tokens=flags)[0]
+    for q in range(9):
+        for k in range(9):
+            assert bool(seen[q, k]) == (abs(q - k) <= 1 or q == 4 or k == 4)
+
+
+def test_global_tokens_and_a_cache_do_not_go_together():
+    from glassformer import GlassformerError
+    from glassformer.core import Cache
+
+    net = tiny.net(tiny.decoder(1))
+    with pytest.raises(GlassformerError, match="leave one of the two out"):
+        net(tiny.tokens(1, 3), global_tokens=torch.tensor([[True, False, False]]), cache=Cache())
+    with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
+        Blocks(size=0)

@@ -9,11 +9,20 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
 from glassformer.core import Capture
+from glassformer.core.context import Context
 from glassformer.core.embed import sinusoids
-from glassformer.core.position import BucketBias, RotaryPosition, alibi_slopes, rotary_frequencies
+from glassformer.core.position import (
+    BucketBias,
+    RotaryPosition,
+    ShawPosition,
+    alibi_slopes,
+    rotary_frequencies,
+    skew,
+)
 
 
 @pytest.mark.parametrize("width", [8, 9])
@@ -136,28 +145,84 @@ def test_alibi_lowers_the_score_with_the_distance():
                 assert float(change[0, head, q, k]) == pytest.approx(-slope * (q - k), abs=1e-5)
 
 
+@pytest.mark.parametrize("per_head", [False, True])
 @pytest.mark.parametrize("values", [False, True])
-def test_shaw_adds_a_vector_per_clipped_distance(values):
-    position = spec.Shaw(max_distance=2, values=values)
-    net = tiny.net(tiny.encoder(2, position=position))
+@pytest.mark.parametrize("backward", [False, True])
+def test_shaw_adds_a_vector_per_clipped_distance(values, per_head, backward):
+    position = spec.Shaw(max_distance=2, values=values, per_head=per_head, backward=backward)
+    net = tiny.net((tiny.decoder if backward else tiny.encoder)(2, position=position))
     seen = Capture("*.q", "*.k", "*.v", "*.z", "*.pattern")
     with torch.no_grad():
         net(tiny.tokens(1, 6), tap=seen)
+    stack = "decoder" if backward else "encoder"
     for layer in range(2):
-        module = net.encoder.positions[layer]
-        q, k, v, z = (seen[f"encoder.blocks.{layer}.{part}"][0] for part in "qkvz")
+        module = getattr(net, stack).positions[layer]
+        assert module.keys.shape[-2] == (3 if backward else 5)
+        q, k, v, z = (seen[f"{stack}.blocks.{layer}.{part}"][0] for part in "qkvz")
         for head in range(4):
+            a, b = (
+                table[head] if per_head and table is not None else table
+                for table in (module.keys, module.values)
+            )
             for i in range(6):
-                rows = [min(max(j - i, -2), 2) + 2 for j in range(6)]
+                rows = [min(max(j - i, -2), 2) + 2 for j in range(i + 1 if backward else 6)]
                 scores = torch.stack(
-                    [q[head, i] @ (k[head, j] + module.keys[r]) for j, r in enumerate(rows)]
+                    [q[head, i] @ (k[head, j] + a[r]) for j, r in enumerate(rows)]
                 ) / math.sqrt(8)
                 weights = scores.softmax(-1)
                 expected = sum(
-                    w * (v[head, j] + (module.values[r] if values else 0))
+                    w * (v[head, j] + (b[r] if values else 0))
                     for (j, r), w in zip(enumerate(rows), weights, strict=True)
                 )
                 assert torch.allclose(z[head, i], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("queries", [1, 2, 5])
+def test_skew_moves_every_distance_to_its_key(queries, past, ahead):
+    """[query, distance] holds the distance itself; afterwards [query, key] holds key - query."""
+    keys = past + queries
+    distances = torch.arange(1 - keys, queries if ahead else 1).float()
+    moved = skew(distances.expand(2, 3, queries, -1), keys)
+    assert moved.shape == (2, 3, queries, keys)
+    for query in range(queries):
+        for key in range(keys if ahead else past + query + 1):
+            assert torch.all(moved[:, :, query, key] == key - (past + query))
+
+
+def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
+    """Only backward distances have vectors; a prefix lets a query see ahead all the same."""
+    position = spec.Shaw(max_distance=3, backward=True, values=False)
+    net, tokens = tiny.net(tiny.decoder(1, position=position)), tiny.tokens(1, 6)
+    seen = Capture("*.q", "*.k", "*.scores")
+    with torch.no_grad():
+        net(tokens, prefix=torch.tensor([4]), tap=seen)
+    q, k, scores = (seen[f"decoder.blocks.0.{part}"][0] for part in ("q", "k", "scores"))
+    nearest = net.decoder.positions[0].keys[3]
+    for query, key in ((0, 0), (0, 1), (1, 3)):
+        expected = torch.einsum("hd,hd->h", q[:, query], k[:, key] + nearest) / math.sqrt(8)
+        assert torch.allclose(scores[:, query, key], expected, atol=1e-5)
+
+
+def test_skewing_repeats_no_vector_for_a_pair():
+    """The largest tensor on the way is as large as the scores, not times a head's width."""
+    length, largest = 200, 0
+    module = ShawPosition(spec.Shaw(max_distance=50, per_head=True), tiny.ATTENTION, 32)
+    q = torch.randn(1, 4, length, 8)
+    slots = torch.arange(length)
+    ctx = Context(stack="decoder", q_slot=slots, k_slot=slots, q_pos=slots[None])
+
+    class Largest(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal largest
+            out = function(*args, **(kwargs or {}))
+            largest = max(largest, out.numel() if isinstance(out, torch.Tensor) else 0)
+            return out
+
+    with Largest(), torch.no_grad():
+        module(q, q, ctx, module)
+    assert largest <= 4 * length * 2 * length
 
 
 def test_layers_share_a_position_module_only_where_it_may_be_shared():

@@ -14,6 +14,14 @@ from glassformer.core import Net
 ATTENTION = spec.Attention(heads=4, head_dim=8)
 BLOCK = spec.Block(attention=ATTENTION, ffn=spec.FFN(width=48), norm=spec.Norm())
 LM = spec.Head(name="lm", outputs=50, bias="none")
+SCATTERED = torch.tensor(  # padding before a text, behind it, and within, as between turns
+    [
+        [False, False, True, True, True, True],
+        [True, True, True, False, False, False],
+        [True, False, True, True, False, True],
+        [True, True, True, True, True, True],
+    ]
+)
 
 
 def stack(layers: int = 2, embed: dict[str, Any] | None = None, **block: Any) -> spec.Stack:

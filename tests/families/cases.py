@@ -1,8 +1,8 @@
 """What the harness runs over: every published class of every family, in each of its TINY configs.
 
 A case holds the reference model, ours loaded from the folder that the reference saved, and texts of
-different lengths. Results are given per text, without padding, so that any two ways of computing
-them can be compared.
+different lengths; spectrograms or images where the model reads those, which are all of one size.
+Results are given per text, without padding, so that any two ways of computing them can be compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.families import classes_of, families, translate
-from glassformer.spec import ModelSpec
+from glassformer.spec import Blocks, Frames, Hop, ModelSpec, Patches, Stack
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -56,7 +56,8 @@ NAMES = [
 
 @dataclass
 class Batch:
-    """Texts padded to one length; the others where the model takes them."""
+    """Texts padded to one length; the others where the model takes them. Of spectrograms and
+    images, which have no padding, `mask` says how many vectors they become."""
 
     tokens: Tensor
     mask: Tensor
@@ -64,6 +65,7 @@ class Batch:
     source: Tensor | None = None
     source_mask: Tensor | None = None
     languages: Tensor | None = None
+    global_tokens: Tensor | None = None
 
 
 class Case:
@@ -80,6 +82,7 @@ class Case:
         self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
+        self.hops = any(isinstance(layer, Hop) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
             self.spec.last_stack.embed.segments or self.spec.last_stack.embed.segments_are_tokens
         )
@@ -91,7 +94,8 @@ class Case:
         special = self.spec.tokens
         taken = {special.pad, special.eos, special.start, special.bos}
         stacks = [s for s in (self.spec.encoder, self.spec.decoder) if s is not None]
-        allowed = [i for i in range(min(s.embed.vocabulary for s in stacks)) if i not in taken]
+        vocabulary = min(s.embed.vocabulary for s in stacks if s.embed.vocabulary)
+        allowed = [i for i in range(vocabulary) if i not in taken]
         rows = [
             [allowed[int(torch.randint(len(allowed), (), generator=generator))] for _ in range(n)]
             for n in lengths
@@ -101,7 +105,15 @@ class Case:
                 row[-1] = special.eos
         return rows
 
+    def prompts(self, lengths: Sequence[int], seed: int) -> list[list[int]] | list[Tensor]:
+        """What the model writes about: texts, or spectrograms that its encoder reads."""
+        if self.both and reads_signals(self.spec):
+            return list(signals(self.spec.encoder, len(lengths), seed)[0])
+        return self.texts(lengths, seed)
+
     def batch(self, lengths: Sequence[int], side: str) -> Batch:
+        if self.spec.decoder is None and reads_signals(self.spec):
+            return Batch(*signals(self.spec.encoder, len(lengths)))
         tokens, mask = self._padded(self.texts(lengths), side)
         batch = Batch(tokens, mask)
         if self.takes_segments:
@@ -113,9 +125,16 @@ class Case:
         if count := self.spec.last_stack.embed.languages:
             rows = [[i // 2 % count for i in range(n)] for n in lengths]
             batch.languages, _ = self._padded(rows, side, pad=0)
-        if self.both and not self.spec.shift_text:
+        if any(b.attention.own_global for b in self.spec.last_stack.attention_blocks):
+            rows = [[i % 7 == n % 4 for i in range(n)] for n in lengths]
+            batch.global_tokens, _ = self._padded(rows, side, pad=False)
+        if self.both and reads_signals(self.spec):
+            batch.source, _ = signals(self.spec.encoder, len(lengths))
+        elif self.both and not self.spec.shift_text:
             longer = [n + 3 for n in lengths]
             batch.source, batch.source_mask = self._padded(self.texts(longer, seed=1), side)
+        if self.hops:
+            batch.source, batch.source_mask = self._stories(lengths, side)
         if self.choices:  # two examples of rivals
             for key, value in vars(batch).items():
                 if value is not None:
@@ -135,6 +154,23 @@ class Case:
         mask = torch.tensor([join(row, more) for row, more in zip(real, none, strict=True)])
         return tokens, mask
 
+    def _stories(self, lengths: Sequence[int], side: str) -> tuple[Tensor, Tensor]:
+        """Of 9 sentences of 6 words, and of fewer each where texts differ in length too:
+        [text, sentence, word]."""
+        pad = self.spec.tokens.pad or 0
+        tokens = torch.full((len(lengths), 9, 6), pad)
+        mask = torch.zeros_like(tokens, dtype=torch.bool)
+        for number in range(len(lengths)):
+            counts = [6] * 9
+            if len(set(lengths)) > 1:
+                counts = [(number + i) % 6 + 1 for i in range(9 - number * 5 % 9)]
+            start = 0 if side == "right" else 9 - len(counts)
+            for at, words in enumerate(self.texts(counts, seed=number), start):
+                part = slice(None, len(words)) if side == "right" else slice(-len(words), None)
+                tokens[number, at, part] = torch.tensor(words)
+                mask[number, at, part] = True
+        return tokens, mask
+
     # --- results -----------------------------------------------------------------------------
 
     @torch.no_grad()
@@ -146,6 +182,7 @@ class Case:
             source=batch.source,
             source_mask=batch.source_mask,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
             **options,
         )
         named = {**out.heads, "hidden": out.hidden}
@@ -154,12 +191,17 @@ class Case:
         return self.per_text(named, batch.mask)
 
     def theirs(self, batch: Batch) -> Results:
-        """The reference on a batch that is padded on the right, or not at all."""
-        inputs: dict[str, Any] = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
-        if batch.source is not None:
+        """The reference on a batch that is padded on the right, or not at all. One that counts
+        blocks of the padded batch is asked for each text by itself: ours counts a text's own."""
+        blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
+        if blocked and batch.mask[..., 0].numel() > 1:
+            return self._text_by_text(batch)
+        inputs: dict[str, Any] = reference.named(batch.tokens, batch.mask)
+        if self.hops:
+            inputs |= {"story": batch.source, "story_mask": batch.source_mask}
+        elif batch.source is not None:
             inputs = {
-                "input_ids": batch.source,
-                "attention_mask": batch.source_mask.long(),
+                **reference.named(batch.source, batch.source_mask),
                 "decoder_input_ids": batch.tokens,
                 "decoder_attention_mask": batch.mask.long(),
             }
@@ -167,6 +209,8 @@ class Case:
             inputs["token_type_ids"] = batch.segments
         if batch.languages is not None:
             inputs["langs"] = batch.languages
+        if batch.global_tokens is not None:
+            inputs["global_attention_mask"] = batch.global_tokens.long()
         if any(head.beam is not None for head in self.spec.heads):
             inputs["p_mask"] = (~batch.mask).float()  # else it looks for answers in the padding
             inputs["cls_index"] = batch.mask.sum(-1) - 1
@@ -178,6 +222,22 @@ class Case:
             results = {"logits": results["hidden"]}
         return self.per_text(results, batch.mask)
 
+    def _text_by_text(self, batch: Batch) -> Results:
+        together: Results = {}
+        count = batch.mask[..., 0].numel()
+        flat = {k: v.reshape(count, -1) for k, v in vars(batch).items() if v is not None}
+        for i in range(count):
+            one = {k: v[i][flat["mask"][i]][None] for k, v in flat.items()}
+            if self.choices:
+                one = {k: v[None] for k, v in one.items()}
+            for key, values in self.theirs(Batch(**one)).items():
+                together.setdefault(key, []).extend(values)
+        if self.choices:  # one number for each text, and as many to an example as there are rivals
+            together = {
+                k: list(torch.cat(v).view(len(batch.mask), -1)) for k, v in together.items()
+            }
+        return together
+
     def theirs_alone(self, lengths: Sequence[int]) -> Results:
         """The reference on each text by itself, where no padding can matter."""
         whole = self.batch(lengths, "right")
@@ -187,7 +247,7 @@ class Case:
             if not self.choices:
                 longest = int(rows["mask"].sum())
                 rows = {k: v if "source" in k else v[:, :longest] for k, v in rows.items()}
-                if "source" in rows:
+                if "source_mask" in rows and not self.hops:
                     longest = int(rows["source_mask"].sum())
                     rows |= {k: rows[k][:, :longest] for k in ("source", "source_mask")}
             for key, values in self.theirs(Batch(**rows)).items():
@@ -205,9 +265,38 @@ class Case:
         return results
 
 
+def signals(stack: Stack, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Random inputs of the size that the model was made for, and a mask of what they become."""
+    embed = stack.embed
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(embed, Frames):
+        length = embed.position.length
+        shape = (embed.bands, 2 * length)
+    else:
+        length = 1 + embed.grid[0] * embed.grid[1]
+        shape = (embed.channels, *embed.image)
+    mask = torch.ones(count, length, dtype=torch.bool)
+    return torch.randn(count, *shape, generator=generator), mask
+
+
+def reads_signals(spec: ModelSpec) -> bool:
+    return spec.encoder is not None and isinstance(spec.encoder.embed, Frames | Patches)
+
+
+def pads(name: Name) -> bool:
+    """Reads texts, at least on one side; sound and images are never padded."""
+    return name.spec.decoder is not None or not reads_signals(name.spec)
+
+
 def in_transformers(name: Name) -> bool:
     """Has its reference where a user can have it too, for `glassformer check`."""
     return hasattr(transformers, name.architecture)
+
+
+def is_sparse(name: Name) -> bool:
+    """Has layers that leave out most of a long text."""
+    patterns = [block.pattern for block in name.spec.last_stack.attention_blocks]
+    return any(isinstance(p, Blocks) or p.left is not None for p in patterns)
 
 
 def is_decoder(name: Name) -> bool:
@@ -226,7 +315,8 @@ def writes(name: Name) -> bool:
 def reads_another(name: Name) -> bool:
     """A decoder that can read another model's output."""
     spec = name.spec
-    crosses = spec.decoder is not None and spec.decoder.blocks[0].cross is not None
+    blocks = () if spec.decoder is None else spec.decoder.attention_blocks
+    crosses = any(block.cross is not None for block in blocks)
     passes_on = ("Model", "LMHeadModel", "ForCausalLM")
     return crosses and spec.encoder is None and name.architecture.endswith(passes_on)
 

@@ -31,6 +31,8 @@ def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
                 spread = 0.3 if tensor.ndim == 1 else 0.08
                 noise = torch.randn(tensor.shape, generator=generator) * spread
                 tensor.copy_(noise + (1.0 if _is_scale(name, tensor) else 0.0))
+                if name.endswith("running_var"):  # a variance is not negative
+                    tensor.abs_()
     model.tie_weights()
     return model
 
@@ -68,6 +70,13 @@ def published_classes(model_type: str) -> set[str]:
     }
 
 
+def named(tokens: torch.Tensor, mask: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    """What a model reads, under the name that the reference has for its kind."""
+    if tokens.is_floating_point():
+        return {"input_features" if tokens.ndim == 3 else "pixel_values": tokens}
+    return {"input_ids": tokens, "attention_mask": mask.long()}
+
+
 def save(model: Any, folder: Path, **options: Any) -> None:
     model.save_pretrained(folder, **options)
 
@@ -82,6 +91,9 @@ def load(folder: Path, architecture: str) -> tuple[Any, dict[str, Any]]:
 @torch.no_grad()
 def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The reference's outputs under our heads' names; `hidden` for a bare model."""
+    body = getattr(model, "base_model", None)
+    if hasattr(body, "set_attention_type"):  # which a short text before this one may have changed
+        body.set_attention_type(model.config.attention_type)
     out = model(**inputs, use_cache=False) if _takes_cache(model) else model(**inputs)
     if SPAN[0] in out:
         return {"span": torch.stack([out[name] for name in SPAN], -1)}
@@ -96,6 +108,7 @@ def run(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
         "cls_logits": "answer.possible",
         "mc_logits": "choose",
         "logits": "logits",
+        "reconstruction": "logits",
         "last_hidden_state": "hidden",
         "pooler_output": "pooler",
     }

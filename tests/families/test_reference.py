@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import reference
 import torch
-from cases import TOLERANCE, difference, reads_another
+from cases import TOLERANCE, difference, is_sparse, pads, reads_another
 
 from glassformer.families import classes_of, families
 from glassformer.table import count_parameters, parts_of
@@ -26,9 +28,16 @@ def test_padded_on_the_right_as_the_reference_pads(case, measured, lengths):
     assert measured(difference(case.ours(batch), case.theirs(batch))) <= TOLERANCE
 
 
+@pytest.mark.over(which=pads)
 def test_padded_on_the_left_equals_the_reference_without_padding(case, measured):
     batch = case.batch(LENGTHS, "left")
     assert measured(difference(case.ours(batch), case.theirs_alone(LENGTHS))) <= TOLERANCE
+
+
+@pytest.mark.over(which=is_sparse)
+def test_a_long_text_padded_on_the_left_equals_the_reference_without_padding(case, measured):
+    batch = case.batch(LONG, "left")
+    assert measured(difference(case.ours(batch), case.theirs_alone(LONG))) <= TOLERANCE
 
 
 def test_without_a_mask(case):
@@ -41,6 +50,7 @@ def test_without_a_mask(case):
             segments=batch.segments,
             source=batch.source,
             languages=batch.languages,
+            global_tokens=batch.global_tokens,
         )
     named = {
         **out.heads,
@@ -53,13 +63,14 @@ def test_without_a_mask(case):
 def test_a_bare_model_has_no_logits(case):
     batch = case.batch((4,) * 4, "right")
     with torch.no_grad():
-        out = case.net(batch.tokens, source=batch.source)
+        out = case.net(batch.tokens, source=batch.source, global_tokens=batch.global_tokens)
     bare = case.name.architecture.endswith(("Model", "EncoderModel")) and not any(
         part in case.name.architecture for part in ("LMHead", "DoubleHeads", "MTModel", "FSMT")
     )
     assert (out.logits is None) == bare
     width = case.spec.last_stack.out_width
-    assert out.hidden.shape == (*batch.tokens.shape, width)
+    shape = (len(batch.tokens), 1) if case.spec.last_stack.embed.bag else batch.mask.shape
+    assert out.hidden.shape == (*shape, width)
 
 
 def test_the_parameter_table_adds_up_to_the_references(case):
@@ -90,6 +101,8 @@ def test_cross_attention_without_an_encoder(case):
         "encoder_hidden_states": memory,
         "encoder_attention_mask": mask.long(),
     }
+    if "encoder_outputs" in inspect.signature(case.reference.forward).parameters:
+        inputs, mask = {"input_ids": tokens, "encoder_outputs": memory}, None  # sound is all real
     theirs = reference.run(case.reference, inputs)
     with torch.no_grad():
         out = case.net(tokens, memory=memory, source_mask=mask)

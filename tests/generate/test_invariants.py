@@ -6,13 +6,15 @@ import pytest
 import torch
 
 COUNT, NEW = 200, 6
+FORCED = ("forced_bos_token_id", "forced_eos_token_id", "begin_suppress_tokens")  # by a config
+PLAIN = {"num_beams": 1, **dict.fromkeys(FORCED)}
 
 
 @pytest.fixture(scope="module")
 def prompts(case):
     generator = torch.Generator().manual_seed(9)
     lengths = torch.randint(1, 14, (COUNT,), generator=generator).tolist()
-    return case.texts([n + 1 for n in lengths], seed=10)
+    return case.prompts([n + 1 for n in lengths], seed=10)
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +23,16 @@ def together(case, prompts):
 
 
 def tokens(case, prompts, **knobs):
-    knobs |= {"forced_bos_token_id": None, "forced_eos_token_id": None}
+    knobs = PLAIN | knobs
     return [one.tokens for one in case.model.generate(prompts, max_new_tokens=NEW, **knobs)]
 
 
 @torch.no_grad()
 def test_with_the_cache_as_without(case, prompts, together):
     """Written out: the whole text is read anew at every step."""
-    eos, start = case.spec.tokens.eos, case.model.writer.start(case.model.writer.knobs({}))
+    eos, writer = case.spec.tokens.eos, case.model.writer
     for prompt, found in zip(prompts, together, strict=True):
-        text = [start] if case.both else list(prompt)
+        text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
         source = torch.tensor([prompt]) if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
@@ -50,8 +52,7 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 def test_streamed_as_not(case, prompts, together):
     for prompt, found in zip(prompts[:50], together, strict=False):
-        knobs = {"forced_bos_token_id": None, "forced_eos_token_id": None}
-        pieces = case.model.stream(prompt, max_new_tokens=NEW, **knobs)
+        pieces = case.model.stream(prompt, max_new_tokens=NEW, **PLAIN)
         assert [piece.token for piece in pieces] == found
 
 

@@ -10,6 +10,8 @@ import sentencepiece
 from tokenizers import ByteLevelBPETokenizer, CharBPETokenizer
 from tokenizers.implementations import BertWordPieceTokenizer
 
+from glassformer.text.languages import M2M
+
 CORPUS = [
     "The quick brown fox jumps over the lazy dog, and the dog didn't mind at all.",
     "Time flies like an arrow; fruit flies like a banana.",
@@ -95,6 +97,52 @@ def make_gpt(folder: Path) -> None:
     trained = CharBPETokenizer(bert_normalizer=True, lowercase=True)
     trained.train_from_iterator(CORPUS, vocab_size=500, show_progress=False)
     trained.save_model(str(folder))
+
+
+def make_words(folder: Path, special: list[str]) -> None:
+    """Byte pairs inside words, whose last piece ends with `</w>`."""
+    trained = CharBPETokenizer(bert_normalizer=False)
+    trained.train_from_iterator(CORPUS, vocab_size=500, show_progress=False)
+    trained.save_model(str(folder))
+    pieces = list(json.loads((folder / "vocab.json").read_text()))
+    tokens = [*special, *(piece for i, piece in enumerate(pieces) if i % 7 and piece != "<unk>")]
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+
+
+def make_xlm(folder: Path) -> None:
+    make_words(folder, ["<s>", "</s>", "<pad>", "<unk>", *(f"<special{i}>" for i in range(10))])
+    merges = (folder / "merges.txt").read_text().splitlines()[1:]
+    (folder / "merges.txt").write_text("".join(f"{merge} 7\n" for merge in merges))
+
+
+def make_ctrl(folder: Path) -> None:
+    make_words(folder, ["Links", "Wikipedia"])
+    pieces = json.loads((folder / "vocab.json").read_text())
+    plain = [p.removesuffix("</w>") if p.endswith("</w>") else p + "@@" for p in pieces]
+    tokens = dict.fromkeys([*plain, "a", "the\n", "<unk>"])
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+
+
+def make_m2m(folder: Path) -> None:
+    train_sentencepiece(folder / "sentencepiece.bpe.model", vocab_size=420)
+    path = str(folder / "sentencepiece.bpe.model")
+    model = sentencepiece.SentencePieceProcessor(model_file=path)
+    pieces = [model.id_to_piece(i) for i in range(3, model.get_piece_size()) if i % 9]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+
+
+def make_whisper(folder: Path) -> None:
+    make_byte_level(folder, ["<|endoftext|>"])
+    size = len(json.loads((folder / "vocab.json").read_text()))
+    special = ["<|startoftranscript|>", "<|en|>", "<|zh|>", "<|de|>", "<|translate|>"]
+    special += ["<|transcribe|>", "<|startofprev|>", "<|notimestamps|>"]
+    times = [f"<|{step / 50:.2f}|>" for step in range(5)]
+    added = {
+        str(size + i): {"content": token, "special": token in special, "normalized": False}
+        for i, token in enumerate([*special, *times])
+    }
+    write_config(folder, "whisper", added_tokens_decoder=added, additional_special_tokens=special)
 
 
 def make_marian(folder: Path) -> None:
@@ -200,6 +248,76 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             remove_extra_whitespaces=False,
             user_defined_symbols=["<tool>"],
         )
+    train_sentencepiece(
+        folder("gemma", "gemma", tokenizer_class="GemmaTokenizer", add_bos_token=True)
+        / "tokenizer.model",
+        vocab_size=700,
+        model_type="bpe",
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        pad_id=0,
+        eos_id=1,
+        bos_id=2,
+        unk_id=3,
+        eos_piece="<eos>",
+        bos_piece="<bos>",
+        control_symbols=["<mask>"],
+        user_defined_symbols=["<start_of_turn>"],
+    )
+    opt = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
+    make_byte_level(folder("opt", "opt", add_bos_token=True, **opt), roberta)
+    make_byte_level(folder("gpt_neox", "gpt_neox"), ["<|endoftext|>", "<|padding|>"])
+    make_byte_level(folder("qwen2", "qwen2"), ["<|endoftext|>"])
+    make_whisper(folder("whisper", "whisper"))
+    make_byte_level(folder("deberta", "deberta"), ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"])
+    made_of = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "vocab_size": 450}
+    bert = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "vocab_size": 450}
+    train_sentencepiece(
+        folder("albert", "albert") / "spiece.model",
+        **bert,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        user_defined_symbols=["(", ")", "-", ".", "£"],
+    )
+    train_sentencepiece(
+        folder("xlnet", "xlnet") / "spiece.model",
+        vocab_size=450,
+        unk_id=0,
+        bos_id=1,
+        eos_id=2,
+        control_symbols=["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"],
+        user_defined_symbols=["<eop>", ".", "(", ")"],
+    )
+    train_sentencepiece(folder("pegasus", "pegasus") / "spiece.model", **made_of)
+    train_sentencepiece(
+        folder("big_bird", "big_bird") / "spiece.model",
+        **{**made_of, "bos_id": 3},
+        user_defined_symbols=["[CLS]", "[SEP]", "[MASK]", "<sep_0>"],
+        normalization_rule_name="identity",
+    )
+    train_sentencepiece(
+        folder("deberta-v2", "deberta-v2") / "spm.model",
+        pad_id=0,
+        bos_id=1,
+        eos_id=2,
+        unk_id=3,
+        pad_piece="[PAD]",
+        bos_piece="[CLS]",
+        eos_piece="[SEP]",
+        unk_piece="[UNK]",
+        byte_fallback=True,
+        vocab_size=700,
+    )
+    for name in ("mbart", "mbart50"):
+        settings = {"tokenizer_class": "MBart50Tokenizer"} if name == "mbart50" else {}
+        train_sentencepiece(
+            folder(name, "mbart", **settings) / "sentencepiece.bpe.model", vocab_size=450
+        )
+    make_ctrl(folder("ctrl", "ctrl"))
+    make_xlm(folder("xlm", "xlm"))
+    codes = [f"__{code}__" for code in M2M]
+    make_m2m(folder("m2m_100", "m2m_100", additional_special_tokens=codes, tgt_lang="de"))
     make_marian(folder("marian", "marian", source_lang="en", target_lang="fr"))
     make_fsmt(folder("fsmt", "fsmt", langs=["en", "de"]))
     return made

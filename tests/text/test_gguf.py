@@ -1,5 +1,6 @@
 """The tokenizers that GGUF files carry, beside those that they were converted from."""
 
+import gguf
 import pytest
 import sentencepiece
 from tokenizers import Regex, decoders, pre_tokenizers
@@ -9,8 +10,12 @@ from tokenizers.models import BPE
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
 from glassformer.text.files import read_merges, read_vocabulary
-from glassformer.text.gguf import tokenizer_of
+from glassformer.text.gguf import codec_of, has_tokenizer
 from glassformer.text.sentencepiece import SentencePieceModel
+
+
+def tokenizer_of(source):
+    return Tokenizer(*codec_of(source))
 
 
 def metadata(**keys):
@@ -156,8 +161,8 @@ def test_saved_it_loads_as_the_same(tmp_path, texts, pieces, pairs):
 
 
 def test_no_tokenizer():
-    assert tokenizer_of({"general.architecture": "llama"}) is None
-    assert tokenizer_of(metadata(model="no_vocab")) is None
+    assert not has_tokenizer({"general.architecture": "llama"})
+    assert not has_tokenizer(metadata(model="no_vocab"))
 
 
 @pytest.mark.parametrize(
@@ -180,3 +185,31 @@ def test_what_is_wrong_is_one_sentence(change, said, pairs):
     with pytest.raises(GlassformerError) as caught:
         tokenizer_of(source)
     assert said in str(caught.value) and str(caught.value).endswith(".")
+
+
+def test_a_file_is_loaded_by_its_path(tmp_path, folders, texts):
+    path = tmp_path / "words.gguf"
+    writer = gguf.GGUFWriter(path, "gptneox")
+    vocabulary = read_vocabulary(folders["gpt_neox"] / "vocab.json")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(vocabulary, key=vocabulary.__getitem__))
+    writer.add_token_types([3, 3] + [1] * (len(vocabulary) - 2))
+    writer.add_token_merges([" ".join(m) for m in read_merges(folders["gpt_neox"] / "merges.txt")])
+    writer.add_eos_token_id(0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    ours, published = Tokenizer.load(path), Tokenizer.load(folders["gpt_neox"])
+    for text in texts:
+        assert ours.encode(text).ids == published.encode(text).ids
+    assert ours.special == {"eos": 0}
+
+
+def test_a_file_without_a_tokenizer(tmp_path):
+    path = tmp_path / "empty.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(GlassformerError, match="carries no tokenizer"):
+        Tokenizer.load(path)

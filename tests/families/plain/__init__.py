@@ -7,10 +7,11 @@ the names of config keys and tensors, and prefer loops and dense masks to anythi
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, Self
 
 from safetensors.torch import load_file, save_file
@@ -22,12 +23,19 @@ class Plain(nn.Module):
     `last_hidden_state`, ... as a class of transformers would."""
 
     model_type: ClassVar[str]
-    tied: ClassVar[dict[str, str]] = {}  # the parameter that follows -> the one that is kept
+    tied: Mapping[str, str] = MappingProxyType({})  # a parameter that follows -> the one it follows
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__()
         self.config = SimpleNamespace(**config)
         self.raw = config
+
+    def adopt(self, body: nn.Module) -> list[nn.Module]:
+        """For a bare model: the body's tensors become its own, without a prefix. Keep what is
+        returned: the body in a list, where torch does not count it a second time."""
+        for name, child in body.named_children():
+            self.add_module(name, child)
+        return [body]
 
     def tie_weights(self) -> None:
         for follower, kept in self.tied.items():
@@ -47,7 +55,7 @@ class Plain(nn.Module):
         found = load_file(folder / "model.safetensors")
         result = model.load_state_dict(found, strict=False)
         return model, {
-            "missing_keys": set(result.missing_keys) - set(cls.tied),
+            "missing_keys": set(result.missing_keys) - set(model.tied),
             "unexpected_keys": result.unexpected_keys,
             "mismatched_keys": (),
         }

@@ -1,0 +1,74 @@
+"""Room 3, core: texts of a question, a separator, and what is asked about; and the tokens of a text
+that are global, which are often those of the question."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core.cache import Cache
+from glassformer.errors import GlassformerError
+from glassformer.spec import ModelSpec
+
+OUT_OF_THE_RACE = 1e6  # what the published models take off a score
+
+
+def find_question(spec: ModelSpec, tokens: Tensor, mask: Tensor | None) -> Tensor | None:
+    """True up to the first separator and with it, or at the first token alone where there is none:
+    [batch, position], for models whose heads look for answers behind it."""
+    if not any(head.after_question for head in spec.heads):
+        return None
+    real = _real(tokens, mask)
+    ends = _separators(spec, tokens, real)
+    return _slots(tokens) <= torch.where(ends.any(-1), _first(ends), _first(real))[:, None]
+
+
+def without_answers(scores: Tensor, question: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores of [batch, position, ...], very low in the question but for the first token, which
+    stands for no answer at all."""
+    first = _slots(question) == _first(_real(question, mask))[:, None]
+    low = (question & ~first)[:, -scores.shape[1] :, None]
+    return scores - OUT_OF_THE_RACE * low
+
+
+def find_global_tokens(
+    spec: ModelSpec, tokens: Tensor, mask: Tensor | None, given: Tensor | None, cache: Cache | None
+) -> Tensor | None:
+    """Those that see all and are seen by all, [batch, position]: as given, or as is usual."""
+    if given is None and spec.global_tokens == "none":
+        return None
+    if cache is not None:
+        raise GlassformerError(
+            "Global tokens see all of a text, also what a cache does not know yet; "
+            "leave one of the two out."
+        )
+    real = _real(tokens, mask)
+    if given is not None:
+        return given.bool() & real
+    if spec.global_tokens == "first":
+        return _slots(tokens) == _first(real)[:, None]
+    ends = _separators(spec, tokens, real)
+    if not torch.compiler.is_compiling() and not bool(ends.any(-1).all()):
+        raise GlassformerError(
+            "This model finds the question in a text by the separator behind it (id "
+            f"{spec.tokens.separator}), and a text has none; put it there, or name the global "
+            "tokens as `global_tokens`."
+        )
+    slots, end = _slots(tokens), _first(ends)[:, None]
+    return (slots < end if spec.global_tokens == "question" else slots > end + 1) & real
+
+
+def _separators(spec: ModelSpec, tokens: Tensor, real: Tensor) -> Tensor:
+    return tokens.eq(-1 if spec.tokens.separator is None else spec.tokens.separator) & real
+
+
+def _first(flags: Tensor) -> Tensor:
+    return flags.int().argmax(-1)
+
+
+def _slots(tokens: Tensor) -> Tensor:
+    return torch.arange(tokens.shape[1], device=tokens.device)
+
+
+def _real(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    return torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask

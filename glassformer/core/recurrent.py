@@ -1,0 +1,123 @@
+"""Room 3, core: a recurrent layer. A state walks along the text and remembers what it has read."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.context import Context
+from glassformer.core.lineup import Lineup, line_up
+from glassformer.errors import GlassformerError
+from glassformer.spec import Recurrent as RecurrentSpec
+
+State = tuple[Tensor, Tensor]  # what is handed on, and the cell: [batch, state] each
+SHUT = 1e4  # a gate's sigmoid is 0 or 1 to the bit so far out
+
+
+class Walk(nn.Module):
+    """One direction of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers, 2000).
+
+    Both matrices hold four row blocks: the gates of input and forgetting, the candidate for the
+    cell, and the gate of output.
+    """
+
+    def __init__(self, width: int, state: int, weight_dropout: float) -> None:
+        super().__init__()
+        self.weight_in = nn.Parameter(torch.zeros(4 * state, width))
+        self.weight_state = nn.Parameter(torch.zeros(4 * state, state))
+        self.bias_in = nn.Parameter(torch.zeros(4 * state))
+        self.bias_state = nn.Parameter(torch.zeros(4 * state))
+        self.weight_dropout = weight_dropout
+
+    def begin(self, x: Tensor) -> State:
+        zeros = x.new_zeros(len(x), self.weight_state.shape[1])
+        return zeros, zeros
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        return self._walk(x, state, self.weight_in)
+
+    def as_far_as(self, lineup: Lineup, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """Each row stops after its own last token, perhaps at once: the state is that of then.
+
+        The kernel tells the cell of the last step only. So the padding shuts the input gate and
+        opens the other, by one more input that is 1 there: the cell is carried on as it is.
+        """
+        if x.shape[1] == 1:
+            out, new = self(x, state)
+            moved = lineup.length[:, None] > 0
+            return out, (torch.where(moved, new[0], state[0]), torch.where(moved, new[1], state[1]))
+        shut = x.new_tensor((-SHUT, SHUT, 0.0, 0.0)).repeat_interleave(state[1].shape[1])
+        x = torch.cat((x, lineup.padding()[..., None].to(x.dtype)), -1)
+        out, (_, cell) = self._walk(x, state, torch.cat((self.weight_in, shut[:, None]), 1))
+        hidden = torch.cat((state[0][:, None], out), 1)  # after 0, 1, 2, ... tokens
+        at = lineup.length[:, None, None].expand(-1, 1, out.shape[-1])
+        return out, (hidden.gather(1, at)[:, 0], cell)
+
+    def _walk(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
+        weight_state = F.dropout(self.weight_state, self.weight_dropout, self.training)
+        out, hidden, cell = torch.lstm(
+            x,
+            [state[0][None], state[1][None]],
+            [weight_in, weight_state, self.bias_in, self.bias_state],
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=torch.is_grad_enabled(),  # cuDNN keeps what a backward pass needs only then
+            bidirectional=False,
+            batch_first=True,
+        )
+        return out, (hidden[0], cell[0])
+
+
+class Recurrent(nn.Module):
+    def __init__(self, width: int, spec: RecurrentSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        state = spec.width // 2 if spec.bidirectional else spec.width
+        self.ahead = Walk(width, state, spec.weight_dropout)
+        if spec.bidirectional:
+            self.back = Walk(width, state, spec.weight_dropout)
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        x = ctx.see("resid_pre", x)
+        x = locked_dropout(x, self.spec.dropout_in, self.training)
+        out = along(self.ahead, x, ctx) if ctx.cache is None else self.go_on(x, ctx)
+        if self.spec.bidirectional:
+            out = torch.cat((out, along(self.back, x, ctx, turned=True)), -1)
+        out = locked_dropout(out, self.spec.dropout, self.training)
+        return ctx.see("resid_post", out)
+
+    def go_on(self, x: Tensor, ctx: Context) -> Tensor:
+        """From the state that the cache holds, which then holds the new one."""
+        if self.spec.bidirectional:
+            raise GlassformerError(
+                "This model reads its text also from the end, so it cannot go on from a cache."
+            )
+        assert ctx.cache is not None
+        hidden, cell = ctx.cache.state(ctx.layer) or self.ahead.begin(x)
+        lineup = line_up(ctx, x)
+        out: Tensor
+        if lineup is None:
+            out, state = self.ahead(x, (hidden, cell))
+        else:
+            out, state = self.ahead.as_far_as(lineup, lineup.move(x), (hidden, cell))
+            out = lineup.back(out)
+        ctx.cache.keep_state(ctx.layer, state)
+        return out
+
+
+def along(walk: Walk, x: Tensor, ctx: Context, turned: bool = False) -> Tensor:
+    """What a walk over whole texts hands on at each position."""
+    lineup = line_up(ctx, x, turned)
+    if lineup is None:
+        out: Tensor = walk(x, walk.begin(x))[0]
+        return out
+    return lineup.back(walk(lineup.move(x), walk.begin(x))[0])
+
+
+def locked_dropout(x: Tensor, share: float, training: bool) -> Tensor:
+    """Drops the same dimensions at every position of a text."""
+    if not training or share == 0:
+        return x
+    return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), share)

@@ -1,0 +1,114 @@
+"""AWD-LSTM (Merity et al., 2017) as ULMFiT uses it (Howard and Ruder, 2018): three recurrent layers
+that drop whole words, dimensions and weights. Tensors have the names of fastai's files; the sizes
+are fastai's, and `n_hid` was 1150 before 2019. Its classifier pools over the whole text, where
+fastai's leaves out all but the last 1,440 tokens or so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer import spec
+from glassformer.families import common, heads
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "AWD-LSTM"
+MODEL_TYPES = ("awd-lstm",)
+CLASSES = {
+    "AwdLstmModel": "",
+    "AwdLstmForCausalLM": "0.",
+    "AwdLstmForSequenceClassification": "0.module.",
+}
+IGNORED: Mapping[str, str] = {}
+DROPPED = {
+    "{base}rnns.{i}.module.weight_hh_l0": "what dropout had left of weight_hh_l0_raw when saved",
+}
+TINY: tuple[dict[str, Any], ...] = (
+    {"vocab_size": 60, "emb_sz": 16, "n_hid": 24, "n_layers": 3},
+    {"vocab_size": 50, "emb_sz": 20, "n_hid": 12, "n_layers": 2, "num_labels": 5, "lin_ftrs": 9,
+     "tie_word_embeddings": False, "out_bias": False, "pad_token_id": 0},
+    {"vocab_size": 40, "emb_sz": 12, "n_hid": 30, "n_layers": 1, "num_labels": 3},
+)
+PRESETS = {
+    "awd-lstm": ("AwdLstmForCausalLM", {"vocab_size": 60_000}),
+    "ulmfit": ("AwdLstmForSequenceClassification", {"vocab_size": 60_000}),
+}
+DROPOUTS = {  # of the language model and of the classifier
+    "ForCausalLM": {"input_p": 0.25, "hidden_p": 0.15, "embed_p": 0.02, "weight_p": 0.2,
+                    "output_p": 0.1},
+    "ForSequenceClassification": {"input_p": 0.4, "hidden_p": 0.3, "embed_p": 0.05,
+                                  "weight_p": 0.5, "output_p": 0.4},
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    kind = architecture.removeprefix("AwdLstm")
+    config = config.assuming(DROPOUTS.get(kind, DROPOUTS["ForCausalLM"]))
+    config.only("bidir", False)
+    width, inner = config.integer("emb_sz", 400), config.integer("n_hid", 1152)
+    layers = config.integer("n_layers", 3)
+    vocabulary = config.integer("vocab_size")
+    hidden, output = config.number("hidden_p"), config.number("output_p")
+
+    def layer(depth: int) -> spec.Recurrent:
+        last = depth == layers - 1
+        after = (output if kind == "ForCausalLM" else 0.0) if last else hidden
+        return spec.Recurrent(
+            width=width if last else inner,
+            dropout_in=config.number("input_p") if depth == 0 else 0.0,
+            weight_dropout=config.number("weight_p"),
+            dropout=after,
+        )
+
+    bias = config.flag("out_bias", True)
+    chosen: tuple[spec.Head, ...] = {
+        "Model": (),
+        "ForCausalLM": (heads.language_model(vocabulary, bias="learned" if bias else "none"),),
+        "ForSequenceClassification": (classifier(config, output),),
+    }[kind]
+    return spec.ModelSpec(
+        decoder=spec.Stack(
+            width=width,
+            embed=spec.Embed(vocabulary=vocabulary, word_dropout=config.number("embed_p")),
+            blocks=tuple(map(layer, range(layers))),
+        ),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
+        tokens=common.special_tokens(config, pad=1),
+        labels=common.labels(config),
+        init=spec.Init(kind="uniform", std=0.1),
+    )
+
+
+def classifier(config: Config, dropout: float) -> spec.Head:
+    """The last state, the maximum and the mean, then two linear layers, each behind a norm."""
+    norm = spec.Norm(kind="batch")
+    return spec.Head(
+        name="classify",
+        pick="concat",
+        norm=norm,
+        dropout_in=dropout,
+        transform=spec.Transform(
+            width=config.integer("lin_ftrs", 50), activation="relu", norm=norm, bias=False
+        ),
+        dropout=config.number("ps", 0.1),
+        outputs=len(common.labels(config)),
+        bias="none",
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}rnns.{i}.", "decoder.blocks.{i}.ahead."
+    return (
+        Rule("{base}encoder", "decoder.embed.token", also=("{base}encoder_dp.emb",)),
+        Rule(f"{theirs}weight_hh_l0_raw", f"{ours}weight_state"),
+        Rule(f"{theirs}module.weight_ih_l0", f"{ours}weight_in"),
+        Rule(f"{theirs}module.bias_ih_l0", f"{ours}bias_in"),
+        Rule(f"{theirs}module.bias_hh_l0", f"{ours}bias_state"),
+        Rule("1.decoder", "heads.lm.out"),
+        Rule("1.layers.0.0", "heads.classify.norm.norm"),
+        Rule("1.layers.0.2", "heads.classify.transform.dense", also=("1.layers.0.1",)),
+        Rule("1.layers.1.0", "heads.classify.transform.norm.norm"),
+        Rule("1.layers.1.2", "heads.classify.out", also=("1.layers.1.1",)),
+    )

@@ -1,0 +1,79 @@
+"""Longformer (Beltagy et al., 2020): RoBERTa whose layers see a window around each token, but for a
+few global tokens, which see all and are seen by all, by projections of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from glassformer import spec
+from glassformer.families import bert, roberta
+from glassformer.families.config import Config
+from glassformer.families.rules import JOINED, Rule
+
+NAME = "Longformer"
+MODEL_TYPES = ("longformer",)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
+CLASSES = {"LongformerModel": "", **{f"Longformer{head}": "longformer." for head in HEADS}}
+IGNORED = {
+    "attention_mode": "of the first release; windows in chunks are computed like any others",
+    "attention_dilation": "of the first release; the published implementation has no dilation",
+    "autoregressive": "of the first release; the published implementation is an encoder",
+    "ignore_attention_mask": "of the first release; padding is never seen",
+    "onnx_export": "how the reference runs, not what it computes",
+}
+DROPPED = roberta.DROPPED
+SMALL = {**bert.SMALL, "attention_window": 4}
+TINY: tuple[dict[str, Any], ...] = (
+    SMALL,
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "attention_window": [4, 16, 8], "hidden_act": "relu", "pad_token_id": 4,
+     "layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_labels": 5, "tie_word_embeddings": False},
+)
+BASE = {**roberta.BASE, "max_position_embeddings": 4098}
+PRESETS = {
+    "longformer-base": ("LongformerForMaskedLM", BASE),
+    "longformer-large": ("LongformerForMaskedLM", {**BASE, **bert.LARGE}),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    config.only("is_decoder", False)
+    kind = architecture.removeprefix("Longformer")
+    model = roberta.translate(config, f"Roberta{kind}")
+    assert model.encoder is not None
+    usual: dict[str, Literal["first", "question", "answers"]] = {
+        "ForSequenceClassification": "first",
+        "ForQuestionAnswering": "question",
+        "ForMultipleChoice": "answers",
+    }
+    return replace(
+        model,
+        encoder=replace(model.encoder, blocks=blocks(config, model.encoder)),
+        tokens=replace(model.tokens, separator=config.id("sep_token_id", 2)),
+        global_tokens=usual.get(kind, "none"),
+    )
+
+
+def blocks(config: Config, stack: spec.Stack) -> tuple[spec.Block, ...]:
+    """Every layer has its own window, half of it on either side."""
+    windows = config.optional("attention_window", 512)
+    if isinstance(windows, int):
+        windows = [windows] * len(stack.blocks)
+    if len(windows) != len(stack.blocks) or any(size < 2 or size % 2 for size in windows):
+        raise config.wrong("attention_window", "an even number, or one for every layer")
+    return tuple(
+        replace(
+            block,
+            attention=replace(block.attention, own_global=True),
+            pattern=spec.Pattern(left=size // 2, right=size // 2),
+        )
+        for block, size in zip(stack.attention_blocks, windows, strict=True)
+    )
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs = f"{bert.LAYER}.attention.self"
+    parts = tuple(f"{theirs}.{part}_global" for part in ("query", "key", "value"))
+    return (Rule(parts, f"{bert.OURS}.attention.global_qkv", JOINED), *roberta.rules(model))

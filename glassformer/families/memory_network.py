@@ -1,0 +1,89 @@
+"""End-to-end memory network (Sukhbaatar et al., 2015): a question (`tokens`) is asked of a story
+(`source`, [batch, sentence, word]) in several hops, and one word is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from glassformer import spec
+from glassformer.families import common
+from glassformer.families.config import Config
+from glassformer.families.rules import Rule
+
+NAME = "Memory network"
+MODEL_TYPES = ("memory-network",)
+CLASSES = {"MemoryNetworkModel": "", "MemoryNetworkForQuestionAnswering": "model."}
+IGNORED: Mapping[str, str] = {}
+DROPPED: Mapping[str, str] = {}
+TINY: tuple[dict[str, Any], ...] = (
+    {"vocab_size": 60, "hidden_size": 16, "num_hops": 3, "memory_size": 12, "pad_token_id": 0},
+    {"vocab_size": 50, "hidden_size": 20, "num_hops": 2, "memory_size": 9,
+     "weight_tying": "layer-wise", "position_encoding": False, "pad_token_id": 0},
+    {"vocab_size": 40, "hidden_size": 12, "num_hops": 1, "memory_size": None, "pad_token_id": 3},
+)
+PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "memory-network": ("MemoryNetworkForQuestionAnswering", {"vocab_size": 200}),
+}
+
+
+def translate(config: Config, architecture: str) -> spec.ModelSpec:
+    """`memory_size` null: sentences do not know when they were said."""
+    vocabulary = config.integer("vocab_size")
+    bag: Literal["ordered", "plain"]
+    bag = "ordered" if config.flag("position_encoding", True) else "plain"
+    length = config.nullable("memory_size", 50)
+    config.only("weight_tying", "adjacent", "layer-wise")
+    adjacent = config.word("weight_tying", "adjacent") == "adjacent"
+    question = spec.Embed(vocabulary=vocabulary, bag=bag)
+    sentence = spec.Embed(
+        vocabulary=vocabulary,
+        bag=bag,
+        position=None if length is None else spec.Table(length=length),
+    )
+    hops = config.integer("num_hops", 3)
+    answers = architecture.endswith("QuestionAnswering")
+    head = spec.Head(name="answer", pick="first", outputs=vocabulary, bias="none")
+    return spec.ModelSpec(
+        encoder=spec.Stack(
+            width=config.integer("hidden_size", 50),
+            embed=question,
+            blocks=(spec.Hop(memory=sentence, project=not adjacent),) * hops,
+        ),
+        heads=(head,) if answers else (),
+        tie=tuple(ties(hops, adjacent, timed=length is not None, answers=answers)),
+        tokens=common.special_tokens(config, pad=0),
+        init=spec.Init(std=config.number("initializer_range", 0.1)),
+    )
+
+
+def ties(hops: int, adjacent: bool, timed: bool, answers: bool) -> Iterator[tuple[str, str]]:
+    """Adjacent: a hop's values are the next one's keys, the question is embedded as the first
+    keys, and answers as the last values. Layer-wise: all hops are one."""
+    tables = ("token", "position") if timed else ("token",)
+    for hop in range(1, hops):
+        here, before = (f"encoder.blocks.{i}." for i in (hop, hop - 1))
+        for table in tables:
+            if adjacent:
+                yield f"{before}value.{table}.weight", f"{here}key.{table}.weight"
+            else:
+                yield f"encoder.blocks.0.key.{table}.weight", f"{here}key.{table}.weight"
+                yield f"encoder.blocks.0.value.{table}.weight", f"{here}value.{table}.weight"
+        if not adjacent:
+            yield "encoder.blocks.0.project.weight", f"{here}project.weight"
+    if adjacent:
+        yield "encoder.embed.token.weight", "encoder.blocks.0.key.token.weight"
+        if answers:
+            yield f"encoder.blocks.{hops - 1}.value.token.weight", "heads.answer.out.weight"
+
+
+def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+    theirs, ours = "{base}hops.{i}.", "encoder.blocks.{i}."
+    return (
+        Rule("{base}question", "encoder.embed.token"),
+        *(Rule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
+          for side in ("key", "value")
+          for name, table in (("words", "token"), ("times", "position"))),
+        Rule(f"{theirs}state", f"{ours}project"),
+        Rule("answer", "heads.answer.out"),
+    )

@@ -1,0 +1,109 @@
+"""Text room, languages: their codes, in the order of their ids, and texts that carry one.
+
+A codec comes in whose settings say where the code of a text's language stands.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.codec import Codec, LibraryCodec, Text, surround
+from glassformer.text.encoded import Encoded
+from glassformer.text.settings import Settings, id_of
+
+MBART_CODES = """
+    ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV
+    my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN
+"""
+MBART_50_CODES = """
+    af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX
+    sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI
+"""
+M2M_CODES = """
+    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha
+    he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my
+    ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi
+    wo xh yi yo zh zu
+"""
+MBART = MBART_CODES.split()
+MBART_50 = MBART + MBART_50_CODES.split()
+M2M = M2M_CODES.split()
+M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
+
+
+def known(language: str, languages: Sequence[str]) -> str:
+    if language not in languages:
+        raise GlassformerError(
+            f"The tokenizer has no language {language!r}; its languages are {', '.join(languages)}."
+        )
+    return language
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageCodec:
+    """mBART's way: the end token, and before the text or after all the code of its language."""
+
+    inner: LibraryCodec
+    end: str
+    first: bool
+    """Whether the code comes first."""
+    languages: tuple[str, ...]
+    source: str
+    goal: str | None
+
+    @classmethod
+    def of(cls, codec: LibraryCodec, settings: Settings) -> "LanguageCodec":
+        languages = [code for code in MBART_50 if codec.vocabulary.token_to_id(code) is not None]
+        surround(codec.vocabulary, ["$A"], ["$A", "$B"])
+        return cls(
+            inner=codec,
+            end=settings.roles["eos"],
+            first=settings.values["language_code"] == "first",
+            languages=tuple(languages),
+            source=known(settings.values.get("src_lang") or "en_XX", languages),
+            goal=settings.values.get("tgt_lang"),
+        )
+
+    @property
+    def vocabulary(self) -> Backend:
+        return self.inner.vocabulary
+
+    @property
+    def piecewise(self) -> bool:
+        return self.inner.piecewise
+
+    @property
+    def target(self) -> Codec:
+        return self if self.goal is None else replace(self, source=self.goal, goal=None)
+
+    def with_languages(self, source: str, target: str | None) -> Codec:
+        goal = None if target is None else known(target, self.languages)
+        return replace(self, source=known(source, self.languages), goal=goal)
+
+    @property
+    def frame(self) -> tuple[list[str], list[str]]:
+        """The tokens before and after a text."""
+        return ([self.source], [self.end]) if self.first else ([], [self.end, self.source])
+
+    def read(self, texts: list[Text], special: bool) -> list[Encoded]:
+        encoded = self.inner.read(texts, False)
+        if not special:
+            return encoded
+        before, after = (
+            [(token, id_of(self.vocabulary, token)) for token in tokens] for tokens in self.frame
+        )
+        return [one.framed(before, after) for one in encoded]
+
+    def write(self, tokens: list[str]) -> str:
+        return self.inner.write(tokens)
+
+    def files(self) -> dict[str, bytes]:
+        before, after = self.frame
+        backend = Backend.from_str(self.vocabulary.to_str())
+        surround(backend, [*before, "$A", *after], [*before, "$A", "$B", *after])
+        return LibraryCodec(backend).files()
+
+    def reference_class(self) -> str:
+        return self.inner.reference_class()

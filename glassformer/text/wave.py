@@ -1,0 +1,70 @@
+"""Text room, sound files: a .wav file comes in, samples between -1 and 1 go out, at any rate."""
+
+from __future__ import annotations
+
+import math
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+
+REACH = 16  # zero crossings of the sinc on either side
+ROLLOFF = 0.95  # how much of the narrower band is kept
+
+
+def read_wave(path: str | Path) -> tuple[Tensor, int]:
+    """Samples of [sample], the channels' mean, and how many there are in a second."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            channels, size, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
+            data = file.readframes(file.getnframes())
+    except FileNotFoundError:
+        raise GlassformerError(f"The file {path} does not exist.") from None
+    except (wave.Error, EOFError, OSError) as error:
+        raise GlassformerError(
+            f"{path} cannot be read as a PCM .wav file ({error}); convert it, for example with "
+            f"ffmpeg -i {path} -c:a pcm_s16le sound.wav."
+        ) from None
+    if len(data) % (size * channels):
+        raise GlassformerError(f"{path} ends in the middle of a sample; get it again.")
+    samples = _numbers(data, size).reshape(-1, channels).mean(1)
+    return torch.from_numpy(samples.astype(np.float32)), rate
+
+
+def _numbers(data: bytes, size: int) -> Any:
+    """8 bits are stored unsigned, 16, 24 and 32 signed, all little-endian."""
+    if size == 1:
+        return (np.frombuffer(data, np.uint8).astype(np.float64) - 128) / 128
+    if size == 3:  # as the upper bytes of 32 bits
+        wide = np.zeros((len(data) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        data, size = wide.tobytes(), 4
+    return np.frombuffer(data, f"<i{size}").astype(np.float64) / 2 ** (8 * size - 1)
+
+
+def resample(sound: Tensor, rate: int, new_rate: int) -> Tensor:
+    """The same sound, [sample], with another number of samples a second: each new one is a mean of
+    the old ones around it, weighted by a sinc (what is too high for the new rate is left out)
+    under a Hann window."""
+    if rate == new_rate:
+        return sound
+    if rate < 1:
+        raise GlassformerError(f"A sound cannot have {rate} samples a second; give its true rate.")
+    shared = math.gcd(rate, new_rate)
+    step, phases = rate // shared, new_rate // shared  # `phases` new samples for `step` old ones
+    cutoff = ROLLOFF * min(1.0, phases / step)
+    reach = math.ceil(REACH / cutoff)
+    old = torch.arange(-reach, reach + step, dtype=torch.float64)
+    new = torch.arange(phases, dtype=torch.float64)[:, None] * step / phases
+    distance = (old - new) * cutoff  # [phase, old sample]
+    window = torch.cos(distance.clamp(-REACH, REACH) * math.pi / (2 * REACH)) ** 2
+    kernel = (torch.sinc(distance) * window * cutoff).float()[:, None]
+    padded = F.pad(sound.float(), (reach, reach + step))[None, None]
+    found = F.conv1d(padded, kernel, stride=step)  # [1, phase, step]
+    return found[0].t().flatten()[: math.ceil(len(sound) * phases / step)]

@@ -1,0 +1,77 @@
+"""A window that slides: padding, a cache, and what it reads."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import tiny
+import torch
+import torch.nn.functional as F
+
+from glassformer import GlassformerError, spec
+from glassformer.core import Cache
+
+
+def net_of(*layers: spec.Convolutional):
+    stack = spec.Stack(width=12, embed=spec.Embed(vocabulary=50), blocks=layers)
+    return tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.Init(std=0.2)))
+
+
+CAUSAL = (
+    spec.Convolutional(kernel=3, causal=True, gated=True, activation="sigmoid"),
+    spec.Convolutional(kernel=2, dilation=2, causal=True, scale=0.5),
+    spec.Convolutional(kernel=1, causal=True),
+)
+CENTERED = (spec.Convolutional(kernel=3), spec.Convolutional(kernel=4, dilation=2))
+
+
+def test_a_gated_layer_is_the_sum_with_the_gated_convolution():
+    layer = spec.Convolutional(kernel=3, gated=True, activation="sigmoid", scale=0.7)
+    net = net_of(layer)
+    x = net.decoder.embed.token(tiny.tokens(2, 6))
+    conv = net.decoder.blocks[0].over_tokens
+    gate, values = F.conv1d(x.transpose(1, 2), conv.weight, conv.bias, padding=1).chunk(2, 1)
+    expected = (x + (gate.sigmoid() * values).transpose(1, 2)) * 0.7
+    assert torch.allclose(net(tiny.tokens(2, 6)).hidden, expected, atol=1e-6)
+
+
+def test_a_causal_one_sees_nothing_to_come():
+    net, tokens = net_of(*CAUSAL), tiny.tokens(1, 8)
+    other = tokens.clone()
+    other[0, 5] = (other[0, 5] + 1) % 50
+    with torch.no_grad():
+        change = (net(tokens).hidden - net(other).hidden).abs().amax(-1)[0]
+    assert torch.all(change[:5] == 0) and torch.all(change[5:] > 0)
+
+
+@pytest.mark.parametrize("layers", [CAUSAL, CENTERED], ids=["causal", "centered"])
+def test_padding_is_not_read(layers):
+    net, tokens = net_of(*layers), tiny.tokens(4, 6)
+    with torch.no_grad():
+        together = net(tokens, mask=tiny.SCATTERED).hidden
+        for row, real in enumerate(tiny.SCATTERED):
+            alone = net(tokens[row : row + 1, real]).hidden[0]
+            assert torch.allclose(together[row, real], alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("edges", [(0, 6), (0, 2, 6), (0, 1, 2, 3, 4, 5, 6)], ids=str)
+def test_the_cache_holds_the_newest_real_tokens(edges):
+    net, tokens, more, cache = (
+        net_of(*CAUSAL),
+        tiny.tokens(4, 6),
+        tiny.tokens(4, 2, seed=1),
+        Cache(),
+    )
+    with torch.no_grad():
+        for start, stop in pairwise(edges):
+            net(tokens[:, start:stop], mask=tiny.SCATTERED[:, start:stop], cache=cache)
+        steps = net(more, cache=cache).hidden
+        for row, real in enumerate(tiny.SCATTERED):
+            text = torch.cat((tokens[row, real], more[row]))
+            assert torch.allclose(steps[row], net(text[None]).hidden[0, -2:], atol=1e-6)
+
+
+def test_what_reads_both_sides_cannot_go_on():
+    with pytest.raises(GlassformerError, match="cannot go on from a cache"):
+        net_of(*CENTERED)(tiny.tokens(1, 4), cache=Cache())

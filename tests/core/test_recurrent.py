@@ -1,0 +1,189 @@
+"""A state that walks: what padding, a cache and its dropouts do to it; the kernel is torch's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import tiny
+import torch
+
+import glassformer as gf
+from glassformer import GlassformerError, spec
+from glassformer.core import Cache, Capture
+from glassformer.core.recurrent import locked_dropout
+
+
+def model(*layers: spec.Recurrent, **embed) -> spec.ModelSpec:
+    stack = spec.Stack(width=12, embed=spec.Embed(vocabulary=50, **embed), blocks=layers)
+    return spec.ModelSpec(decoder=stack, heads=(tiny.LM,))
+
+
+TWO = model(spec.Recurrent(width=20), spec.Recurrent(width=8))
+
+
+def test_layers_of_different_widths_are_torchs():
+    net = tiny.net(TWO)
+    assert net.spec.last_stack.widths == (12, 20, 8) and net.spec.last_stack.out_width == 8
+    x = net.decoder.embed.token(tiny.tokens(3, 7))
+    for block, (inputs, outputs) in zip(net.decoder.blocks, ((12, 20), (20, 8)), strict=True):
+        walk, theirs = block.ahead, torch.nn.LSTM(inputs, outputs, batch_first=True)
+        ours = (walk.weight_in, walk.weight_state, walk.bias_in, walk.bias_state)
+        theirs.load_state_dict(dict(zip(theirs.state_dict(), ours, strict=True)))
+        x = theirs(x)[0]
+    with torch.no_grad():
+        assert torch.allclose(net(tiny.tokens(3, 7)).hidden, x, atol=1e-6)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["ahead", "both ways"])
+def test_padding_moves_no_state(both):
+    net = tiny.net(model(*[spec.Recurrent(width=20, bidirectional=both)] * 2))
+    tokens = tiny.tokens(4, 6)
+    with torch.no_grad():
+        together = net(tokens, mask=tiny.SCATTERED).hidden
+        for row, real in enumerate(tiny.SCATTERED):
+            alone = net(tokens[row : row + 1, real]).hidden[0]
+            assert torch.allclose(together[row, real], alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("edges", [(0, 6), (0, 2, 6), (0, 1, 2, 3, 4, 5, 6), (0, 4, 5, 6)], ids=str)
+def test_the_state_in_the_cache_is_that_of_the_real_tokens(edges):
+    net = tiny.net(TWO)
+    tokens, more, cache = tiny.tokens(4, 6), tiny.tokens(4, 2, seed=1), Cache()
+    with torch.no_grad():
+        for start, stop in pairwise(edges):
+            net(tokens[:, start:stop], mask=tiny.SCATTERED[:, start:stop], cache=cache)
+        cache.select(torch.tensor([1, 0, 2, 3]))
+        steps = net(more, cache=cache).hidden
+        for place, row in enumerate((1, 0, 2, 3)):
+            text = torch.cat((tokens[row, tiny.SCATTERED[row]], more[place]))
+            assert torch.allclose(steps[place], net(text[None]).hidden[0, -2:], atol=1e-6)
+
+
+def test_states_of_two_caches_join():
+    net, tokens, more = tiny.net(TWO), tiny.tokens(3, 6), tiny.tokens(3, 2, seed=1)
+    first, second = Cache(), Cache()
+    with torch.no_grad():
+        net(tokens[:2], cache=first)
+        net(tokens[2:, :4], cache=second)
+        first.join(second)
+        steps = net(more, cache=first).hidden
+        whole = net(torch.cat((tokens[:2], more[:2]), -1)).hidden[:, -2:]
+        short = net(torch.cat((tokens[2:, :4], more[2:]), -1)).hidden[:, -2:]
+    assert torch.allclose(steps, torch.cat((whole, short)), atol=1e-6)
+
+
+def test_a_state_that_has_moved_on_is_not_cut():
+    net, cache = tiny.net(TWO), Cache()
+    net(tiny.tokens(1, 4), cache=cache)
+    with pytest.raises(GlassformerError, match="read the text again"):
+        cache.crop(2)
+
+
+def test_what_reads_from_the_end_cannot_go_on():
+    net = tiny.net(model(spec.Recurrent(width=20, bidirectional=True)))
+    with pytest.raises(GlassformerError, match="cannot go on from a cache"):
+        net(tiny.tokens(1, 4), cache=Cache())
+
+
+def test_packed_documents_are_refused():
+    with pytest.raises(GlassformerError, match="a row for every text"):
+        tiny.net(TWO)(tiny.tokens(1, 4), documents=torch.tensor([[0, 0, 1, 1]]))
+
+
+def test_a_layer_of_another_width_is_not_read_out():
+    net = tiny.net(TWO)
+    with pytest.raises(GlassformerError, match="have 20 numbers and the head reads 8"):
+        net.readout(torch.zeros(1, 2, 20))
+
+
+def test_widths_that_cannot_be():
+    with pytest.raises(GlassformerError, match="an even width, not 7"):
+        spec.Recurrent(width=7, bidirectional=True)
+    with pytest.raises(GlassformerError, match="vectors of two widths"):
+        replace(TWO.decoder, order=(0, 0, 1))
+
+
+def test_a_fresh_state_starts_as_torchs_does():
+    net = tiny.net(model(spec.Recurrent(width=100)))
+    for values in net.decoder.blocks[0].parameters():
+        assert values.abs().max() <= 0.1 and abs(float(values.std()) - 0.1 / 3**0.5) < 0.005
+
+
+def test_saved_and_loaded_by_its_spec(tmp_path):
+    made = gf.create(TWO, seed=3)
+    made.save(tmp_path / "own")
+    back = gf.load(tmp_path / "own")
+    assert back.spec == TWO
+    with torch.no_grad():
+        tokens = tiny.tokens(2, 5)
+        assert torch.equal(back.net(tokens).logits, made.net(tokens).logits)
+
+
+# --- dropouts: off at evaluation, right on average, and how far one mask reaches -----------------
+
+DROPPING = model(
+    spec.Recurrent(width=20, dropout_in=0.4, weight_dropout=0.5, dropout=0.3),
+    spec.Recurrent(width=8, weight_dropout=0.5),
+    word_dropout=0.3,
+)
+
+
+def test_nothing_is_dropped_at_evaluation():
+    tokens = tiny.tokens(2, 6)
+    with torch.no_grad():
+        assert torch.equal(tiny.net(DROPPING)(tokens).hidden, tiny.net(TWO)(tokens).hidden)
+        assert not torch.equal(
+            tiny.net(DROPPING).train()(tokens).hidden, tiny.net(TWO)(tokens).hidden
+        )
+
+
+def test_locked_dropout_keeps_one_mask_for_all_positions_of_a_text():
+    torch.manual_seed(0)
+    x = torch.ones(200, 7, 50)
+    dropped = locked_dropout(x, 0.4, training=True)
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert not torch.equal(dropped[0], dropped[1])
+    assert abs(float(dropped.mean()) - 1) < 0.02
+    assert dropped.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+    assert locked_dropout(x, 0.4, training=False) is x
+
+
+def test_layers_lock_their_dropouts():
+    torch.manual_seed(0)
+    net = tiny.net(model(spec.Recurrent(width=30, dropout=0.5))).train()
+    seen = Capture("*.resid_post")
+    with torch.no_grad():
+        net(tiny.tokens(4, 9), tap=seen)
+    zero = seen["decoder.blocks.0.resid_post"] == 0
+    assert torch.equal(zero, zero[:, :1].expand_as(zero)) and 0.3 < zero.float().mean() < 0.7
+
+
+def test_weights_are_dropped_from_state_to_state_alone():
+    """One mask a pass, for all rows and steps; a first step, from nothing, sees no difference."""
+    torch.manual_seed(0)
+    net = tiny.net(model(spec.Recurrent(width=20, weight_dropout=0.5))).train()
+    plain, tokens = tiny.net(model(spec.Recurrent(width=20))), tiny.tokens(1, 6).repeat(3, 1)
+    with torch.no_grad():
+        dropped, whole = net(tokens).hidden, plain(tokens).hidden
+    assert torch.allclose(dropped[:, 0], whole[:, 0], atol=1e-6)
+    assert not torch.allclose(dropped[:, 1], whole[:, 1], atol=1e-4)
+    assert torch.allclose(dropped[0], dropped[1], atol=1e-6)
+    assert not torch.allclose(net(tokens).hidden, dropped, atol=1e-4)  # the next pass draws anew
+
+
+def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
+    net = tiny.net(model(spec.Recurrent(width=20, weight_dropout=0.25))).train()
+    plain = tiny.net(model(spec.Recurrent(width=20)))
+    weight, whole = (n.decoder.blocks[0].ahead.weight_state for n in (net, plain))
+    before = weight.detach().clone()
+    torch.manual_seed(0)
+    out = net(tiny.tokens(2, 6)).hidden
+    out.sum().backward()
+    assert torch.equal(weight, before)
+    kept = weight.grad != 0
+    assert 0.65 < kept.float().mean() < 0.85
+    with torch.no_grad():
+        whole.copy_(torch.where(kept, before / 0.75, 0.0))  # on average what it was
+        assert torch.allclose(plain(tiny.tokens(2, 6)).hidden, out, atol=1e-6)

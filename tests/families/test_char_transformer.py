@@ -1,0 +1,43 @@
+"""The character-level Transformer: its auxiliary classifiers, and the paper's sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import TOLERANCE, Name
+
+from glassformer.families import find_preset, translate
+from glassformer.table import count_parameters
+from glassformer.weights.plan import make_net
+
+
+def has_classifiers(name: Name) -> bool:
+    return name.architecture == "CharTransformerForCausalLM"
+
+
+@pytest.mark.over(which=has_classifiers)
+def test_auxiliary_classifiers_as_the_reference(case):
+    batch = case.batch((9, 12, 5), "right")
+    with torch.no_grad():
+        ours = case.net(batch.tokens, mask=batch.mask, auxiliary=True)
+        theirs = case.reference(batch.tokens, batch.mask)
+    assert set(ours.heads) == {"lm", *theirs["auxiliary"]}
+    assert len(ours.heads) == (6, 3, 1)[case.name.index]
+    for name, logits in theirs["auxiliary"].items():
+        assert (ours.heads[name] - logits)[batch.mask].abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("preset", "millions", "without"),
+    [("char-transformer-t12", 44, 41), ("char-transformer-t64", 235, 219)],
+)
+def test_the_papers_numbers_of_weights(preset, millions, without):
+    """44 and 235 million with all classifiers; 131,328 less for each that only helps to train."""
+    config = find_preset(preset)
+    net = make_net(translate(config, "CharTransformerForCausalLM"))
+    alone = {**config, "num_targets": 1, "intermediate_predictions": False}
+    bare = make_net(translate(alone, "CharTransformerForCausalLM"))
+    assert count_parameters(net) // 10**6 == millions
+    assert round(count_parameters(bare) / 1e6) == without
+    helpers = 2 * config["num_hidden_layers"] - 1
+    assert count_parameters(net) - count_parameters(bare) == helpers * 256 * 513
