@@ -22,6 +22,7 @@ from glassformer.generate.writer import streams
 from glassformer.model import load
 
 LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
+LANGUAGES = "Translation"
 
 
 def generate(
@@ -125,6 +126,12 @@ def generate(
             help="Also what a beam search kept and pruned; with --json.",
             rich_help_panel=BEAMS,
         ),
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="As the tokenizer names it.", rich_help_panel=LANGUAGES)
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="What to translate into.", rich_help_panel=LANGUAGES)
     ] = None,
     sets: Annotated[
         list[str] | None,

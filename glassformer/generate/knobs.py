@@ -70,6 +70,8 @@ class Knobs:
     eos_token_id: tuple[int, ...] = ()
     pad_token_id: int | None = None
     decoder_start_token_id: int | None = None
+    source_language: str | None = None  # as the tokenizer names them; for translation
+    target_language: str | None = None
 
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -182,12 +183,32 @@ class Writer:
             "decoder_start_token_id": special.start,
         }
         found = make_knobs({**known, **self.saved}, given)
-        for name in ("stop_strings", "regex"):
+        for name in ("stop_strings", "regex", "source_language", "target_language"):
             if getattr(found, name) and self.tokenizer is None:
                 raise GlassformerError(
                     f"{name} needs a tokenizer, and the model's folder has none."
                 )
-        return found
+        return self.in_language(found)
+
+    def in_language(self, knobs: Knobs) -> Knobs:
+        """A translation starts with the token of its language, or has it as its first."""
+        if knobs.source_language is None and knobs.target_language is None:
+            return knobs
+        target = self.reads(knobs).target
+        if knobs.target_language is None or target.language is None:
+            return knobs
+        if target.encode("").ids[0] == target.language:
+            return replace(knobs, forced_bos_token_id=target.language)
+        return replace(knobs, decoder_start_token_id=target.language)
+
+    def reads(self, knobs: Knobs) -> Tokenizer:
+        if self.tokenizer is None:
+            raise GlassformerError(
+                "The model's folder has no tokenizer; give the prompt as token ids."
+            )
+        if knobs.source_language is None and knobs.target_language is None:
+            return self.tokenizer
+        return self.tokenizer.with_languages(knobs.source_language, knobs.target_language)
 
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
         source = self.source(prompt, knobs) if self.translates else None
@@ -213,11 +234,8 @@ class Writer:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
-            if self.tokenizer is None:
-                raise GlassformerError(
-                    "The model's folder has no tokenizer; give the prompt as token ids."
-                )
-            ids = self.tokenizer.encode(prompt).ids if prompt else []
+            tokenizer = self.reads(knobs)
+            ids = tokenizer.encode(prompt).ids if prompt else []
         else:
             ids = as_ids(prompt)
         if not ids:
