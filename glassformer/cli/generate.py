@@ -159,6 +159,8 @@ def generate(
         raise GlassformerError("Give one of PROMPT, --file, --from-start and --batch.")
     if (batch is None) != (out is None):
         raise GlassformerError("--batch names the input and --out the output: give both.")
+    if tree and not as_json:
+        raise GlassformerError("--tree goes with --json.")
     dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     text = None if from_start or batch or dialog else text_of(prompt, file)
     if text == "":

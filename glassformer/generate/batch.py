@@ -86,7 +86,8 @@ class Batch:
     def result(self, number: int, generation: Generation) -> bytes:
         line = self.lines[number]
         said = {"line": number, "of": line.fingerprint, **line.extra, **generation.record()}
-        return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+        text = json.dumps(said, ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace") + b"\n"  # half a character, as JSON has it
 
     def sort(self) -> None:
         """Puts a whole output, which has the results as they came, in the input's order."""

@@ -114,6 +114,7 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
         (("hi", "--set", "eos_token_id=[1,"), "eos_token_id must be a token id or a list"),
         (("hi", "--set", "prefix_allowed_tokens_fn=f"), "must be a function"),
         (("hi", "--num-return-sequences", "2"), "Greedy search has one result, not 2"),
+        (("hi", "--num-beams", "2", "--tree"), "--tree goes with --json"),
         (("hi", "--regex", "(["), "is no regular expression"),
         (("",), "The prompt is empty; --from-start writes without one."),
         (("x " * 300,), "more than the model's 256 positions leave room for"),

@@ -15,7 +15,7 @@ GIVEN = {"max_new_tokens": 4, "batch_size": 2}
 LINES = [
     "ROMEO:\n",
     {"prompt": "KING:\n", "id": "k", "max_new_tokens": 9},
-    {"prompt": [5, 6, 7], "id": 3},
+    {"prompt": [5, 6, 7], "id": "\ud800"},
     {"prompt": None, "num_beams": 2, "num_return_sequences": 2},
     "JULIET:\n",
 ]
@@ -50,7 +50,7 @@ def test_results_are_those_of_the_model_in_the_order_of_the_input(bard, paths):
     run(bard, paths)
     found = said(paths[1])
     assert [one["line"] for one in found] == [1, 2, 3, 4, 5]
-    assert [one.get("id") for one in found] == [None, "k", 3, None, None]
+    assert [one.get("id") for one in found] == [None, "k", "\ud800", None, None]
     for line, one in zip(LINES, found, strict=True):
         asked = {"prompt": line} if isinstance(line, str) else dict(line)
         prompt, _ = asked.pop("prompt"), asked.pop("id", None)
