@@ -162,7 +162,9 @@ class Model:
 
     @property
     def writer(self) -> Writer:
-        return Writer(self.net, self.tokenizer, self.generation or {})
+        """Folders of before 2023 keep their knobs in config.json."""
+        saved = self.config if self.generation is None else self.generation
+        return Writer(self.net, self.tokenizer, saved)
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.net.parameters())

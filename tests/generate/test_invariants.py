@@ -33,7 +33,7 @@ def test_with_the_cache_as_without(case, prompts, together):
     eos, writer = case.spec.tokens.eos, case.model.writer
     for prompt, found in zip(prompts, together, strict=True):
         text = [writer.start(writer.knobs({}))] if case.both else list(prompt)
-        source = torch.tensor([prompt]) if case.both else None
+        source = torch.as_tensor(prompt)[None] if case.both else None
         new = []
         while len(new) < NEW and eos not in new:
             logits = case.net(torch.tensor([text + new]), source=source).logits

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
@@ -178,3 +180,20 @@ def test_a_broken_value_in_generation_config_is_named(tmp_path):
     path.write_text(json.dumps({"num_beams": "four"}))
     with pytest.raises(GlassformerError, match="num_beams must be a whole number, not 'four'"):
         gf.load(tmp_path / "bard").generate("a")
+
+
+def test_an_old_folder_has_its_knobs_in_its_config(tmp_path):
+    sizes = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": 60}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    knobs = {"num_beams": 3, "max_length": 9, "forced_bos_token_id": 7, "no_repeat_ngram_size": 2}
+    tokens = {"decoder_start_token_id": 2, "eos_token_id": 2, "bos_token_id": 0}
+    gf.create("bart-base", seed=3, encoder_layers=1, decoder_layers=1, **sizes, **heads).save(
+        tmp_path / "bart"
+    )
+    path = tmp_path / "bart" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **knobs, **tokens}))
+    theirs = transformers.BartForConditionalGeneration.from_pretrained(tmp_path / "bart")
+    wanted = theirs.generate(torch.tensor([[5, 6, 8, 2]]), pad_token_id=1)[0, 1:].tolist()
+    found = gf.load(tmp_path / "bart").generate([5, 6, 8, 2])
+    assert found.tokens[0] == 7 and found.score is not None
+    assert found.tokens == [token for token in wanted if token != 1]
