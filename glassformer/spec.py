@@ -6,6 +6,7 @@ branches on the fields written here, never on a model's name.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -132,7 +133,21 @@ class Disentangled:
     norm: Norm | None = None
 
 
-Position = Rotary | Buckets | Alibi | Shaw | Disentangled
+@dataclass(frozen=True, kw_only=True)
+class Relative:
+    """Transformer-XL's: score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
+
+    Every layer has its own W; u and v are the layer's own or `shared` by the stack. With
+    `segments` each pair also scores whether both are of one segment: (q + s) . segment (XLNet).
+    """
+
+    clamp: int | None = None  # longer distances are taken for this one
+    both_ways: bool = False  # keys after the query are seen too, at negative distances
+    shared: bool = False
+    segments: bool = False
+
+
+Position = Rotary | Buckets | Alibi | Shaw | Disentangled | Relative
 
 # --- the parts of a block --------------------------------------------------------------------
 
@@ -240,6 +255,15 @@ class Block:
             "Parallel sub-layers need the norm before them and no cross-attention; "
             "use residual='serial' otherwise.",
         )
+        _require(
+            not isinstance(self.position, Relative)
+            or (
+                isinstance(self.pattern, Pattern)
+                and (self.position.both_ways or self.pattern.right == 0)
+            ),
+            "A pattern that sees later tokens needs their distances too; "
+            "use Relative(both_ways=True), or a causal pattern.",
+        )
         compresses = self.attention.compress is not None
         _require(
             not compresses
@@ -305,6 +329,30 @@ Layer = Block | Recurrent | Convolutional | Hop
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """Frequent words first: clusters of the vocabulary that end before each cutoff and at its end.
+
+    Cluster i has vectors of width // shrink**i, brought to the model's width by a matrix; with
+    shrink 1 all share one table (Baevski and Auli; Transformer-XL).
+    """
+
+    cutoffs: tuple[int, ...]
+    width: int
+    shrink: int = 1
+
+    def __post_init__(self) -> None:
+        _require(
+            list(self.cutoffs) == sorted(set(self.cutoffs)) and 0 not in self.cutoffs,
+            f"The cutoffs {self.cutoffs} leave a cluster empty; give them in ascending order.",
+        )
+        _require(
+            self.width >= self.shrink ** len(self.cutoffs) >= 1,
+            f"A width of {self.width} cannot shrink by {self.shrink} for each of "
+            f"{len(self.cutoffs)} cutoffs; choose a wider one, or fewer cutoffs.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Embed:
     """Token ids to vectors: the sum of the tables that are there, then norm and dropout.
 
@@ -316,6 +364,7 @@ class Embed:
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
     project: Literal["sum", "token"] = "sum"  # with `factor`: what is brought to the model's width,
     # all of it at the end, or the token's vector alone, without bias, before the others (OPT)
+    adaptive: Adaptive | None = None  # a narrower table for every cluster of rarer words
     scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
     position: Table | None = None
     segments: int = 0
@@ -323,6 +372,7 @@ class Embed:
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     bag: Literal["plain", "ordered"] | None = None
+    asks: bool = False  # a learned vector for slots that ask what stands there (XLNet's queries)
     norm: Norm | None = None
     dropout: float = 0.0
     word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
@@ -336,6 +386,7 @@ class Signal:
     segments_are_tokens: ClassVar[bool] = False
     languages: ClassVar[int] = 0
     bag: ClassVar[None] = None
+    asks: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,6 +419,23 @@ class Patches(Signal):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What is kept of earlier segments: the newest `length` slots, or all of them.
+
+    Of each segment the first `reuse` tokens (None: all) are kept. With `blank` the memory is full
+    from the start: before a text stand `length` slots of zeros, which are seen (Transformer-XL).
+    """
+
+    length: int | None = None
+    reuse: int | None = None
+    blank: bool = False
+
+    @property
+    def limit(self) -> int:
+        return sys.maxsize if self.length is None else self.length
+
+
+@dataclass(frozen=True, kw_only=True)
 class Convolution:
     """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
 
@@ -390,6 +458,7 @@ class Stack:
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
     convolution: Convolution | None = None  # beside the first layer
+    memory: Memory | None = None
 
     def __post_init__(self) -> None:
         if not self.order:
@@ -401,6 +470,12 @@ class Stack:
         _require(
             len(set(zip(self.order, self.widths, strict=False))) == len(set(self.order)),
             "A layer that stands in the order twice would have to read vectors of two widths.",
+        )
+        _require(
+            not (self.blanks or self.embed.asks)
+            or all(isinstance(b, Block) and isinstance(b.position, Relative) for b in self.blocks),
+            "Only relative positions know how far away a blank memory is, or a slot that asks; "
+            "use Relative.",
         )
 
     @property
@@ -417,6 +492,18 @@ class Stack:
         """The embedding of a stack that reads text."""
         assert isinstance(self.embed, Embed)
         return self.embed
+
+    @property
+    def blanks(self) -> int:
+        """How many slots of an empty memory stand before a text."""
+        memory = self.memory
+        return memory.length or 0 if memory is not None and memory.blank else 0
+
+    @property
+    def scores_segments(self) -> bool:
+        """Whether segments are told apart by attention, not in the embedding."""
+        positions = (block.position for block in self.attention_blocks)
+        return any(isinstance(p, Relative) and p.segments for p in positions)
 
     @property
     def out_width(self) -> int:
@@ -469,6 +556,7 @@ class Head:
     transform: Transform | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
+    adaptive: Adaptive | None = None  # the outputs are log-probabilities, cluster by cluster
     bias: Literal["none", "learned", "fixed"] = "learned"
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.core import Permutation
 from glassformer.families import classes_of, families, translate
 from glassformer.spec import Frames, Init, Patches
 
@@ -79,6 +80,11 @@ def test_every_family_trains(model_type):
         wanted = torch.tensor([0, 1, 1, 0])
     if spec.last_stack.embed.languages:
         given["languages"] = tokens % spec.last_stack.embed.languages
+    if spec.last_stack.scores_segments:
+        given["segments"] = tokens % 2
+    if spec.last_stack.embed.asks:  # each token is asked for, and hidden from who asks
+        hidden, every = torch.eye(9).bool(), torch.arange(9)
+        given["permutation"] = Permutation(hidden.expand(4, -1, -1), every.expand(4, -1))
     if any(block.attention.own_global for block in spec.last_stack.attention_blocks):
         given["global_tokens"] = torch.arange(9).expand(4, -1) == 3
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)

@@ -3,6 +3,7 @@
 from glassformer.core.cache import Cache
 from glassformer.core.init import first_values
 from glassformer.core.model import Net, Output
+from glassformer.core.permutation import Permutation
 from glassformer.core.tap import Capture, Tap
 
-__all__ = ["Cache", "Capture", "Net", "Output", "Tap", "first_values"]
+__all__ = ["Cache", "Capture", "Net", "Output", "Permutation", "Tap", "first_values"]

@@ -10,10 +10,11 @@ from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
-from glassformer.core.mask import Visible, memory_visible, visible
+from glassformer.core.mask import Visible, visible
 from glassformer.core.norm import make_norm
+from glassformer.core.relative import Band
 from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
-from glassformer.spec import Attention, Blocks, Disentangled, Pattern, Position
+from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
 
 
 class Attend(nn.Module):
@@ -38,7 +39,7 @@ class Attend(nn.Module):
         v: Tensor,
         ctx: Context,
         sight: Visible | Pattern | Blocks,
-        bias: Tensor | None = None,
+        bias: Tensor | Band | None = None,
         position: nn.Module | None = None,
         wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
@@ -48,10 +49,10 @@ class Attend(nn.Module):
         plain = ctx.eager or on_values or special
         z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
-            seen = _resolved(sight, ctx)
-            scores = self.scores(q, k, seen, bias)
+            seen, whole = _resolved(sight, ctx), bias.whole() if isinstance(bias, Band) else bias
+            scores = self.scores(q, k, seen, whole)
             if wide is not None:
-                scores = _at_global(ctx, self.scores(*wide[:2], seen, bias), scores)
+                scores = _at_global(ctx, self.scores(*wide[:2], seen, whole), scores)
             shown_scores = ctx.see(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
             shown = ctx.see(f"{scope}pattern", weights)
@@ -72,19 +73,43 @@ class Attend(nn.Module):
         v: Tensor,
         ctx: Context,
         sight: Visible | Pattern | Blocks,
-        bias: Tensor | None,
+        bias: Tensor | Band | None,
         wide: Projected | None,
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
-        if not isinstance(sight, Visible) and bias is None:
+        if not isinstance(sight, Visible) and bias is None and ctx.permutation is None:
             if not dropout and prefers_flex(q, k, sight, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, sight)
             if prefers_sparse(q, k, sight, ctx):
                 given = {"scale": self.scale, "dropout_p": dropout}
                 return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
         seen = _resolved(sight, ctx)
+        if isinstance(bias, Band):
+            pattern = sight if isinstance(sight, Pattern) and ctx.prefix is None else FULL
+            return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)
         z = self.kernel(q, k, v, seen, bias, dropout)
         return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
+
+    def banded(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ctx: Context,
+        seen: Visible,
+        bias: Band,
+        pattern: Pattern,
+        dropout: float,
+    ) -> Tensor:
+        """A block of queries at a time, with the keys that it may see."""
+        parts = []
+        for queries, keys in bias.blocks(pattern):
+            part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
+            if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
+                block = block.contiguous()
+            near = k[:, :, keys], v[:, :, keys]
+            parts.append(self.kernel(q[:, :, queries], *near, part, block, dropout))
+        return torch.cat(parts, 2)
 
     def kernel(
         self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None, dropout: float
@@ -197,6 +222,8 @@ class SelfAttention(nn.Module):
                 self.position_key = Linear(width, kv, bias=position.key_bias)
             if position.to_content:
                 self.position_query = Linear(width, q)
+        if isinstance(position, Relative):
+            self.position_key = Linear(width, q, bias=False)
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
@@ -207,12 +234,21 @@ class SelfAttention(nn.Module):
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
-        self, x: Tensor, ctx: Context, pattern: Pattern | Blocks, position: nn.Module | None
+        self,
+        x: Tensor,
+        ctx: Context,
+        pattern: Pattern | Blocks,
+        position: nn.Module | None,
+        blank: Tensor | None = None,
     ) -> Tensor:
-        q, k, v = self.qkv(x).split(self.qkv.parts, -1)
-        if self.spec.compress is not None:
-            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
-        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        """`blank` is what stands in an empty memory: a vector, as it would be read."""
+        q, k, v = self.project(x, ctx)
+        if ctx.askers is not None:  # who asks sees, and is not seen
+            tokens = len(ctx.q_slot)
+            k, v = k[:, :, :tokens], v[:, :, :tokens]
+        if blank is not None:
+            _, no_key, no_value = self.project(blank, ctx)
+            k, v = _after_blanks(k, no_key, ctx), _after_blanks(v, no_value, ctx)
         if self.spec.qk_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         bias = None
@@ -226,55 +262,34 @@ class SelfAttention(nn.Module):
             sight = visible_groups(ctx, self.spec.compress)
         q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
         z = self.attend(q, k, v, ctx, sight, bias, position, self.read_global(x, ctx))
-        return ctx.see("attn_out", self.out(_join_heads(z)))
+        return ctx.see("attn_out", self.out(join_heads(z)))
+
+    def project(self, x: Tensor, ctx: Context) -> list[Tensor]:
+        """Queries, keys and values of [batch, head, position, dim]."""
+        q, k, v = self.qkv(x).split(self.qkv.parts, -1)
+        if self.spec.compress is not None:
+            k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
+        return [split_heads(part, self.spec.head_dim) for part in (q, k, v)]
 
     def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
         if not self.spec.own_global or ctx.global_tokens is None:
             return None
         q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
-        q, k, v = (_split_heads(part, self.spec.head_dim) for part in (q, k, v))
+        q, k, v = (split_heads(part, self.spec.head_dim) for part in (q, k, v))
         return ctx.see("global.q", q), ctx.see("global.k", k), ctx.see("global.v", v)
 
 
-class CrossAttention(nn.Module):
-    """Queries come from the stream, keys and values from the other stack's last layer."""
-
-    def __init__(self, width: int, memory_width: int, spec: Attention) -> None:
-        super().__init__()
-        self.spec = spec
-        q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
-        self.q = Linear(width, q, bias=spec.bias)
-        self.kv = Linear(memory_width, (kv, kv), biased=(spec.bias and spec.key_bias, spec.bias))
-        if spec.qk_norm is not None:
-            self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
-            self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
-        self.attend = Attend(spec)
-        self.out = Linear(q, width, bias=spec.out_bias)
-
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        q = _split_heads(self.q(x), self.spec.head_dim)
-        if self.spec.qk_norm is not None:
-            q = self.q_norm(q)
-        q = ctx.see("cross.q", q)
-        k, v = self.read_memory(ctx)
-        k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
-        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
-        return ctx.see("cross.attn_out", self.out(_join_heads(z)))
-
-    def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
-        held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
-        if held is None:
-            k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
-            k, v = _split_heads(k, self.spec.head_dim), _split_heads(v, self.spec.head_dim)
-            held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
-            if ctx.cache is not None:
-                ctx.cache.keep_cross(ctx.layer, *held)
-        return held
+def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:
+    """Keys or values behind those of an empty memory, which also stand for padding before a text:
+    so all that is before it is the same, wherever it begins."""
+    if ctx.before is not None:
+        x = torch.where(ctx.before[:, None, :, None], blank, x)
+    return torch.cat((blank.expand(x.shape[0], -1, ctx.blanks, -1), x), 2)
 
 
-def _split_heads(x: Tensor, dim: int) -> Tensor:
+def split_heads(x: Tensor, dim: int) -> Tensor:
     return x.view(*x.shape[:2], -1, dim).transpose(1, 2)  # [batch, head, position, dim]
 
 
-def _join_heads(z: Tensor) -> Tensor:
+def join_heads(z: Tensor) -> Tensor:
     return z.transpose(1, 2).flatten(2)  # [batch, position, head * dim]

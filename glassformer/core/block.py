@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention import CrossAttention, SelfAttention
+from glassformer.core.attention import SelfAttention
 from glassformer.core.context import Context
+from glassformer.core.cross import CrossAttention
 from glassformer.core.ffn import FeedForward
 from glassformer.core.norm import make_norm
 from glassformer.spec import Block as BlockSpec
@@ -36,20 +37,27 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, ctx: Context, position: nn.Module | None = None) -> Tensor:
         x = ctx.see("resid_pre", x)
-        pattern = self.spec.pattern
         if self.spec.residual == "serial":
-            attended = self.attention(self.read("attention", x), ctx, pattern, position)
+            attended = self.attend(self.read("attention", x), ctx, position)
             x = ctx.see("resid_mid", self.write("attention", x, attended))
             if self.spec.cross is not None and ctx.reads_memory:
                 x = self.write("cross", x, self.cross(self.read("cross", x), ctx))
             x = self.write("ffn", x, self.ffn(self.read("ffn", x), ctx))
         else:
             y = self.attention_norm(x)
-            middle = self.write("attention", x, self.attention(y, ctx, pattern, position))
+            middle = self.write("attention", x, self.attend(y, ctx, position))
             if self.spec.residual == "parallel":
                 y = self.ffn_norm(x)
             x = self.write("ffn", ctx.see("resid_mid", middle), self.ffn(y, ctx))
         return ctx.see("resid_post", x)
+
+    def attend(self, y: Tensor, ctx: Context, position: nn.Module | None) -> Tensor:
+        """Attention to what was read of the stream; of an empty memory it reads zeros likewise."""
+        blank = None
+        if ctx.blanks or ctx.before is not None:
+            blank = self.read("attention", y.new_zeros(1, 1, y.shape[-1]))
+        out: Tensor = self.attention(y, ctx, self.spec.pattern, position, blank)
+        return out
 
     def read(self, part: str, x: Tensor) -> Tensor:
         """What a part gets to see of the stream."""

@@ -17,12 +17,18 @@ class Cache:
 
     Storage grows by doubling, so that appending a token costs no copy of the past. The keys and
     values of cross-attention are computed once, and stay.
+
+    With a `limit` it is a memory: only the newest so many slots are kept, of each pass the first
+    `reuse` tokens alone (None: all of them), and nothing is learned through it. A text in pieces
+    is then read as a long one that forgets; without a limit it is read as if it came whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None, reuse: int | None = None) -> None:
+        self.limit, self.reuse = limit, reuse
         self.length = 0
         self.mask: Tensor | None = None  # [batch, length]; None while every token was real
         self.documents: Tensor | None = None  # [batch, length]
+        self.segments: Tensor | None = None  # [batch, length]
         self.positions: Tensor | None = None  # [batch or 1, 1]: the next token's position
         self.memory_mask: Tensor | None = None
         self._self: dict[int, tuple[Tensor, Tensor]] = {}
@@ -61,11 +67,27 @@ class Cache:
     def has_memory(self) -> bool:
         return bool(self._cross)
 
-    def advance(self, mask: Tensor | None, positions: Tensor, documents: Tensor | None) -> None:
-        """After a pass: the new tokens have become the past. `mask` covers all slots by now."""
-        self.length += positions.shape[1]
-        self.mask = mask
-        self.documents = documents
+    def advance(
+        self,
+        positions: Tensor,
+        mask: Tensor | None,
+        documents: Tensor | None,
+        segments: Tensor | None,
+        blanks: int,
+    ) -> None:
+        """After a pass: the new tokens have become the past. All but `positions`, which are those
+        of the new tokens, cover all slots by now."""
+        new = positions.shape[1]
+        end = self.length + blanks + (new if self.reuse is None else min(new, self.reuse))
+        kept = slice(0 if self.limit is None else max(0, end - self.limit), end)
+        if self.limit is not None:
+            segments = None  # an earlier text counts as segment 0 (XLNet)
+            for depth, (k, v) in self._self.items():
+                self._self[depth] = k[:, :, kept].detach(), v[:, :, kept].detach()
+        self.length = kept.stop - kept.start
+        self.mask, self.documents, self.segments = (
+            None if x is None else x[:, kept] for x in (mask, documents, segments)
+        )
         newest = positions.amax(-1, keepdim=True)
         if self.positions is not None:
             newest = torch.maximum(newest, self.positions - 1)
@@ -157,6 +179,7 @@ class Cache:
             self.positions = self.positions - gone
             self.mask = None if self.mask is None else self.mask[:, :length]
             self.documents = None if self.documents is None else self.documents[:, :length]
+            self.segments = None if self.segments is None else self.segments[:, :length]
             self.length = length
 
     def select(self, rows: Tensor) -> None:
@@ -173,6 +196,7 @@ class Cache:
         for depth, state in self._state.items():
             self._state[depth] = tuple(part.index_select(0, rows) for part in state)
         self.mask, self.documents = pick(self.mask), pick(self.documents)
+        self.segments = pick(self.segments)
         self.positions, self.memory_mask = pick(self.positions), pick(self.memory_mask)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
+from glassformer.core.permutation import Permutation
 from glassformer.core.tap import Tap, wants
 
 
@@ -28,6 +29,10 @@ class Context:
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
     documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
+    segments: Tensor | None = None  # [batch, key], where attention scores them
+    permutation: Permutation | None = None
+    blanks: int = 0  # so many first slots are an empty memory
+    before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
     global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
     memory: Tensor | None = None  # [batch, key, width]: what cross-attention reads
     memory_mask: Tensor | None = None  # [batch, key]
@@ -45,6 +50,11 @@ class Context:
     @property
     def reads_memory(self) -> bool:
         return self.memory is not None or (self.cache is not None and self.cache.has_memory)
+
+    @property
+    def askers(self) -> Tensor | None:
+        """[batch, asker]: where queries that only ask stand, counted from the first new token."""
+        return None if self.permutation is None else self.permutation.targets
 
     @property
     def layer(self) -> int:
@@ -75,6 +85,31 @@ class Context:
 
     def asked(self, *tensors: str) -> bool:
         return self.tap is not None and wants(self.tap, map(self.name, tensors))
+
+
+def before_text(real: Tensor, blank: int) -> tuple[Tensor, Tensor]:
+    """Of [batch, slot], True at real tokens: the slots before a text, and those that are seen where
+    the nearest `blank` before a text are."""
+    before = real.cumsum(-1) == 0
+    slots = torch.arange(real.shape[1], device=real.device)
+    near = slots >= before.sum(-1, keepdim=True) - blank
+    return before, real | (before & near)
+
+
+def joined(
+    old: Tensor | None, new: Tensor | None, fill: int, old_shape: tuple[int, int], added: int
+) -> Tensor | None:
+    """What was kept of earlier slots and what is said of `added` new ones; `fill` stands for the
+    part that is not there, and None for both."""
+    if old is None and new is None:
+        return None
+    known = new if old is None else old
+    assert known is not None
+    if old is None:
+        old = known.new_full(old_shape, fill)
+    if new is None:
+        new = known.new_full((old_shape[0], added), fill)
+    return torch.cat((old, new), -1)
 
 
 def positions_of(mask: Tensor | None, length: int, device: torch.device) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear, Origin
 from glassformer.core.norm import make_norm
+from glassformer.core.relative import shifted
 from glassformer.spec import Attention, Disentangled
 
 BLOCK = 64  # rows at once: their scores stay in the processor's cache
@@ -125,14 +126,9 @@ def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
     length = rows.shape[2]
     for start in range(0, length, BLOCK):
         stop = min(start + BLOCK, length)
-        size = stop - start
         met = distances[:, length - stop : 2 * length - 1 - start]  # from row stop-1 to row start
-        scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, length + size - 1]
-        if size > 1:
-            stride = length + size - 2
-            flat = scores.flatten(-2)[..., size - 1 : size - 1 + size * stride]
-            scores = flat.view(*scores.shape[:2], size, stride)[..., :length]
-        yield slice(start, stop), scores
+        scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, distance]
+        yield slice(start, stop), shifted(scores, length)
 
 
 def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:

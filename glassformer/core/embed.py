@@ -9,22 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.adaptive import AdaptiveLookup
 from glassformer.core.context import Context
-from glassformer.core.linear import Linear
+from glassformer.core.linear import Linear, Lookup
 from glassformer.core.norm import make_norm
 from glassformer.errors import GlassformerError
 from glassformer.spec import Embed, Table
-
-
-class Lookup(nn.Module):
-    """A row of the table for every id."""
-
-    def __init__(self, rows: int, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(rows, width))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.weight)
 
 
 class PositionTable(nn.Module):
@@ -76,7 +66,11 @@ class Embedding(nn.Module):
         super().__init__()
         self.spec = spec
         inner = spec.factor or width
-        self.token = Lookup(spec.vocabulary, inner)
+        self.token = (
+            Lookup(spec.vocabulary, inner)
+            if spec.adaptive is None
+            else AdaptiveLookup(spec.vocabulary, width, spec.adaptive)
+        )
         narrow, inner = inner, inner if spec.project == "sum" else width
         if spec.position is not None:
             self.position = PositionTable(spec.position, inner)
@@ -84,6 +78,8 @@ class Embedding(nn.Module):
             self.segment = Lookup(spec.segments, inner)
         if spec.languages:
             self.language = Lookup(spec.languages, inner)
+        if spec.asks:
+            self.ask = nn.Parameter(torch.zeros(width))
         if spec.norm is not None:
             self.norm = make_norm(inner, spec.norm)
         if spec.factor is not None:
@@ -130,6 +126,12 @@ class Embedding(nn.Module):
         if self.spec.factor is not None and self.spec.project == "sum":
             x = self.project(x)
         return ctx.see("embed", x)
+
+    def asking(self, asked: Tensor) -> Tensor:
+        """What a slot starts from that asks which token stands there."""
+        if not self.spec.asks:
+            raise GlassformerError("This model cannot be asked for targets; leave them out.")
+        return F.dropout(self.ask.expand(*asked.shape, -1), self.spec.dropout, self.training)
 
 
 def bag(x: Tensor, real: Tensor | None, ordered: bool) -> Tensor:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.errors import GlassformerError
@@ -53,7 +54,11 @@ class Head(nn.Module):
             self.transform = Transform(width, spec.transform)
             width = self.transform.width
         if spec.outputs is not None:
-            self.out = Projection(width, spec)
+            self.out = (
+                Projection(width, spec)
+                if spec.adaptive is None
+                else AdaptiveSoftmax(width, spec.outputs, spec.adaptive)
+            )
         if spec.mixes:
             self.mix = nn.Parameter(torch.zeros(spec.mixes))
         self.activation = ACTIVATIONS[spec.activation]

@@ -10,13 +10,25 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import Attend
 from glassformer.core.disentangled import DisentangledPosition
-from glassformer.core.embed import Lookup, PositionTable, sinusoids
-from glassformer.core.linear import Linear
+from glassformer.core.embed import Embedding, PositionTable, sinusoids
+from glassformer.core.linear import Linear, Lookup
 from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
 from glassformer.core.recurrent import Walk
+from glassformer.core.relative import RelativePosition
 from glassformer.core.signal import PatchEmbedding
+
+DRAWN = (
+    BucketBias
+    | ShawPosition
+    | DisentangledPosition
+    | RelativePosition
+    | Attend
+    | Embedding
+    | PatchEmbedding
+    | nn.Conv2d
+)
 
 
 @torch.no_grad()
@@ -68,9 +80,6 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
         width = module.weight.shape[1]
         narrow = {"xavier": math.sqrt(width), "uniform": math.sqrt(3)}
         return rule.std / narrow.get(rule.kind, 1.0)
-    biases = BucketBias | ShawPosition | DisentangledPosition | Attend
-    if isinstance(module, biases | PatchEmbedding | nn.Conv1d | nn.Conv2d):
-        if leaf in ("bias", "blank"):
-            return None
+    if isinstance(module, DRAWN) and leaf not in ("bias", "blank"):
         return rule.std if rule.kind == "normal" else 0.02
     return None

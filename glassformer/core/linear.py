@@ -1,4 +1,5 @@
-"""Room 3, core: the linear layer, and its weight packed for fast inference on a CPU."""
+"""Room 3, core: the linear layer, its weight packed for fast inference on a CPU, and the lookup,
+which is a linear layer whose input has a single one."""
 
 from __future__ import annotations
 
@@ -89,3 +90,14 @@ class Linear(nn.Linear):
                 )
                 return out
         return F.linear(x, self.weight, self.whole_bias)
+
+
+class Lookup(nn.Module):
+    """A row of the table for every id."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.weight)

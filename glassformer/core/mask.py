@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.core.context import Context
+from glassformer.core.permutation import Permutation
 from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 
@@ -26,6 +27,18 @@ class Visible(NamedTuple):
     block: int | None = None
     blind: Tensor | None = None
     bias: Tensor | None = None
+
+    def part(self, ctx: Context, queries: slice, keys: slice) -> Visible:
+        """The same for some of the queries and keys."""
+        if self.causal:
+            query, key = ctx.q_slot[queries, None], ctx.k_slot[keys]
+            size = self.block or len(ctx.k_slot)
+            return Visible((key <= query) & (key // size == query // size))
+        if self.mask is None:
+            return self
+        rows = queries if self.mask.shape[2] > 1 else slice(None)
+        blind = None if self.blind is None else self.blind[:, :, rows]
+        return Visible(self.mask[:, :, rows, keys], blind=blind)
 
 
 def visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
@@ -59,6 +72,8 @@ def with_blind(mask: Tensor, bias: Tensor | None = None) -> Visible:
 
 
 def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
+    if ctx.permutation is not None and isinstance(pattern, Pattern):
+        return with_blind(_permuted(ctx, pattern, ctx.permutation)[:, None])
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
     if isinstance(pattern, Blocks) and keys <= pattern.whole:
         pattern = FULL
@@ -97,6 +112,19 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
     return Visible() if mask is None else with_blind(mask, bias)
+
+
+def _permuted(ctx: Context, pattern: Pattern, order: Permutation) -> Tensor:
+    """[batch, query, key]: tokens see themselves in any order, queries that only ask don't."""
+    hidden = order.over(len(ctx.k_slot))
+    query, key = ctx.q_slot[:, None], ctx.k_slot
+    mask = (within(pattern, query, key) & ~hidden) | (query == key)
+    if order.targets is not None:
+        rows = order.targets[..., None]
+        asking = within(pattern, rows + ctx.q_slot[0], key)
+        asking = asking & ~hidden.gather(1, rows.expand(-1, -1, len(key)))
+        mask = torch.cat((mask, asking), 1)
+    return mask if ctx.key_mask is None else mask & ctx.key_mask[:, None]
 
 
 def within(pattern: Pattern, query: Tensor, key: Tensor) -> Tensor:

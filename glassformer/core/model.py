@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, positions_in, positions_of
+from glassformer.core.context import Context, before_text, joined, positions_in, positions_of
 from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
+from glassformer.core.permutation import Permutation
 from glassformer.core.question import find_global_tokens, find_question, without_answers
+from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
@@ -64,6 +66,7 @@ class Net(nn.Module):
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
+        permutation: Permutation | None = None,
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         hide: Tensor | None = None,
@@ -82,8 +85,9 @@ class Net(nn.Module):
         to see. positions: instead of those counted from the mask. documents: a number per token;
         attention stays within equal ones, and positions start anew. prefix: so many first tokens
         of a row are seen by all of it. global_tokens: True at those that see all and are seen by
-        all. at: the slot that heads read which read one. tail: heads that read every position read
-        only the last so many. auxiliary: also compute the heads that only help to train the
+        all. permutation: the order of reading; with targets the hidden states and logits are
+        theirs. at: the slot that heads read which read one. tail: heads that read every position
+        read only the last so many. auxiliary: also compute the heads that only help to train the
         others. Rivals of a multiple choice come as [batch, choice, position].
         """
         name, stack = self._last
@@ -128,6 +132,7 @@ class Net(nn.Module):
             positions,
             documents=documents,
             prefix=prefix,
+            permutation=permutation,
             global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,
@@ -141,6 +146,9 @@ class Net(nn.Module):
         if stack.spec.embed.bag is not None:  # a text is one vector
             text, text_mask = text[:, :1], None
         results: dict[str, Tensor] = {}
+        if permutation is not None and permutation.targets is not None:
+            text = permutation.targets
+            text_mask = torch.ones_like(text, dtype=torch.bool)
         for head in self.spec.heads:
             if head.auxiliary and not auxiliary:
                 continue
@@ -178,6 +186,11 @@ class Net(nn.Module):
                 logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
                 return logits
         raise GlassformerError("This model has no head that reads every position.")
+
+    def remember(self) -> Cache:
+        """A cache that keeps of earlier segments what the model's description says."""
+        memory = self.spec.last_stack.memory
+        return Cache() if memory is None else Cache(memory.limit, memory.reuse)
 
     def pack(self) -> Self:
         """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
@@ -226,62 +239,51 @@ class Net(nn.Module):
             if cache is not None and cache.positions is not None and documents is None:
                 positions = torch.where(positions < 0, positions, positions + cache.positions)
         _check_length(stack, past + new)
+        blank = stack.spec.blanks
+        blanks = 0 if past else blank
+        ordered, prefix = options.get("permutation") is not None, options.get("prefix")
+        if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
+            raise GlassformerError(
+                "Packed documents have no blank memory of their own, and an order of reading goes "
+                "with neither them nor a prefix; give such texts one a row, by themselves."
+            )
+        if cache is not None and blanks and mask is None:  # blanks are not real; others may join
+            mask = torch.ones_like(tokens, dtype=torch.bool)
+        if cache is not None or blanks:
+            kept = (None, None) if cache is None else (cache.mask, cache.segments)
+            shape = (batch, past + blanks)
+            mask = joined(kept[0], mask, past > 0, shape, new)
+            if segments is not None and stack.spec.scores_segments:
+                segments = joined(kept[1], segments, 0, shape, new)
         if cache is not None:
-            mask = _joined(cache.mask, mask, batch, past, new, device)
             if documents is not None and cache.documents is not None:
                 documents = torch.cat((cache.documents, documents), -1)
             if memory_mask is None:
                 memory_mask = cache.memory_mask
             cache.memory_mask = memory_mask
-        slots = torch.arange(past + new, device=device)
+        slots = torch.arange(past + blanks + new, device=device)
         ctx = Context(
             stack=name,
-            q_slot=slots[past:],
+            q_slot=slots[past + blanks :],
             k_slot=slots,
             q_pos=positions,
             key_mask=mask,
             documents=documents,
             memory_mask=memory_mask,
             cache=cache,
+            blanks=blanks,
             training=self.training,
             **options,
         )
+        if blank and mask is not None:
+            before, ctx.key_mask = before_text(mask, blank)
+            ctx.before = before[:, -new:]
+        if stack.spec.scores_segments:
+            ctx.segments, segments = segments, None
         hidden: Tensor = stack(tokens, ctx, segments, languages)
         if cache is not None:
-            cache.advance(mask, positions, documents)
+            cache.advance(positions, mask, documents, ctx.segments, blanks)
         return hidden
-
-
-def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
-    """Every text's last real token, [batch, 1]."""
-    if mask is None:
-        return tokens[:, -1:]
-    slots = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(1, (slots * mask).argmax(-1, keepdim=True))
-
-
-def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
-    """A text as a decoder's input: every token one place later, behind the start token."""
-    if start is None:
-        raise GlassformerError(
-            "The model's config has no decoder_start_token_id, which its decoder starts from."
-        )
-    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
-    if mask is None:
-        mask = torch.ones_like(tokens, dtype=torch.bool)
-    return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
-
-
-def _joined(
-    old: Tensor | None, new: Tensor | None, batch: int, past: int, added: int, device: torch.device
-) -> Tensor | None:
-    if old is None and new is None:
-        return None
-    if old is None:
-        old = torch.ones(batch, past, dtype=torch.bool, device=device)
-    if new is None:
-        new = torch.ones(batch, added, dtype=torch.bool, device=device)
-    return torch.cat((old, new), -1)
 
 
 def _check_width(stack: Stack, width: int) -> None:

@@ -15,12 +15,14 @@ from torch import Tensor, nn
 
 from glassformer.core.context import Context
 from glassformer.core.disentangled import DisentangledPosition
+from glassformer.core.relative import RelativePosition
 from glassformer.spec import (
     Alibi,
     Attention,
     Buckets,
     Disentangled,
     Position,
+    Relative,
     Rotary,
     RotaryScaling,
     Shaw,
@@ -210,6 +212,7 @@ def skew(by_distance: Tensor, keys: int) -> Tensor:
 
 MODULES: dict[type, type[nn.Module]] = {
     Disentangled: DisentangledPosition,
+    Relative: RelativePosition,
     Rotary: RotaryPosition,
     Buckets: BucketBias,
     Alibi: AlibiBias,

@@ -32,6 +32,9 @@ class Signal(nn.Module):
             )
         return ctx.see("embed", x)
 
+    def asking(self, asked: Tensor) -> Tensor:
+        raise GlassformerError("Only a text has targets to ask for; leave them out.")
+
     def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
         raise NotImplementedError
 

@@ -10,13 +10,13 @@ from glassformer.core.block import Block
 from glassformer.core.context import Context
 from glassformer.core.convolution import Convolution, Convolutional
 from glassformer.core.disentangled import DisentangledPosition
-from glassformer.core.embed import PositionTable
+from glassformer.core.embed import Embedding, PositionTable
 from glassformer.core.hop import Hop
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.position import make_position
 from glassformer.core.recurrent import Recurrent
-from glassformer.core.signal import make_embedding
+from glassformer.core.signal import Signal, make_embedding
 from glassformer.errors import GlassformerError
 from glassformer.spec import Block as BlockSpec
 from glassformer.spec import Convolutional as ConvolutionalSpec
@@ -37,7 +37,7 @@ class Stack(nn.Module):
     def __init__(self, spec: StackSpec, memory_width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.embed = make_embedding(spec.width, spec.embed)
+        self.embed: Embedding | Signal = make_embedding(spec.width, spec.embed)
         reads = dict(zip(spec.order, spec.widths, strict=False))
         self.blocks = nn.ModuleList(
             make_layer(reads.get(index, spec.width), memory_width, layer)
@@ -87,6 +87,8 @@ class Stack(nn.Module):
                 "for every text."
             )
         x = embedded = self.embed(tokens, ctx, segments, languages)
+        if ctx.askers is not None:
+            x = torch.cat((x, self.embed.asking(ctx.askers)), 1)
         for depth, index in enumerate(self.spec.order):
             if ctx.states is not None:
                 ctx.states.append(x)
@@ -103,6 +105,8 @@ class Stack(nn.Module):
         ctx.depth = None
         if ctx.states is not None:
             ctx.states.append(x)
+        if ctx.askers is not None:
+            x = x[:, -ctx.askers.shape[1] :]
         return ctx.see("final", self.norm(x))
 
     def pack(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from glassformer.families.common import labels
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
-from glassformer.spec import Activation, Head, Norm, Transform
+from glassformer.spec import Activation, Beam, Head, Norm, Transform
 
 
 def pooler(width: int, act: Activation = "tanh") -> Head:
@@ -122,4 +122,22 @@ def rivals(config: Config) -> Head:
         activation="tanh" if config.optional("summary_activation") == "tanh" else "linear",
         choices=True,
         dropout=config.number("summary_first_dropout", 0.1),
+    )
+
+
+def answer(config: Config, norm: Norm) -> Head:
+    """XLNet's and XLM's: so many starts of an answer, and for each so many ends."""
+    starts, ends = config.integer("start_n_top", 5), config.integer("end_n_top", 5)
+    beam = Beam(starts=starts, ends=ends, norm=norm)
+    return Head(name="answer", outputs=1, scalar=True, beam=beam)
+
+
+def answer_rules(theirs: str) -> tuple[Rule, ...]:
+    return (
+        Rule(f"{theirs}start_logits.dense", "heads.answer.out"),
+        Rule(f"{theirs}end_logits.dense_0", "heads.answer.end.dense"),
+        Rule(f"{theirs}end_logits.LayerNorm", "heads.answer.end.norm"),
+        Rule(f"{theirs}end_logits.dense_1", "heads.answer.end_out"),
+        Rule(f"{theirs}answer_class.dense_0", "heads.answer.possible.dense"),
+        Rule(f"{theirs}answer_class.dense_1", "heads.answer.possible_out"),
     )

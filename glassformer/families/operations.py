@@ -118,6 +118,43 @@ class Unwritten(Same):
         return []
 
 
+@dataclass(frozen=True)
+class Single(Same):
+    """A vector that the file keeps with two dimensions of one before it."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(1, 1, *ours)]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0][0, 0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours[None, None]]
+
+
+@dataclass(frozen=True)
+class ByHead(Same):
+    """Matrices that the file keeps as [width, head, dim], several of them the row blocks of ours;
+    ours is [head * dim, width], or [width, head * dim] where it is not transposed."""
+
+    heads: int
+    transposed: bool = True
+    copies: ClassVar[bool] = True
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        if not self.transposed:
+            return [(ours[0], self.heads, ours[1] // self.heads)]
+        return [(ours[1], self.heads, rows // self.heads) for rows in parts]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        flat = [tensor.flatten(1) for tensor in theirs]
+        return torch.cat([tensor.t() for tensor in flat]) if self.transposed else flat[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        flat = [part.t() for part in torch.split(ours, list(parts))] if self.transposed else [ours]
+        return [tensor.reshape(len(tensor), self.heads, -1) for tensor in flat]
+
+
 SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
-POINTWISE = Pointwise()
+POINTWISE, SINGLE = Pointwise(), Single()
 UNWRITTEN = Unwritten()

@@ -17,15 +17,17 @@ from glassformer.families.operations import (
     POINTWISE,
     ROW,
     SAME,
+    SINGLE,
     TRANSPOSED,
     UNWRITTEN,
+    ByHead,
     Same,
     Woven,
 )
 
 __all__ = [
-    "JOINED", "POINTWISE", "ROW", "SAME", "TRANSPOSED", "UNWRITTEN", "Match", "Rule", "Woven",
-    "match", "projections",
+    "JOINED", "POINTWISE", "ROW", "SAME", "SINGLE", "TRANSPOSED", "UNWRITTEN", "ByHead", "Match",
+    "Rule", "Woven", "match", "projections",
 ]
 
 

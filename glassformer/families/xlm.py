@@ -65,7 +65,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         "ForMultipleChoice": (choose,),
         "ForTokenClassification": (heads.tag(count, dropout),),
         "ForQuestionAnsweringSimple": (heads.span(),),
-        "ForQuestionAnswering": (answer(config, stack.attention_blocks[0].norm),),
+        "ForQuestionAnswering": (heads.answer(config, stack.attention_blocks[0].norm),),
     }[architecture.removeprefix("XLM")]
     pad, bos, eos = (config.id(f"{name}_index", i) for name, i in INDEX.items())
     causal = config.flag("causal", False)
@@ -116,15 +116,9 @@ def body(config: Config) -> spec.Stack:
     return spec.Stack(width=width, embed=embed, blocks=(block,) * config.integer("n_layers", 12))
 
 
-def answer(config: Config, norm: spec.Norm) -> spec.Head:
-    starts, ends = config.integer("start_n_top", 5), config.integer("end_n_top", 5)
-    beam = spec.Beam(starts=starts, ends=ends, norm=norm)
-    return spec.Head(name="answer", outputs=1, scalar=True, beam=beam)
-
-
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     names = ("q_lin", "k_lin", "v_lin", "out_lin")
-    ours, found = "{stack}.blocks.{i}", "heads.answer"
+    ours = "{stack}.blocks.{i}"
     return (
         Rule("{base}embeddings", "{stack}.embed.token"),
         Rule("{base}position_embeddings", "{stack}.embed.position"),
@@ -141,10 +135,5 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule("logits_proj", "heads.choose.out"),
         Rule("classifier", "heads.tag.out"),
         Rule("qa_outputs", "heads.span.out"),
-        Rule("qa_outputs.start_logits.dense", f"{found}.out"),
-        Rule("qa_outputs.end_logits.dense_0", f"{found}.end.dense"),
-        Rule("qa_outputs.end_logits.LayerNorm", f"{found}.end.norm"),
-        Rule("qa_outputs.end_logits.dense_1", f"{found}.end_out"),
-        Rule("qa_outputs.answer_class.dense_0", f"{found}.possible.dense"),
-        Rule("qa_outputs.answer_class.dense_1", f"{found}.possible_out"),
+        *heads.answer_rules("qa_outputs."),
     )

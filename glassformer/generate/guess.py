@@ -51,7 +51,7 @@ class Draft:
         same = 0
         while same < min(len(self.read), len(text) - 1) and self.read[same] == text[same]:
             same += 1
-        self.cache.crop(same)
+        self.cache.crop(self.cache.length - len(self.read) + same)
         self.read = self.read[:same]
         new, guesses = list(text[same:]), []
         for _ in range(count):

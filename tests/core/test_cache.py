@@ -9,7 +9,15 @@ from glassformer.core import Cache
 
 
 @pytest.mark.parametrize(
-    "position", [None, spec.Rotary(dim=8), spec.Buckets(bidirectional=False), spec.Alibi()], ids=str
+    "position",
+    [
+        None,
+        spec.Rotary(dim=8),
+        spec.Buckets(bidirectional=False),
+        spec.Alibi(),
+        spec.Relative(clamp=20),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.Pattern(left=4, right=0)], ids=str)
 def test_token_by_token_as_at_once(position, pattern):
@@ -71,3 +79,42 @@ def test_the_encoder_is_read_once():
         rest = net(tokens[:, 2:], cache=cache).logits
     assert calls == [1]
     assert torch.allclose(torch.cat((first, rest), 1), whole, atol=1e-5)
+
+
+def test_a_limit_forgets_what_is_older():
+    """What a memory of 6 slots says is what the 6 slots before a part would make of it."""
+    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    tokens = tiny.tokens(2, 20)
+    memory = Cache(limit=6)
+    with torch.no_grad():
+        for start in range(0, 20, 4):
+            ours = net(tokens[:, start : start + 4], cache=memory).logits
+            known = net(tokens[:, max(0, start - 6) : start + 4]).logits[:, -4:]
+            assert torch.allclose(ours, known, atol=1e-5)
+            assert memory.length == min(6, start + 4)
+
+
+def test_only_the_first_tokens_of_a_part_are_reused():
+    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    first, second = tiny.tokens(1, 5), tiny.tokens(1, 3, seed=1)
+    memory = Cache(limit=9, reuse=2)
+    with torch.no_grad():
+        net(first, cache=memory)
+        ours = net(second, cache=memory).logits
+        known = net(torch.cat((first[:, :2], second), -1)).logits[:, -3:]
+    assert memory.length == 4
+    assert torch.allclose(ours, known, atol=1e-5)
+
+
+def test_nothing_is_learned_through_a_memory():
+    """Gradients stop at a segment's start, and a segment can be learned from after the next."""
+    net = tiny.net(tiny.decoder(2, position=spec.Relative()))
+    first, second = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
+    memory = Cache(limit=5)
+    before = net(first, cache=memory).logits
+    after = net(second, cache=memory).logits
+    table = net.decoder.embed.token.weight
+    (grad,) = torch.autograd.grad(after.square().sum(), table, retain_graph=True)
+    assert torch.all(grad[first] == 0) and torch.all(grad[second].abs().sum(-1) > 0)
+    (grad,) = torch.autograd.grad(before.square().sum(), table)
+    assert torch.all(grad[first].abs().sum(-1) > 0)

@@ -13,7 +13,14 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-POSITIONS = [None, spec.Rotary(dim=8), spec.Buckets(), spec.Alibi(), spec.Shaw(max_distance=3)]
+POSITIONS = [
+    None,
+    spec.Rotary(dim=8),
+    spec.Buckets(),
+    spec.Alibi(),
+    spec.Shaw(max_distance=3),
+    spec.Relative(both_ways=True),
+]
 
 
 @pytest.mark.parametrize("position", POSITIONS, ids=str)

@@ -84,7 +84,9 @@ class Case:
         self.choices = any(head.choices for head in self.spec.heads)
         self.hops = any(isinstance(layer, Hop) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
-            self.spec.last_stack.embed.segments or self.spec.last_stack.embed.segments_are_tokens
+            self.spec.last_stack.embed.segments
+            or self.spec.last_stack.embed.segments_are_tokens
+            or self.spec.last_stack.scores_segments
         )
 
     # --- texts -------------------------------------------------------------------------------
@@ -192,11 +194,16 @@ class Case:
 
     def theirs(self, batch: Batch) -> Results:
         """The reference on a batch that is padded on the right, or not at all. One that counts
-        blocks of the padded batch is asked for each text by itself: ours counts a text's own."""
+        blocks of the padded batch is asked for each text by itself: ours counts a text's own. So
+        are those with a memory, which take padding for text: Transformer-XL has no mask, XLNet's
+        summary reads the last slot whatever it is, and its causal mask is one for the batch."""
         blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
-        if blocked and batch.mask[..., 0].numel() > 1:
+        remembers = self.spec.last_stack.memory is not None and not batch.mask.all()
+        if remembers or (blocked and batch.mask[..., 0].numel() > 1):
             return self._text_by_text(batch)
         inputs: dict[str, Any] = reference.named(batch.tokens, batch.mask)
+        if self.spec.last_stack.memory is not None:
+            inputs.pop("attention_mask")
         if self.hops:
             inputs |= {"story": batch.source, "story_mask": batch.source_mask}
         elif batch.source is not None:

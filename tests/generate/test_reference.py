@@ -11,6 +11,7 @@ WHOLE = {
     "roberta": "generate gives it positions from 0, which its forward counts from padding_idx + 1",
     "xlm-roberta": "the same",
     "xlm": "generate appends a mask token, which a causal model has no use for",
+    "xlnet": "generate asks by the second stream, which a causal model has no use for",
     "gemma": "the harness's config has a window, which Gemma 1 only heeds in its cache",
 }
 """Here generate feeds the reference otherwise than its own forward expects: so the whole text is

@@ -1,0 +1,28 @@
+"""Room 3, core: a plain text as a decoder's input, every token one place later."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+
+
+def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """Every text's last real token, [batch, 1]."""
+    if mask is None:
+        return tokens[:, -1:]
+    slots = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens.gather(1, (slots * mask).argmax(-1, keepdim=True))
+
+
+def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:
+    """A text as a decoder's input: every token one place later, behind the start token."""
+    if start is None:
+        raise GlassformerError(
+            "The model's config has no decoder_start_token_id, which its decoder starts from."
+        )
+    before = torch.nn.functional.pad(tokens[:, :-1], (1, 0))
+    if mask is None:
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+    return torch.where(torch.nn.functional.pad(mask[:, :-1], (1, 0)), before, start)
