@@ -15,7 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, Score, Writer
 from glassformer.generate.infill import infill
-from glassformer.generate.writer import Prompt
+from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader

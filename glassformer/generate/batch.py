@@ -17,9 +17,10 @@ from typing import Any
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate.knobs import Knobs
+from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import Generation
 from glassformer.generate.strategy import Request
-from glassformer.generate.writer import Prompt, Writer
+from glassformer.generate.writer import Writer
 
 BEGIN = '{"line": '  # every line of an output begins so
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 from torch import Tensor
@@ -19,6 +18,7 @@ from glassformer.generate.knobs import Knobs, make_knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
 from glassformer.generate.processors import make_processors
+from glassformer.generate.prompt import Prompt, as_ids, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
@@ -26,8 +26,6 @@ from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
 from glassformer.text import Tokenizer
-
-Prompt = str | Sequence[int] | Tensor  # a text, token ids, or the sound that the encoder reads
 
 
 class Writer:
@@ -316,27 +314,6 @@ class Writer:
             return ""
         cut = stops.cut(one.tokens) if one.stop == "string" else None
         return self.decode(one.tokens) if cut is None else cut
-
-
-def is_list_of_prompts(prompt: Any, axes: int) -> bool:
-    """A list of texts, of lists of ids or of sounds, rather than one of them (which has `axes`)."""
-    if isinstance(prompt, Tensor):
-        return prompt.ndim > axes
-    if not isinstance(prompt, Sequence) or isinstance(prompt, str):
-        return False
-    return bool(prompt) and not isinstance(prompt[0], Integral)
-
-
-def as_ids(prompt: Any) -> list[int]:
-    try:
-        whole = prompt.tolist() if isinstance(prompt, Tensor) else list(prompt)
-        if any(isinstance(id, bool) or int(id) != id for id in whole):
-            raise ValueError
-        return [int(id) for id in whole]
-    except (TypeError, ValueError):
-        raise GlassformerError(
-            f"A prompt is a text or a list of token ids, not {prompt!r}."
-        ) from None
 
 
 def streams(knobs: Knobs) -> bool:
