@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,6 @@ from glassformer.core.linear import Linear, Lookup
 from glassformer.core.model import Net
 from glassformer.core.norm import RMSNorm
 from glassformer.core.position import BucketBias, ShawPosition
-from glassformer.core.recurrent import Walk
 from glassformer.core.relative import RelativePosition
 from glassformer.core.signal import PatchEmbedding
 
@@ -31,6 +31,13 @@ DRAWN = (
 )
 
 
+@runtime_checkable
+class Uniform(Protocol):
+    """A module that says itself how far from zero its first values reach."""
+
+    first_reach: float
+
+
 @torch.no_grad()
 def first_values(net: Net, name: str, seed: int) -> Tensor:
     """The float32 values with which the tensor `name` of this net starts, wherever the net is."""
@@ -39,14 +46,16 @@ def first_values(net: Net, name: str, seed: int) -> Tensor:
     tensor: Tensor = getattr(module, leaf)
     if isinstance(module, PositionTable) and module.spec.layout != "learned":
         return sinusoids(module.spec, *tensor.shape)
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+    values = torch.empty(tensor.shape)
+    if isinstance(module, Uniform):
+        return values.uniform_(-module.first_reach, module.first_reach, generator=generator)
     deviation = _deviation(net, owner, module, leaf)
     if deviation is None:
         return torch.full(tensor.shape, _constant(module, leaf), dtype=tensor.dtype)
-    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
-    values = torch.empty(tensor.shape)
     kind = net.spec.init.kind
     drawn = kind == "uniform" or (kind == "xavier" and isinstance(module, Linear | nn.Conv1d))
-    if drawn or isinstance(module, Walk):
+    if drawn:
         reach = deviation * math.sqrt(3)
         return values.uniform_(-reach, reach, generator=generator)
     return values.normal_(0.0, deviation, generator=generator)
@@ -61,8 +70,6 @@ def _constant(module: nn.Module, leaf: str) -> float:
 def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | None:
     """The standard deviation to draw with; None for what starts as a constant."""
     rule = net.spec.init
-    if isinstance(module, Walk):
-        return 1 / math.sqrt(3 * module.weight_state.shape[1])
     if isinstance(module, Linear | nn.Conv1d) and leaf == "weight":
         rows, columns = module.weight.flatten(1).shape
         rows *= module.weight[0, 0].numel()  # a convolution's kernel

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
-from glassformer.core.context import Context, before_text, joined, positions_in, positions_of
 from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
 from glassformer.core.permutation import Permutation
 from glassformer.core.question import find_global_tokens, find_question, without_answers
+from glassformer.core.run import run
 from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
@@ -122,7 +122,7 @@ class Net(nn.Module):
             raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
         mixes = any(head.mixes for head in self.spec.heads)
         states: list[Tensor] | None = [] if auxiliary or mixes else None
-        hidden = self._run(
+        hidden = run(
             name,
             stack,
             tokens,
@@ -175,7 +175,7 @@ class Net(nn.Module):
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """The encoder alone: what cross-attention will read."""
         assert self.encoder is not None
-        return self._run("encoder", self.encoder, source, source_mask, **options)
+        return run("encoder", self.encoder, source, source_mask, **options)
 
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
         """Any layer's residual stream, [batch, position, width], read through the final norm and a
@@ -208,95 +208,9 @@ class Net(nn.Module):
         assert self.encoder is not None
         return "encoder", self.encoder
 
-    def _run(
-        self,
-        name: str,
-        stack: Stack,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        segments: Tensor | None = None,
-        languages: Tensor | None = None,
-        positions: Tensor | None = None,
-        *,
-        cache: Cache | None = None,
-        documents: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        device, batch, new = tokens.device, len(tokens), stack.embed.length(tokens)
-        past = 0 if cache is None else cache.length
-        table = stack.spec.embed.position
-        if positions is None:
-            counted = mask
-            if table is not None and table.pad is not None:
-                real = tokens.ne(table.pad)
-                counted = real if mask is None else real & mask
-            positions = (
-                positions_of(counted, new, device)
-                if documents is None
-                else positions_in(documents, counted)
-            )
-            if cache is not None and cache.positions is not None and documents is None:
-                positions = torch.where(positions < 0, positions, positions + cache.positions)
-        _check_length(stack, past + new)
-        blank = stack.spec.blanks
-        blanks = 0 if past else blank
-        ordered, prefix = options.get("permutation") is not None, options.get("prefix")
-        if (documents is not None and (blank or ordered)) or (prefix is not None and ordered):
-            raise GlassformerError(
-                "Packed documents have no blank memory of their own, and an order of reading goes "
-                "with neither them nor a prefix; give such texts one a row, by themselves."
-            )
-        if cache is not None and blanks and mask is None:  # blanks are not real; others may join
-            mask = torch.ones_like(tokens, dtype=torch.bool)
-        if cache is not None or blanks:
-            kept = (None, None) if cache is None else (cache.mask, cache.segments)
-            shape = (batch, past + blanks)
-            mask = joined(kept[0], mask, past > 0, shape, new)
-            if segments is not None and stack.spec.scores_segments:
-                segments = joined(kept[1], segments, 0, shape, new)
-        if cache is not None:
-            if documents is not None and cache.documents is not None:
-                documents = torch.cat((cache.documents, documents), -1)
-            if memory_mask is None:
-                memory_mask = cache.memory_mask
-            cache.memory_mask = memory_mask
-        slots = torch.arange(past + blanks + new, device=device)
-        ctx = Context(
-            stack=name,
-            q_slot=slots[past + blanks :],
-            k_slot=slots,
-            q_pos=positions,
-            key_mask=mask,
-            documents=documents,
-            memory_mask=memory_mask,
-            cache=cache,
-            blanks=blanks,
-            training=self.training,
-            **options,
-        )
-        if blank and mask is not None:
-            before, ctx.key_mask = before_text(mask, blank)
-            ctx.before = before[:, -new:]
-        if stack.spec.scores_segments:
-            ctx.segments, segments = segments, None
-        hidden: Tensor = stack(tokens, ctx, segments, languages)
-        if cache is not None:
-            cache.advance(positions, mask, documents, ctx.segments, blanks)
-        return hidden
-
 
 def _check_width(stack: Stack, width: int) -> None:
     if width != stack.spec.widths[-1]:
         raise GlassformerError(
             f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
-        )
-
-
-def _check_length(stack: Stack, length: int) -> None:
-    table = stack.spec.embed.position
-    if table is not None and length > table.length:
-        raise GlassformerError(
-            f"The text has {length} tokens and the model's positions end at {table.length}; "
-            "shorten it."
         )

@@ -11,6 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Protocol
 
+import glassformer.baselines  # noqa: F401  whose layers families may describe
 from glassformer.errors import GlassformerError
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule

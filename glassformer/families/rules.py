@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from glassformer.families.layouts import POINTWISE, SINGLE, ByHead
 from glassformer.families.operations import (
     JOINED,
-    POINTWISE,
     ROW,
     SAME,
-    SINGLE,
     TRANSPOSED,
     UNWRITTEN,
-    ByHead,
     Same,
     Woven,
 )

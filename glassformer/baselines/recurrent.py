@@ -1,4 +1,4 @@
-"""Room 3, core: a recurrent layer. A state walks along the text and remembers what it has read."""
+"""Baselines room: a recurrent layer. A state walks along a text and remembers what it has read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.baselines.lineup import Lineup, line_up
 from glassformer.core.context import Context
-from glassformer.core.lineup import Lineup, line_up
 from glassformer.errors import GlassformerError
 from glassformer.spec import Recurrent as RecurrentSpec
 
@@ -29,6 +29,7 @@ class Walk(nn.Module):
         self.bias_in = nn.Parameter(torch.zeros(4 * state))
         self.bias_state = nn.Parameter(torch.zeros(4 * state))
         self.weight_dropout = weight_dropout
+        self.first_reach = state**-0.5
 
     def begin(self, x: Tensor) -> State:
         zeros = x.new_zeros(len(x), self.weight_state.shape[1])

@@ -1,4 +1,4 @@
-"""Room 3, core: texts moved to the beginning of their rows, for layers that walk along them.
+"""Baselines room: texts moved to the beginning of their rows, for layers that walk along them.
 
 Attention leaves padding out by a mask, wherever it stands. A state that walks, or a window that
 slides, must not meet it at all: real tokens are brought together first, and put back after.

@@ -1,4 +1,4 @@
-"""Room 3, core: what a decoder is trained by. The heads' logits and the text become one number."""
+"""Train room, losses: a decoder's. The heads' logits and the text become one number."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 
 from glassformer import GlassformerError, spec
 from glassformer.core import Output
-from glassformer.core.losses import language_model_loss
+from glassformer.train.losses import language_model_loss
 
 LAYERS = 4
 LM = spec.Head(name="lm", outputs=3)

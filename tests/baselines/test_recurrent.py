@@ -11,8 +11,8 @@ import torch
 
 import glassformer as gf
 from glassformer import GlassformerError, spec
+from glassformer.baselines.recurrent import locked_dropout
 from glassformer.core import Cache, Capture
-from glassformer.core.recurrent import locked_dropout
 
 
 def model(*layers: spec.Recurrent, **embed) -> spec.ModelSpec:

@@ -1,4 +1,4 @@
-"""Room 3, core: a hop. The state asks an external memory, and what it answers is added to it."""
+"""Baselines room: a hop. The state asks an external memory, and what it answers is added to it."""
 
 from __future__ import annotations
 

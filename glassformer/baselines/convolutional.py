@@ -1,0 +1,62 @@
+"""Baselines room: a layer that is a convolution over neighboring tokens."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.baselines.lineup import line_up
+from glassformer.core.activation import ACTIVATIONS
+from glassformer.core.context import Context
+from glassformer.errors import GlassformerError
+from glassformer.spec import Convolutional as ConvolutionalSpec
+
+
+class Convolutional(nn.Module):
+    """A layer that is a convolution: (x + activation(convolution of x)) * scale."""
+
+    def __init__(self, width: int, spec: ConvolutionalSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        outputs = 2 * width if spec.gated else width  # gated: the gate's rows, then the others
+        self.over_tokens = nn.Conv1d(width, outputs, spec.kernel, dilation=spec.dilation)
+        self.activation = ACTIVATIONS[spec.activation]
+        self.reach = (spec.kernel - 1) * spec.dilation  # from the first token read to the last
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        x = ctx.see("resid_pre", x)
+        lineup = line_up(ctx, x)
+        text, length = x, None
+        if lineup is not None:
+            text, length = lineup.move(x), lineup.length
+            text = text.masked_fill(lineup.padding()[..., None], 0.0)
+        text = self.surrounded(text, length, ctx)
+        near = self.over_tokens(text.transpose(1, 2)).transpose(1, 2)
+        if lineup is not None:
+            near = lineup.back(near)
+        if self.spec.gated:
+            gate, near = near.chunk(2, -1)
+            near = self.activation(gate) * near
+        else:
+            near = self.activation(near)
+        near = F.dropout(near, self.spec.dropout, self.training)
+        return ctx.see("resid_post", (x + near) * self.spec.scale)
+
+    def surrounded(self, text: Tensor, length: Tensor | None, ctx: Context) -> Tensor:
+        """A text with as many zeros around it as the convolution reads beyond its ends, or behind
+        what the cache holds of the tokens before."""
+        if ctx.cache is None:
+            before = self.reach if self.spec.causal else self.reach // 2
+            return F.pad(text, (0, 0, before, self.reach - before))
+        if not self.spec.causal:
+            raise GlassformerError(
+                "This model reads tokens on both sides, so it cannot go on from a cache."
+            )
+        past = ctx.cache.state(ctx.layer) or (F.pad(text[:, :0], (0, 0, self.reach, 0)),)
+        text = torch.cat((*past, text), 1)
+        slots = torch.arange(self.reach, device=text.device)
+        ends = text.shape[1] - self.reach if length is None else length[:, None]
+        at = (slots + ends).expand(len(text), -1)[..., None]  # the newest that are real
+        ctx.cache.keep_state(ctx.layer, (text.gather(1, at.expand(-1, -1, text.shape[2])),))
+        return text
