@@ -14,7 +14,8 @@ from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, Score, Writer
-from glassformer.generate.writer import Prompt
+from glassformer.generate.infill import infill
+from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
@@ -132,14 +133,38 @@ class Model:
         """
         return self.writer.stream(prompt, knobs, _net_of(assistant_model))
 
-    def score(self, text: Prompt, target: Prompt | None = None) -> Score:
+    def infill(
+        self, text: str, *, assistant_model: Model | None = None, **knobs: Any
+    ) -> Generation:
+        """Fills the gaps of a text, which are marked by `___` or by the tokenizer's own mask or
+        sentinels. The result's `text` is the whole text, `spans` are the pieces.
+
+        >>> t5.infill("The ___ walks in ___ park.").spans
+        """
+        return infill(self.writer, text, knobs, _net_of(assistant_model))
+
+    def score(
+        self,
+        text: Prompt,
+        target: Prompt | None = None,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+    ) -> Score:
         """The log-probability of each token of a text (of `target`, for an encoder-decoder that
-        reads `text`), and its perplexity."""
-        return self.writer.score(text, target)
+        reads `text`), and its perplexity.
+
+        A text longer than the model's context is read in windows, of the context's length if no
+        other is given. Each moves on by `stride` tokens, half its length by default, and scores
+        those with the rest as their context: the smaller the stride, the more context.
+        """
+        return self.writer.score(text, target, window, stride)
 
     @property
     def writer(self) -> Writer:
-        return Writer(self.net, self.tokenizer, self.generation or {})
+        """Folders of before 2023 keep their knobs in config.json."""
+        saved = self.config if self.generation is None else self.generation
+        return Writer(self.net, self.tokenizer, saved)
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.net.parameters())
@@ -182,7 +207,7 @@ def load(
         config["id2label"] = {str(i): label for i, label in enumerate(labels)}
         config["label2id"] = {label: i for i, label in enumerate(labels)}
     request = Request(
-        device=device,
+        device=as_device(device),
         dtype=as_dtype(dtype),
         architecture=architecture,
         make=(make,) if isinstance(make, str) else tuple(make),
@@ -253,6 +278,16 @@ def find_folder(source: str | Path) -> Path:
     return folder
 
 
+def as_device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)  # a name may be right and the device not there
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
+    return found
+
+
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
@@ -275,4 +310,6 @@ def read_generation(folder: Path) -> dict[str, Any] | None:
         value: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+    if not isinstance(value, dict):
+        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
     return value

@@ -11,8 +11,10 @@ from rich.console import Console
 from glassformer import __version__
 from glassformer.cli.check import check
 from glassformer.cli.families import families
+from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
+from glassformer.cli.score import score
 from glassformer.errors import GlassformerError
 
 app = typer.Typer(
@@ -25,6 +27,8 @@ app.command()(inspect)
 app.command()(check)
 app.command()(families)
 app.command("open")(open_view)
+app.command()(generate)
+app.command()(score)
 
 
 def show_version(asked: bool) -> None:

@@ -69,6 +69,7 @@ class Beam:
         return len(self.groups)
 
     def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+        self.stops.begin(requests)
         prompts = [request.prompt for request in requests for _ in range(self.width)]
         fresh = History.of(prompts, device)
         first = torch.full((len(requests), self.width), NEVER, device=device)
@@ -140,7 +141,7 @@ class Beam:
         going: list[Candidate] = []
         ended: list[Candidate] = []
         for rank, candidate in enumerate(found):
-            reason = self.ends(row, candidate, made, group.request.limit)
+            reason = self.ends(row, candidate, made, group.request)
             if reason is None:
                 going.append(candidate)
             else:
@@ -159,12 +160,12 @@ class Beam:
     def ranked(self, going: list[Candidate]) -> list[Candidate]:
         return sorted(going, key=lambda candidate: -candidate.score)
 
-    def ends(self, row: int, candidate: Candidate, made: int, limit: int) -> str | None:
+    def ends(self, row: int, candidate: Candidate, made: int, request: Request) -> str | None:
         assert self.history is not None
         at = row * self.width + candidate.beam
         history = self.history
         return self.stops.reason(
-            candidate.token, made, limit, lambda: [*history.new(at)[0], candidate.token]
+            candidate.token, made, request, lambda: [*history.new(at)[0], candidate.token]
         )
 
     def keep(self, group: Group, row: int, candidate: Candidate, made: int, reason: str) -> None:

@@ -34,6 +34,7 @@ def run_contrastive(
 ) -> Iterator[News]:
     """One request; yields what every token brought."""
     net, cache = runner.net, Cache()
+    stops.begin([request])
     tokens, _ = padded([request.prompt], runner.device, "left")
     source = None
     if request.source is not None:
@@ -57,7 +58,7 @@ def run_contrastive(
         said = torch.cat((said, out.hidden[best]), 1)
         logits = out.logits[best, -1].float()
         news = News([Token(request.number, 0, int(token), float(logprob))])
-        reason = stops.of(history, [request.limit])[0]
+        reason = stops.of(history, [request])[0]
         if reason is not None:
             news.finished.append(Finished(request.number, 0, *history.new(0), stop=reason))
         yield news

@@ -75,8 +75,8 @@ def run_guessing(
     runner: Runner, pick: Pick, request: Request, guesser: Guesser, count: int
 ) -> Iterator[News]:
     """One request; yields what every token brought."""
-    logits = runner.read([request], 1)
     pick.begin([request], runner.device)
+    logits = runner.read([request], 1)
     cache, text, made = runner.cache, list(request.prompt), 0
     assert cache is not None
     guesses: list[int] = []

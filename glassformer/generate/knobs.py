@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from torch import Tensor
@@ -68,6 +70,8 @@ class Knobs:
     eos_token_id: tuple[int, ...] = ()
     pad_token_id: int | None = None
     decoder_start_token_id: int | None = None
+    source_language: str | None = None  # as the tokenizer names them; for translation
+    target_language: str | None = None
 
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
@@ -86,10 +90,23 @@ class Knobs:
         most, least = self.max_new_tokens, self.min_new_tokens
         beams, groups = self.num_beams, self.num_beam_groups
         wanted = self.num_return_sequences
+        sequences = (*self.bad_words_ids, *(way for ways in self.force_words_ids for way in ways))
         return [
             (
                 most is not None and least > most,
                 f"min_new_tokens ({least}) is above max_new_tokens ({most}).",
+            ),
+            (
+                self.max_length is not None and most is None and self.min_length > self.max_length,
+                f"min_length ({self.min_length}) is above max_length ({self.max_length}).",
+            ),
+            (
+                not all(self.stop_strings),
+                "A stop string is empty, so that every text would end at once; leave it out.",
+            ),
+            (
+                not all(sequences) or not all(self.force_words_ids),
+                "bad_words_ids and force_words_ids are lists of tokens, none of them empty.",
             ),
             (
                 beams % groups != 0,
@@ -177,7 +194,20 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
 }
 
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+READABLE_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "str": "a text",
+    "tuple[str, ...]": "a text or a list of texts",
+    "tuple[int, ...]": "a token id or a list of them",
+    "tuple[tuple[int, ...], ...]": "a list of lists of token ids",
+    "tuple[Phrase, ...]": "a list of phrases, each a list of token ids",
+    "AllowedTokens": "a function of a row's number and tokens",
+}
 KINDS = {field.name: str(field.type) for field in fields(Knobs)}
+DEFAULTS = {field.name: field.default for field in fields(Knobs)}
 
 
 def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
@@ -195,7 +225,11 @@ def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
     values |= given
-    return Knobs(**{name: _as(name, value) for name, value in values.items() if value is not None})
+    knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
+    idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
+    if idle and not knobs.do_sample and not knobs.contrastive:
+        raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
+    return knobs
 
 
 def _as(name: str, value: Any) -> Any:
@@ -204,28 +238,45 @@ def _as(name: str, value: Any) -> Any:
     try:
         if name == "force_words_ids":
             return tuple(
-                tuple(tuple(int(i) for i in words) for words in phrase)
-                if phrase and not isinstance(phrase[0], int)
-                else (tuple(int(i) for i in phrase),)
+                _sequences(phrase)
+                if phrase and not isinstance(phrase[0], Integral)
+                else _sequences([phrase])
                 for phrase in value
             )
-        if name == "early_stopping":
-            return value
         if kind.startswith("tuple[tuple[int"):
-            return tuple(tuple(int(i) for i in sequence) for sequence in value)
+            return _sequences(value)
         if kind.startswith("tuple[int"):
-            return (int(value),) if isinstance(value, int) else tuple(int(i) for i in value)
+            return _sequences([[value] if isinstance(value, Integral) else value])[0]
         if kind.startswith("tuple[str"):
-            return (value,) if isinstance(value, str) else tuple(str(v) for v in value)
+            return (value,) if isinstance(value, str) else tuple(_of(str, v) for v in value)
         if kind.startswith("int"):
-            if isinstance(value, bool) or int(value) != value:
-                raise ValueError
-            return int(value)
+            return _whole(value)
         if kind.startswith("float"):
-            return float(value)
-        if kind.startswith("bool") and not isinstance(value, bool):
+            number = float(_of(Real, value))
+            if math.isnan(number):
+                raise ValueError
+            return number
+        if kind == "bool" or kind.startswith("str"):
+            return _of(bool if kind == "bool" else str, value)
+        if kind.startswith("AllowedTokens") and not callable(value):
             raise ValueError
-    except (TypeError, ValueError):
-        readable = kind.replace(" | None", "")
-        raise GlassformerError(f"{name} must be of type {readable}, not {value!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        readable = READABLE_KINDS[kind.removesuffix(" | None")]
+        raise GlassformerError(f"{name} must be {readable}, not {value!r}.") from None
+    return value
+
+
+def _sequences(value: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(_whole(id) for id in sequence) for sequence in value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool | str) or int(value) != value:
+        raise ValueError
+    return int(value)
+
+
+def _of(kind: Any, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError
     return value

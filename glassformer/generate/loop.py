@@ -28,8 +28,8 @@ def run(
         room = most - strategy.requests
         if waiting and room > 0:
             new = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-            first = runner.read(new, strategy.width)
             strategy.begin(new, runner.device)
+            first = runner.read(new, strategy.width)
             logits = first if logits is None else torch.cat((logits, first))
         assert logits is not None
         choice, news = strategy.advance(logits)

@@ -120,6 +120,7 @@ def allow_only(allowed: AllowedTokens) -> Processor:
                 raise GlassformerError(
                     "prefix_allowed_tokens_fn allows no token at all; the constraint cannot be met."
                 )
+            _check_tokens("prefix_allowed_tokens_fn", ids, scores)
             mask[row, ids] = 0.0
         return scores + mask
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from glassformer.generate.beam import Step
 
@@ -19,9 +20,30 @@ class Generation:
     score: float | None = None  # of a beam search: the sum of log-probabilities over length^penalty
     alternatives: list[Generation] = field(default_factory=list)
     tree: list[Step] | None = None
+    spans: list[str] | None = None  # of an infilling: what stands in the gaps
 
     def __str__(self) -> str:
         return self.text
+
+    def record(self) -> dict[str, Any]:
+        """The same as JSON has it; `score`, `spans` and `tree` only where there are some."""
+        said: dict[str, Any] = {
+            "text": self.text,
+            "tokens": self.tokens,
+            "logprobs": self.logprobs,
+            "stop": self.stop,
+        }
+        said |= {k: v for k in ("score", "spans") if (v := getattr(self, k)) is not None}
+        said["alternatives"] = [
+            {k: v for k, v in other.record().items() if k not in ("alternatives", "tree")}
+            for other in self.alternatives
+        ]
+        if self.tree is not None:
+            said["tree"] = [
+                {part: [one._asdict() for one in found] for part, found in vars(step).items()}
+                for step in self.tree
+            ]
+        return said
 
 
 @dataclass(frozen=True)

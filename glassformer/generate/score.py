@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Cache, Net
 from glassformer.errors import GlassformerError
+
+CHUNK = 512
+Source = Sequence[int] | Tensor  # token ids, or a sound
+
+
+class Frame(NamedTuple):
+    """A window over a long text: how many tokens it holds, and how many it moves at a time."""
+
+    size: int | None
+    stride: int | None
 
 
 @dataclass(frozen=True)
@@ -30,18 +41,50 @@ class Score:
         return math.exp(-self.total / len(self.logprobs))
 
 
-@torch.inference_mode()
-def score(
-    net: Net, ids: list[int], source: Sequence[int] | Tensor | None, start: int | None
-) -> Score:
-    device = next(net.parameters()).device
-    inputs = ids if start is None else [start, *ids]
-    if len(inputs) < 2:
+def windows(context: int | None, window: int | None, stride: int | None) -> Frame:
+    """How a text is read that is longer than a window. Without a context it is read as a whole."""
+    for name, value in (("window", window), ("stride", stride)):
+        if value is not None and value < 1:
+            raise GlassformerError(f"{name} must be 1 or more, not {value}.")
+    if context is not None and window is not None and window > context:
+        raise GlassformerError(f"window ({window}) is above the model's {context} positions.")
+    size = window or context
+    if size is not None and stride is not None and stride > size:
+        raise GlassformerError(f"stride ({stride}) is above the window ({size}).")
+    return Frame(size, stride or (max(1, size // 2) if size else None))
+
+
+def score(net: Net, ids: Sequence[int], frame: Frame, source: Source | None = None) -> Score:
+    """Of all tokens but the first. Every window scores what the one before has not, with the rest
+    of it as their context."""
+    if len(ids) < 2:
         raise GlassformerError("A text of one token has nothing to predict; give a longer one.")
-    read = None if source is None else torch.as_tensor(source, device=device)[None]
-    out = net(torch.tensor([inputs[:-1]], device=device), source=read)
-    assert out.logits is not None
-    log = out.logits[0].float().log_softmax(-1)
-    wanted = torch.tensor(inputs[1:], device=device)
-    logprobs = log.gather(1, wanted[:, None])[:, 0].tolist()
-    return Score(tokens=inputs[1:], logprobs=logprobs)
+    last = len(ids) - 1  # positions that are read
+    size = frame.size or last
+    logprobs = read(net, ids[: size + 1], 0, source)
+    while len(logprobs) < last:
+        done = len(logprobs)
+        end = min(done + (frame.stride or last), last)
+        start = max(0, end - size)
+        logprobs += read(net, ids[start : end + 1], done - start, source)
+    return Score(tokens=list(ids[1:]), logprobs=logprobs)
+
+
+@torch.inference_mode()
+def read(net: Net, ids: Sequence[int], known: int, source: Source | None) -> list[float]:
+    """The log-probabilities of all tokens behind the first, without those of `known` ones. Chunks
+    keep the logits of a long text out of memory."""
+    device = next(net.parameters()).device
+    memory = None
+    if source is not None:
+        memory = net.encode(torch.as_tensor(source, device=device)[None], None)
+    tokens = torch.tensor([list(ids)], device=device)
+    cache, found = Cache(), []
+    for start in range(0, len(ids) - 1, CHUNK):
+        end = min(start + CHUNK, len(ids) - 1)
+        given = memory if start == 0 else None
+        out = net(tokens[:, start:end], memory=given, cache=cache)
+        assert out.logits is not None
+        log = out.logits[0].float().log_softmax(-1)
+        found += log.gather(1, tokens[0, start + 1 : end + 1, None])[:, 0].tolist()
+    return found[known:]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from glassformer.generate.history import History
 from glassformer.generate.knobs import Knobs
+
+if TYPE_CHECKING:
+    from glassformer.generate.strategy import Request
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -18,9 +22,15 @@ class Stops:
         self.eos = frozenset(knobs.eos_token_id)
         self.strings = knobs.stop_strings
         self.decode = decode
-        self.end = None if knobs.max_time is None else time.monotonic() + knobs.max_time
+        self.max_time = knobs.max_time
+        self.begun: dict[int, float] = {}  # by the number of a request
 
-    def of(self, history: History, limits: Sequence[int]) -> list[str | None]:
+    def begin(self, requests: Sequence[Request]) -> None:
+        """A request's time runs from here, not from when it began to wait for its turn."""
+        now = time.monotonic()
+        self.begun |= {request.number: now for request in requests}
+
+    def of(self, history: History, requests: Sequence[Request]) -> list[str | None]:
         """Why each row stops after its newest token; None where it goes on."""
         made, last = history.made.tolist(), history.last.tolist()
 
@@ -28,20 +38,22 @@ class Stops:
             return lambda: history.new(row)[0]
 
         return [
-            self.reason(last[row], made[row], limit, new(row)) for row, limit in enumerate(limits)
+            self.reason(last[row], made[row], request, new(row))
+            for row, request in enumerate(requests)
         ]
 
     def reason(
-        self, token: int, made: int, limit: int, tokens: Callable[[], list[int]]
+        self, token: int, made: int, request: Request, tokens: Callable[[], list[int]]
     ) -> str | None:
         if token in self.eos:
             return "eos"
         if self.strings and self.cut(tokens()) is not None:
             return "string"
-        if made >= limit:
+        if made >= request.limit:
             return "length"
-        if self.end is not None and time.monotonic() >= self.end:
-            return "time"
+        if self.max_time is not None:
+            spent = time.monotonic() - self.begun[request.number]
+            return "time" if spent >= self.max_time else None
         return None
 
     def cut(self, tokens: Sequence[int]) -> str | None:

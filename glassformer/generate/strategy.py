@@ -93,6 +93,7 @@ class Pick:
         return len({request.number for request, _ in self.rows})
 
     def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+        self.stops.begin(requests)
         rows = [(request, i) for request in requests for i in range(self.width)]
         fresh = History.of([request.prompt for request, _ in rows], device)
         if self.history is None or not self.rows:
@@ -112,7 +113,7 @@ class Pick:
         logprobs = logprobs_of(logits, tokens)
         self.history.append(tokens, logprobs)
         news, stays = News(), []
-        reasons = self.stops.of(self.history, [request.limit for request, _ in self.rows])
+        reasons = self.stops.of(self.history, [request for request, _ in self.rows])
         said = zip(tokens.tolist(), logprobs.tolist(), strict=True)
         for row, ((request, i), (token, logprob)) in enumerate(zip(self.rows, said, strict=True)):
             news.tokens.append(Token(request.number, i, token, logprob))

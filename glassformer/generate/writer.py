@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from glassformer.core import Net
@@ -18,15 +18,14 @@ from glassformer.generate.knobs import Knobs, make_knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
 from glassformer.generate.processors import make_processors
+from glassformer.generate.prompt import Prompt, as_ids, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
-from glassformer.generate.score import Score, score
+from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
 from glassformer.text import Tokenizer
-
-Prompt = str | Sequence[int] | Tensor  # a text, token ids, or the sound that the encoder reads
 
 
 class Writer:
@@ -73,7 +72,22 @@ class Writer:
     ) -> Iterator[tuple[int, Generation]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
-        requests = [self.request(i, prompt, knobs) for i, prompt in enumerate(prompts)]
+        yield from self.results(self.requests(prompts, knobs), knobs, draft)
+
+    def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
+        """What is wrong with a prompt of several is said with its number."""
+        found: list[Request] = []
+        for number, prompt in enumerate(prompts):
+            try:
+                found.append(self.request(number, prompt, knobs))
+            except GlassformerError as error:
+                where = f"Prompt {number}: " if len(prompts) > 1 else ""
+                raise GlassformerError(f"{where}{error}") from None
+        return found
+
+    def results(
+        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
+    ) -> Iterator[tuple[int, Generation]]:
         parts: dict[int, list[Finished]] = {}
         for news in self.run(requests, knobs, draft):
             for one in news.finished:
@@ -85,8 +99,10 @@ class Writer:
         self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
     ) -> Iterator[Piece]:
         knobs = self.knobs(given)
-        if knobs.num_beams > 1 or knobs.num_return_sequences > 1:
-            raise GlassformerError("A stream is one text, token by token; leave num_beams out.")
+        if not streams(knobs):
+            raise GlassformerError(
+                "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
+            )
         outlet = None if self.tokenizer is None else self.tokenizer.target.stream()
         held, gone = "", ""
         for news in self.run([self.request(0, prompt, knobs)], knobs, draft):
@@ -103,21 +119,21 @@ class Writer:
                 gone += ready
                 yield Piece(ready, token.id, token.logprob)
 
-    def score(self, text: Prompt, target: Prompt | None) -> Score:
+    def score(
+        self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
+    ) -> Score:
         knobs = self.knobs({})
+        frame = windows(self.context(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
-            ids = self.ids(text, knobs)
-            self.fitting(ids, self.net.decoder, knobs, room=0)
-            return score(self.net, ids, source=None, start=None)
+            return score(self.net, self.ids(text, knobs), frame)
         if target is None:
             raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
-        if isinstance(target, str) and self.tokenizer is not None:
+        if isinstance(target, str) and target and self.tokenizer is not None:
             target = self.tokenizer.target.encode(target).ids
         wanted = self.ids(target, knobs)
-        source = self.source(text, knobs)
-        return score(self.net, wanted, source=source, start=self.start(knobs))
+        return score(self.net, [self.start(knobs), *wanted], frame, self.source(text, knobs))
 
     # --- how it is done ------------------------------------------------------------------------
 
@@ -127,8 +143,7 @@ class Writer:
         stops = Stops(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs, self.most(knobs))
         if knobs.regex is not None:
-            if self.tokenizer is None:
-                raise GlassformerError("A regex needs a tokenizer, and the folder has none.")
+            assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
@@ -165,7 +180,33 @@ class Writer:
             "pad_token_id": special.pad,
             "decoder_start_token_id": special.start,
         }
-        return make_knobs({**known, **self.saved}, given)
+        found = make_knobs({**known, **self.saved}, given)
+        for name in ("stop_strings", "regex", "source_language", "target_language"):
+            if getattr(found, name) and self.tokenizer is None:
+                raise GlassformerError(
+                    f"{name} needs a tokenizer, and the model's folder has none."
+                )
+        return self.in_language(found)
+
+    def in_language(self, knobs: Knobs) -> Knobs:
+        """A translation starts with the token of its language, or has it as its first."""
+        if knobs.source_language is None and knobs.target_language is None:
+            return knobs
+        target = self.reads(knobs).target
+        if knobs.target_language is None or target.language is None:
+            return knobs
+        if target.encode("").ids[0] == target.language:
+            return replace(knobs, forced_bos_token_id=target.language)
+        return replace(knobs, decoder_start_token_id=target.language)
+
+    def reads(self, knobs: Knobs) -> Tokenizer:
+        if self.tokenizer is None:
+            raise GlassformerError(
+                "The model's folder has no tokenizer; give the prompt as token ids."
+            )
+        if knobs.source_language is None and knobs.target_language is None:
+            return self.tokenizer
+        return self.tokenizer.with_languages(knobs.source_language, knobs.target_language)
 
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
         source = self.source(prompt, knobs) if self.translates else None
@@ -191,18 +232,14 @@ class Writer:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
-            if not prompt:
-                raise GlassformerError(
-                    "The prompt is empty; leave it out for a text from the start token."
-                )
-            if self.tokenizer is None:
-                raise GlassformerError(
-                    "The model's folder has no tokenizer; give the prompt as token ids."
-                )
-            return self.tokenizer.encode(prompt).ids
-        ids = [int(id) for id in prompt]
+            tokenizer = self.reads(knobs)
+            ids = tokenizer.encode(prompt).ids if prompt else []
+        else:
+            ids = as_ids(prompt)
         if not ids:
-            raise GlassformerError("The prompt has no tokens; leave it out to start from nothing.")
+            raise GlassformerError(
+                "The prompt is empty; leave it out for a text from the start token."
+            )
         stack = self.net.decoder if self.listens else self.net.encoder or self.net.decoder
         assert stack is not None
         size = stack.spec.embed.vocabulary
@@ -252,8 +289,7 @@ class Writer:
         return limit
 
     def decode(self, tokens: Sequence[int]) -> str:
-        if self.tokenizer is None:
-            raise GlassformerError("stop_strings need a tokenizer, and the folder has none.")
+        assert self.tokenizer is not None
         return self.tokenizer.target.decode(tokens)
 
     def whole(self, finished: list[Finished], knobs: Knobs) -> Generation:
@@ -280,13 +316,9 @@ class Writer:
         return self.decode(one.tokens) if cut is None else cut
 
 
-def is_list_of_prompts(prompt: Any, axes: int) -> bool:
-    """A list of texts, of lists of ids or of sounds, rather than one of them (which has `axes`)."""
-    if prompt is None or isinstance(prompt, str):
-        return False
-    if isinstance(prompt, Tensor):
-        return prompt.ndim > axes
-    return bool(prompt) and not isinstance(prompt[0], int | torch.SymInt)
+def streams(knobs: Knobs) -> bool:
+    """Whether tokens are final as they come."""
+    return knobs.num_beams == 1 and knobs.num_return_sequences == 1
 
 
 def unsure(text: str, strings: Sequence[str]) -> int:

@@ -31,8 +31,13 @@ class Codec(Protocol):
     def target(self) -> "Codec":
         """The codec of the language that a translation model writes."""
 
-    def with_languages(self, source: str, target: str | None) -> "Codec":
-        """The same codec for texts in other languages, where it tells languages apart."""
+    def with_languages(self, source: str | None, target: str | None) -> "Codec":
+        """The same codec for texts in other languages, where it tells languages apart; None keeps
+        the one it has."""
+
+    @property
+    def language_token(self) -> str | None:
+        """The token that says in which language a text is, where it tells them apart so."""
 
     def read(self, texts: list[Text], special: bool) -> list[Encoded]: ...
 
@@ -61,8 +66,12 @@ class LibraryCodec:
     def target(self) -> Codec:
         return self
 
-    def with_languages(self, source: str, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
         raise no_languages()
+
+    @property
+    def language_token(self) -> str | None:
+        return None
 
     def read(self, texts: list[Text], special: bool) -> list[Encoded]:
         encodings = self.vocabulary.encode_batch(texts, add_special_tokens=special)

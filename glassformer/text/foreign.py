@@ -55,8 +55,12 @@ class ForeignCodec(ABC):
     def target(self) -> Codec:
         return self.other or self
 
-    def with_languages(self, source: str, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
         raise no_languages()
+
+    @property
+    def language_token(self) -> str | None:
+        return None
 
     def files(self) -> dict[str, bytes]:
         return self.originals

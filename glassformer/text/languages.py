@@ -78,9 +78,13 @@ class LanguageCodec:
     def target(self) -> Codec:
         return self if self.goal is None else replace(self, source=self.goal, goal=None)
 
-    def with_languages(self, source: str, target: str | None) -> Codec:
-        goal = None if target is None else known(target, self.languages)
-        return replace(self, source=known(source, self.languages), goal=goal)
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
+        goal = self.goal if target is None else known(target, self.languages)
+        return replace(self, source=known(source or self.source, self.languages), goal=goal)
+
+    @property
+    def language_token(self) -> str | None:
+        return self.source
 
     @property
     def frame(self) -> tuple[list[str], list[str]]:

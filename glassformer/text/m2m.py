@@ -29,9 +29,14 @@ class M2MCodec(ForeignCodec):
     def reference_class(self) -> str:
         return "M2M100Tokenizer"
 
-    def with_languages(self, source: str, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
         other = None if target is None else replace(self, start=self._code(target), other=None)
-        return replace(self, start=self._code(source), other=other)
+        start = self.start if source is None else self._code(source)
+        return replace(self, start=start, other=other or self.other)
+
+    @property
+    def language_token(self) -> str | None:
+        return self.start
 
     def _code(self, language: str) -> str:
         return f"__{known(language, self.languages)}__"

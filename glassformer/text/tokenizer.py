@@ -73,14 +73,23 @@ class Tokenizer:
             return self
         return Tokenizer(self._codec.target, self._settings, segments=self._segments)
 
-    def with_languages(self, source: str, target: str | None = None) -> "Tokenizer":
-        """This tokenizer for texts in `source`, and its `target` for texts in that language.
+    def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
+        """This tokenizer for texts in `source`, and its `target` for texts in that language; None
+        keeps what the folder says.
 
         >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
         """
         codec = self._codec.with_languages(source, target)
-        settings = Settings({**self._settings.values, "src_lang": source, "tgt_lang": target})
+        chosen = {"src_lang": source, "tgt_lang": target}
+        given = {name: language for name, language in chosen.items() if language is not None}
+        settings = Settings({**self._settings.values, **given})
         return Tokenizer(codec, settings, segments=self._segments)
+
+    @property
+    def language(self) -> int | None:
+        """The token that stands for the language of a text, where there is one."""
+        token = self._codec.language_token
+        return None if token is None else self.id(token)
 
     def token(self, id: int) -> str:
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None

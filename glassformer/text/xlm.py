@@ -34,8 +34,8 @@ class XlmCodec(MosesCodec):
     def reference_class(self) -> str:
         return "XLMTokenizer"
 
-    def with_languages(self, source: str, target: str | None) -> Codec:
-        return replace(self, language=source)
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
+        return replace(self, language=source or self.language)
 
     def words(self, text: str) -> list[str]:
         words = WORDS.get(self.language, by_moses)(self, text)

@@ -1,0 +1,234 @@
+"""glassformer generate: writes on from a prompt, from every line of a file, or in a dialog."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from glassformer.cli.dialog import talk
+from glassformer.cli.words import knobs_of, text_of
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.generate import Generation, Writer
+from glassformer.generate.batch import Batch
+from glassformer.generate.knobs import KINDS
+from glassformer.generate.writer import streams
+from glassformer.model import load
+
+LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
+LANGUAGES = "Translation"
+
+
+def generate(
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Argument(help="A model's folder, a GGUF file, or a built-in model.")
+    ],
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to go on from; - reads standard input. Without one: a dialog in a "
+            "terminal, else standard input."
+        ),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A text file that is the prompt.")] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="No prompt: begin with the start token.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    assistant: Annotated[
+        str | None, typer.Option(help="A smaller model that writes ahead; the text is the same.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, bfloat16, float16; else as the file has it.")
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="Tokens to write at most (128).", rich_help_panel=LENGTH)
+    ] = None,
+    min_new_tokens: Annotated[
+        int | None, typer.Option(help="Tokens to write at least.", rich_help_panel=LENGTH)
+    ] = None,
+    stop_strings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stop", help="Ends before this text; may be repeated.", rich_help_panel=LENGTH
+        ),
+    ] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds.", rich_help_panel=LENGTH)] = None,
+    truncate: Annotated[
+        str | None,
+        typer.Option(help="Cut a prompt that is too long: left or right.", rich_help_panel=LENGTH),
+    ] = None,
+    do_sample: Annotated[
+        bool | None,
+        typer.Option(
+            "--do-sample/--no-sample",
+            help="Draw tokens by their probability.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="Below 1 keeps to the probable, above 1 does not.", rich_help_panel=CHOICE
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Draw only from so many tokens.", rich_help_panel=CHOICE)
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Draw only from the tokens that have this mass.", rich_help_panel=CHOICE),
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(
+            help="Draw only from tokens with this share of the best.", rich_help_panel=CHOICE
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same seed draws the same text (0).", rich_help_panel=CHOICE),
+    ] = None,
+    num_return_sequences: Annotated[
+        int | None, typer.Option(help="How many texts to show.", rich_help_panel=CHOICE)
+    ] = None,
+    num_beams: Annotated[
+        int | None,
+        typer.Option(help="Search with so many texts side by side.", rich_help_panel=BEAMS),
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Above 0 favors long texts (1).", rich_help_panel=BEAMS)
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option(
+            help="Above 1 makes tokens less probable that were said.", rich_help_panel=BEAMS
+        ),
+    ] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, typer.Option(help="No so many tokens in a row twice.", rich_help_panel=BEAMS)
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(help="What the new text is to match.", rich_help_panel=BEAMS)
+    ] = None,
+    tree: Annotated[
+        bool | None,
+        typer.Option(
+            "--tree",
+            help="Also what a beam search kept and pruned; with --json.",
+            rich_help_panel=BEAMS,
+        ),
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="As the tokenizer names it.", rich_help_panel=LANGUAGES)
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="What to translate into.", rich_help_panel=LANGUAGES)
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Any further knob, as name=value (JSON).", rich_help_panel=BEAMS
+        ),
+    ] = None,
+    batch: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines: texts, or {prompt, id, knobs}.", rich_help_panel=FILES),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where their results go; goes on with a run that was stopped.",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+) -> None:
+    """Write on from a prompt, token by token, or for every line of a file."""
+    turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
+    given = {**turned, **knobs_of(sets or [])}
+    ways = [prompt is not None, file is not None, from_start, batch is not None]
+    if sum(ways) > 1:
+        raise GlassformerError("Give one of PROMPT, --file, --from-start and --batch.")
+    if (batch is None) != (out is None):
+        raise GlassformerError("--batch names the input and --out the output: give both.")
+    if tree and not as_json:
+        raise GlassformerError("--tree goes with --json.")
+    dialog = not any(ways) and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    text = None if from_start or batch or dialog else text_of(prompt, file)
+    if text == "":
+        raise GlassformerError("The prompt is empty; --from-start writes without one.")
+    jobs = None
+    if batch is not None and out is not None:
+        jobs = Batch(batch, out, given, about=f"{model} {dtype}")
+    writer = load(model, device, dtype).writer
+    draft = None if assistant is None else load(assistant, device, dtype).net
+    if jobs is not None:
+        run_batch(jobs, writer, draft)
+        return
+    if dialog:
+        talk(writer, given, lambda line, turned: answer(writer, line, turned, draft))
+        return
+    try:
+        if as_json:
+            ((_, whole),) = writer.each([text], given, draft)
+            print(json.dumps(whole.record(), ensure_ascii=False))
+        else:
+            answer(writer, text, given, draft)
+    except KeyboardInterrupt:
+        print("\ninterrupted before the text was whole.", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> None:
+    """Prints the text as it comes; what is chosen as a whole comes at the end."""
+    if streams(writer.knobs(given)):
+        for piece in writer.stream(prompt, given, draft):
+            print(piece.text if writer.tokenizer else f"{piece.token} ", end="", flush=True)
+        print()
+        return
+    ((_, whole),) = writer.each([prompt], given, draft)
+    for number, one in enumerate((whole, *whole.alternatives), 1):
+        text = one.text if writer.tokenizer else " ".join(map(str, one.tokens))
+        print(f"[{number}] {text}" if whole.alternatives else text)
+
+
+def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.fields[name]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+    plan, tokens = jobs.plan(writer), 0
+    try:
+        with progress:
+            task = progress.add_task(
+                "", total=len(jobs), completed=len(jobs.done), name=jobs.source.name, speed=""
+            )
+            for generation in jobs.run(writer, plan, draft):
+                tokens += count(generation)
+                seconds = progress.tasks[0].elapsed or 0
+                speed = f"{tokens / seconds:,.0f} tokens/s" if seconds else ""
+                progress.update(task, completed=len(jobs.done), speed=speed)
+    except KeyboardInterrupt:
+        console.print(
+            f"interrupted; {len(jobs.done)} of {len(jobs)} results are in {jobs.target}, and the "
+            "same command goes on from there.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(130) from None
+
+
+def count(generation: Generation) -> int:
+    return sum(len(one.tokens) for one in (generation, *generation.alternatives))

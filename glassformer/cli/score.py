@@ -1,0 +1,90 @@
+"""glassformer score: how probable a text is to a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.cli.words import text_of
+from glassformer.errors import GlassformerError
+from glassformer.generate import Score
+from glassformer.model import Model, load
+
+SHOWN = 200
+
+
+def score(
+    model: Annotated[
+        str, typer.Argument(help="A model's folder, a GGUF file, or a built-in model.")
+    ],
+    text: Annotated[
+        str | None,
+        typer.Argument(help="What the model reads; - or nothing: standard input."),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Of an encoder-decoder: the text that is scored.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Tokens read at once; the model's context if not given.")
+    ] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Tokens a window moves; half of it if not given.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Every token of a long text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")] = None,
+) -> None:
+    """Show the log-probability of every token of a text, and its perplexity."""
+    if text is not None and file is not None:
+        raise GlassformerError("Give one of TEXT and --file.")
+    read = text_of(text, file)
+    if not read:
+        raise GlassformerError("The text is empty; give the model something to read.")
+    loaded = load(model, device, dtype)
+    result = loaded.score(read, target, window=window, stride=stride)
+    if as_json:
+        print(json.dumps(record(loaded, result), ensure_ascii=False))
+        return
+    console = Console()
+    if full or len(result.tokens) <= SHOWN:
+        console.print(table(loaded, result))
+    console.print(
+        f"{len(result.tokens):,} tokens, log-probability {result.total:.4f}, "
+        f"perplexity [bold]{result.perplexity:.4f}[/]",
+        highlight=False,
+    )
+
+
+def words_of(model: Model, result: Score) -> list[str]:
+    if model.tokenizer is None:
+        return [str(id) for id in result.tokens]
+    tokenizer = model.tokenizer.target
+    return [tokenizer.decode([id], special=True) for id in result.tokens]
+
+
+def record(model: Model, result: Score) -> dict[str, object]:
+    return {
+        "tokens": result.tokens,
+        "texts": words_of(model, result),
+        "logprobs": result.logprobs,
+        "total": result.total,
+        "perplexity": result.perplexity,
+    }
+
+
+def table(model: Model, result: Score) -> Table:
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("token", style="cyan")
+    shown.add_column("log-probability", justify="right")
+    shown.add_column("probability", justify="right")
+    for word, logprob in zip(words_of(model, result), result.logprobs, strict=True):
+        shown.add_row(repr(word)[1:-1], f"{logprob:.4f}", f"{math.exp(logprob):.2%}")
+    return shown

@@ -1,0 +1,163 @@
+"""Generate room, batches: a file of JSON lines comes in, and one goes out.
+
+Each line that is written names the line that it answers and carries a fingerprint of it. So a run
+that was stopped goes on where it stopped, and results of another input are not taken for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.prompt import Prompt
+from glassformer.generate.result import Generation
+from glassformer.generate.strategy import Request
+from glassformer.generate.writer import Writer
+
+BEGIN = '{"line": '  # every line of an output begins so
+
+
+@dataclass(frozen=True)
+class Line:
+    """A request of the input; `number` counts the file's lines from 1 on."""
+
+    number: int
+    prompt: Prompt | None
+    knobs: Mapping[str, Any]
+    extra: Mapping[str, Any]  # goes into the result as it is
+    fingerprint: str
+
+
+class Batch:
+    """What an input asks for, and what of it stands in the output already. `about` names all else
+    that a result depends on, such as the model."""
+
+    def __init__(self, source: Path, target: Path, given: Mapping[str, Any], about: str) -> None:
+        if source.resolve() == target.resolve():
+            raise GlassformerError(f"{source} cannot be both the input and the output.")
+        if not target.parent.is_dir():
+            raise GlassformerError(f"There is no folder {target.parent} for the output.")
+        self.source, self.target = source, target
+        self.lines = read_lines(source, given, about)
+        self.kept, self.done = read_done(target, self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def plan(self, writer: Writer) -> dict[Knobs, list[Request]]:
+        """What is still to be done: requests with equal knobs, which are computed together. Every
+        line is checked here, before the first is computed."""
+        groups: dict[Knobs, list[Request]] = {}
+        for line in self.lines.values():
+            try:
+                knobs = writer.knobs(line.knobs)
+                request = writer.request(line.number, line.prompt, knobs)
+            except GlassformerError as error:
+                raise at(self.source, line.number, str(error)) from None
+            if line.number not in self.done:
+                groups.setdefault(knobs, []).append(request)
+        return groups
+
+    def run(
+        self, writer: Writer, plan: Mapping[Knobs, list[Request]], draft: Net | None = None
+    ) -> Iterator[Generation]:
+        """Writes the results as they come, and yields them too."""
+        try:
+            with self.target.open("r+b" if self.target.exists() else "xb") as file:
+                file.truncate(self.kept)  # half a line may stand behind the whole ones
+                file.seek(self.kept)
+                for knobs, requests in plan.items():
+                    for number, generation in writer.results(requests, knobs, draft):
+                        file.write(self.result(number, generation))
+                        file.flush()
+                        self.done.add(number)
+                        yield generation
+            self.sort()
+        except OSError as error:
+            raise GlassformerError(f"{self.target} cannot be written: {error.strerror}.") from None
+
+    def result(self, number: int, generation: Generation) -> bytes:
+        line = self.lines[number]
+        said = {"line": number, "of": line.fingerprint, **line.extra, **generation.record()}
+        text = json.dumps(said, ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace") + b"\n"  # half a character, as JSON has it
+
+    def sort(self) -> None:
+        """Puts a whole output, which has the results as they came, in the input's order."""
+        results = self.target.read_bytes().splitlines(keepends=True)
+        ordered = sorted(results, key=lambda result: json.loads(result)["line"])
+        if ordered != results:
+            draft = self.target.with_name(self.target.name + ".part")
+            draft.write_bytes(b"".join(ordered))
+            os.replace(draft, self.target)
+
+
+def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Line]:
+    try:
+        content = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise GlassformerError(f"{path} cannot be read: {why}.") from None
+    found: dict[int, Line] = {}
+    for number, row in enumerate(content.split("\n"), 1):
+        if row.strip():
+            found[number] = read_line(path, number, row, given, about)
+    if not found:
+        raise GlassformerError(f"{path} has no lines; write a prompt on each, as JSON.")
+    return found
+
+
+def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about: str) -> Line:
+    try:
+        value = json.loads(row)
+    except ValueError as error:
+        raise at(path, number, f"this is no JSON ({error}).") from None
+    if isinstance(value, str):
+        value = {"prompt": value}
+    if not isinstance(value, dict) or "prompt" not in value:
+        raise at(path, number, 'a line is a text, or an object with a "prompt".')
+    prompt = value.pop("prompt")
+    if not isinstance(prompt, str | list | None):
+        raise at(path, number, f"a prompt is a text, token ids or null, not {prompt!r}.")
+    extra = {"id": value.pop("id")} if "id" in value else {}
+    knobs = {**given, **value}
+    whole = json.dumps([about, prompt, knobs, extra], sort_keys=True, default=repr)
+    return Line(number, prompt, knobs, extra, hashlib.sha256(whole.encode()).hexdigest()[:16])
+
+
+def read_done(path: Path, lines: Mapping[int, Line]) -> tuple[int, set[int]]:
+    """Of an output that a run may have left: how many bytes are whole lines, and which lines of
+    the input those answer."""
+    if not path.exists():
+        return 0, set()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+    kept = content.rfind(b"\n") + 1
+    done: set[int] = set()
+    for number, row in enumerate(content[:kept].splitlines(), 1):
+        try:
+            said = json.loads(row)
+            ours = lines[said["line"]].fingerprint == said["of"]
+        except (ValueError, TypeError, KeyError):
+            ours = False
+        if not ours:
+            raise at(path, number, "this is not a result of this input; choose another output.")
+        done.add(said["line"])
+    half, begin = content[kept:], BEGIN.encode()
+    if not (half.startswith(begin) or begin.startswith(half)):
+        raise at(path, len(done) + 1, "this is not a result of this input; choose another output.")
+    return kept, done
+
+
+def at(path: Path, line: int, message: str) -> GlassformerError:
+    return GlassformerError(f"{path}, line {line}: {message}")

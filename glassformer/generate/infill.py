@@ -1,0 +1,127 @@
+"""Generate room, infilling: a text with gaps comes in, the same text without goes out.
+
+A gap is marked by `___`, or as the tokenizer marks one. Where it has sentinels (T5), each gap gets
+one of its own and the model writes what belongs to each; where it has a mask token (BART), the
+model writes the whole text anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.generate.result import Generation
+from glassformer.generate.writer import Writer
+from glassformer.text import Tokenizer
+
+GAP = r"_{3,}"
+
+
+class Filler(Protocol):
+    marks: str  # a regular expression
+
+    def source(self, parts: Sequence[str]) -> str:
+        """What the encoder reads, for a text in parts with gaps between them."""
+        ...
+
+    def ends(self, gaps: int) -> list[int]:
+        """Tokens behind which nothing more is wanted."""
+        ...
+
+    def filled(self, parts: Sequence[str], said: Generation) -> Generation: ...
+
+
+class Sentinels:
+    marks = r"<extra_id_\d+>"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @staticmethod
+    def token(number: int) -> str:
+        return f"<extra_id_{number}>"
+
+    def source(self, parts: Sequence[str]) -> str:
+        gaps = len(parts) - 1
+        if self.token(gaps - 1) not in self.tokenizer:
+            raise GlassformerError(f"The tokenizer has no sentinels for {gaps} gaps; leave fewer.")
+        marked = (part + self.token(number) for number, part in enumerate(parts[:-1]))
+        return "".join(marked) + parts[-1]
+
+    def ends(self, gaps: int) -> list[int]:
+        following = self.token(gaps)
+        return [self.tokenizer.id(following)] if following in self.tokenizer else []
+
+    def filled(self, parts: Sequence[str], said: Generation) -> Generation:
+        spans = self.spans(said.tokens, len(parts) - 1)
+        text = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
+        return replace(said, text=text, spans=spans)
+
+    def spans(self, tokens: Sequence[int], gaps: int) -> list[str]:
+        """What stands behind each sentinel; nothing where the model left it out."""
+        numbers = {self.tokenizer.id(self.token(i)): i for i in range(gaps)}
+        found: dict[int, list[int]] = {i: [] for i in range(gaps)}
+        stops = {*self.ends(gaps), self.tokenizer.special.get("eos")}
+        at: list[int] | None = None
+        for token in tokens:
+            if token in stops:
+                break
+            if token in numbers:
+                at = found[numbers[token]]
+            elif at is not None:
+                at.append(token)
+        return [self.tokenizer.decode(found[i]).strip() for i in range(gaps)]
+
+
+class Mask:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.token = tokenizer.token(tokenizer.special["mask"])
+        self.marks = re.escape(self.token)
+
+    def source(self, parts: Sequence[str]) -> str:
+        return self.token.join(parts)
+
+    def ends(self, gaps: int) -> list[int]:
+        return []
+
+    def filled(self, parts: Sequence[str], said: Generation) -> Generation:
+        """The spans are those between the text's own parts, if the model has kept these."""
+        kept = (r"\s*".join(map(re.escape, part.split())) for part in parts)
+        found = re.fullmatch(r"\s*" + r"(.*?)".join(kept) + r"\s*", said.text, re.S)
+        spans = None if found is None else [span.strip() for span in found.groups()]
+        return replace(said, spans=spans)
+
+
+def filler_of(writer: Writer) -> Filler:
+    tokenizer = writer.tokenizer
+    if tokenizer is None:
+        raise GlassformerError("Infilling needs a tokenizer, and the model's folder has none.")
+    if writer.translates and Sentinels.token(0) in tokenizer:
+        return Sentinels(tokenizer)
+    if writer.translates and "mask" in tokenizer.special:
+        return Mask(tokenizer)
+    raise GlassformerError(
+        "Infilling needs an encoder-decoder whose tokenizer has a mask or sentinels (T5, BART)."
+    )
+
+
+def infill(
+    writer: Writer, text: str, given: Mapping[str, Any], draft: Net | None = None
+) -> Generation:
+    filler = filler_of(writer)
+    if not isinstance(text, str):
+        raise GlassformerError(f"Infilling reads one text, not {text!r}.")
+    parts = re.split(f"{GAP}|{filler.marks}", text)
+    if len(parts) < 2:
+        raise GlassformerError("The text has no gap; mark one by ___.")
+    knobs = writer.knobs(given)
+    knobs = replace(knobs, eos_token_id=(*knobs.eos_token_id, *filler.ends(len(parts) - 1)))
+    request = writer.request(0, filler.source(parts), knobs)
+    ((_, said),) = writer.results([request], knobs, draft)
+    best = filler.filled(parts, said)
+    best.alternatives = [filler.filled(parts, other) for other in said.alternatives]
+    return best

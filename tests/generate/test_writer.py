@@ -1,0 +1,298 @@
+"""The desk of the room: prompts of every kind, stops, streams, lengths, and what is wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+from glassformer.generate import Interrupted
+
+PROMPT = "ROMEO:\n"
+
+
+@pytest.fixture(scope="module")
+def bard():
+    return gf.load("shakespeare")
+
+
+@pytest.fixture(scope="module")
+def bart():
+    """No tokenizer, sixteen positions."""
+    size = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": 60}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    layers = {"encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 16}
+    return gf.create("bart-base", seed=3, **size, **heads, **layers)
+
+
+# --- prompts -----------------------------------------------------------------------------------
+
+
+def test_prompts_of_every_kind_are_one(bard):
+    ids = bard.tokenizer.encode(PROMPT).ids
+    wanted = bard.generate(PROMPT, max_new_tokens=5)
+    for prompt in (ids, tuple(ids), torch.tensor(ids)):
+        assert bard.generate(prompt, max_new_tokens=5) == wanted
+    for prompts in ([PROMPT, ids], [ids, ids], torch.tensor([ids, ids])):
+        found = bard.generate(prompts, max_new_tokens=5)
+        assert [one.tokens for one in found] == [wanted.tokens, wanted.tokens]
+
+
+def test_without_a_prompt_a_text_begins_with_the_start_token(bard):
+    assert bard.generate(max_new_tokens=5) == bard.generate([0], max_new_tokens=5)
+    assert bard.generate([None, [0]], max_new_tokens=5)[0].tokens == (
+        bard.generate(max_new_tokens=5).tokens
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("", "The prompt is empty; leave it out"),
+        ([], "The prompt is empty"),
+        ([3, 1024], "has the token 1024, and the model's end at 1023"),
+        ([-1], "has the token -1"),
+        ([1.5], "a text or a list of token ids"),
+        (5, "a text or a list of token ids, not 5"),
+        ({"a": 1}, "a text or a list of token ids"),
+        (["fine", ""], "Prompt 1: The prompt is empty"),
+        (["fine", 3], "Prompt 1: A prompt is a text or"),
+        ([[3], [3, 2000]], "Prompt 1: The prompt has the token 2000"),
+    ],
+)
+def test_bad_prompts(bard, prompt, said):
+    with pytest.raises(GlassformerError) as caught:
+        bard.generate(prompt)
+    assert said in str(caught.value)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model():
+    bard = gf.load("shakespeare")
+    small = gf.create(
+        "gpt2", n_embd=16, n_layer=1, n_head=2, vocab_size=300, tokenizer=bard.tokenizer
+    )
+    with pytest.raises(GlassformerError, match="the model's end at 299"):
+        small.generate("ROMEO: good morrow")
+
+
+def test_a_model_without_a_tokenizer_reads_ids(bart):
+    result = bart.generate([5, 6, 7], max_new_tokens=3, eos_token_id=None)
+    assert len(result.tokens) == 3 and result.text == ""
+    with pytest.raises(GlassformerError, match="no tokenizer; give the prompt as token ids"):
+        bart.generate("Hello")
+    with pytest.raises(GlassformerError, match="stop_strings needs a tokenizer"):
+        bart.generate([5], stop_strings="x")
+    with pytest.raises(GlassformerError, match="regex needs a tokenizer"):
+        bart.generate([5], regex="x")
+
+
+def test_an_encoder_decoder_wants_something_to_read(bart):
+    with pytest.raises(GlassformerError, match="This model rewrites a text"):
+        bart.generate()
+
+
+def test_a_model_that_cannot_write():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    bert = gf.create("bert-base", **sizes, intermediate_size=16, vocab_size=50)
+    for call in (bert.generate, bert.score, bert.infill):
+        with pytest.raises(GlassformerError, match="This model cannot write"):
+            call("Hello")
+    with pytest.raises(GlassformerError, match="This model cannot write"):
+        next(bert.stream("Hello"))
+
+
+# --- lengths -----------------------------------------------------------------------------------
+
+
+def test_a_prompt_longer_than_the_context(bard):
+    ids = [5 + i % 900 for i in range(300)]
+    with pytest.raises(GlassformerError, match=r"has 300 tokens, 45 more than .* 256 positions"):
+        bard.generate(ids)
+    left = bard.generate(ids, truncate="left")
+    right = bard.generate(ids, truncate="right")
+    assert left.tokens == bard.generate(ids[-255:]).tokens
+    assert right.tokens == bard.generate(ids[:255]).tokens
+    assert len(left.tokens) == len(right.tokens) == 1
+
+
+def test_the_source_of_an_encoder_decoder_may_be_too_long(bart):
+    ids = [5 + i for i in range(20)]
+    with pytest.raises(GlassformerError, match="has 20 tokens, 4 more than the model's 16"):
+        bart.generate(ids)
+    assert bart.generate(ids, truncate="left") == bart.generate(ids[4:])
+    assert len(bart.generate(ids[:16], eos_token_id=None).tokens) == 15  # and the start token
+
+
+def test_the_context_ends_a_text(bard):
+    result = bard.generate([5] * 250, max_new_tokens=100, eos_token_id=None)
+    assert (len(result.tokens), result.stop) == (6, "length")
+
+
+def test_max_length_counts_the_prompt(bard):
+    ids = bard.tokenizer.encode(PROMPT).ids
+    result = bard.generate(ids, max_length=len(ids) + 3)
+    assert (len(result.tokens), result.stop) == (3, "length")
+    assert len(bard.generate(ids, max_length=9, max_new_tokens=7).tokens) == 7
+    with pytest.raises(GlassformerError, match=r"max_length \(2\) leaves no room"):
+        bard.generate(ids, max_length=2)
+
+
+def test_an_end_token_and_its_absence(bard):
+    plain = bard.generate(PROMPT, max_new_tokens=12)
+    ended = bard.generate(PROMPT, max_new_tokens=12, eos_token_id=plain.tokens[4])
+    assert ended.stop == "eos"
+    assert ended.tokens == plain.tokens[: plain.tokens.index(plain.tokens[4]) + 1]
+    later = bard.generate(PROMPT, max_new_tokens=12, eos_token_id=plain.tokens[4], min_new_tokens=8)
+    assert plain.tokens[4] not in later.tokens[:8]
+
+
+def test_time_runs_for_each_text_from_its_own_beginning(bard, monkeypatch):
+    """Texts that wait for their turn do not lose their time."""
+    clock = itertools.count()  # a second every time that somebody looks
+    monkeypatch.setattr("glassformer.generate.stops.time.monotonic", lambda: next(clock))
+    knobs = {"batch_size": 1, "eos_token_id": None}
+    results = bard.generate([PROMPT] * 12, max_time=8, max_new_tokens=3, **knobs)
+    assert {one.stop for one in results} == {"length"}
+    assert next(clock) > 30
+    late = bard.generate([PROMPT] * 2, max_time=8, max_new_tokens=20, **knobs)
+    assert [(one.stop, len(one.tokens)) for one in late] == [("time", 8)] * 2
+
+
+def test_no_time_is_time_for_one_token(bard):
+    for more in ({}, {"num_beams": 2}, {"penalty_alpha": 0.5, "top_k": 2}):
+        result = bard.generate(PROMPT, max_time=1e-9, **more)
+        assert (result.stop, len(result.tokens)) == ("time", 1)
+
+
+# --- stop strings ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", range(0, 24, 3))
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_stop_string_ends_the_text_before_it_wherever_tokens_end(bard, start, size):
+    whole = bard.generate(PROMPT, max_new_tokens=30).text
+    stop = whole[start : start + size]
+    result = bard.generate(PROMPT, max_new_tokens=30, stop_strings=stop)
+    assert result.stop == "string"
+    assert result.text == whole[: whole.index(stop)]
+    assert stop in bard.tokenizer.decode(result.tokens)  # the tokens are what was made
+    assert stop not in bard.tokenizer.decode(result.tokens[:-1])
+    pieces = list(bard.stream(PROMPT, max_new_tokens=30, stop_strings=[stop]))
+    assert "".join(piece.text for piece in pieces) == result.text
+    assert [piece.token for piece in pieces] == result.tokens
+
+
+def test_the_first_of_several_stop_strings(bard):
+    whole = bard.generate(PROMPT, max_new_tokens=30).text
+    stops = [whole[20:23], whole[6:9], "not there"]
+    result = bard.generate(PROMPT, max_new_tokens=30, stop_strings=stops)
+    assert result.text == whole[: min(whole.index(stop) for stop in stops[:2])]
+
+
+def test_the_beginning_of_a_stop_string_comes_in_the_end(bard):
+    whole = bard.generate(PROMPT, max_new_tokens=12)
+    stop = whole.text[-3:] + "never"
+    pieces = list(bard.stream(PROMPT, max_new_tokens=12, stop_strings=stop))
+    assert "".join(piece.text for piece in pieces) == whole.text
+    assert not "".join(piece.text for piece in pieces[:-1]).endswith(whole.text[-3:])
+
+
+def test_stop_strings_of_beams_and_samples(bard):
+    beams = {"num_beams": 3, "num_return_sequences": 3, "early_stopping": True}
+    samples = {"do_sample": True, "seed": 4, "num_return_sequences": 3}
+    for knobs in (beams, samples):
+        result = bard.generate(PROMPT, max_new_tokens=60, stop_strings=",", **knobs)
+        for one in (result, *result.alternatives):
+            assert one.stop == "string" and "," not in one.text
+
+
+# --- streams and several results ---------------------------------------------------------------
+
+
+def test_a_stream_is_the_text(bard):
+    for knobs in (
+        {},
+        {"do_sample": True, "seed": 9},
+        {"prompt_lookup_num_tokens": 3},
+        {"penalty_alpha": 0.6, "top_k": 4},
+    ):
+        whole = bard.generate(PROMPT, max_new_tokens=20, **knobs)
+        pieces = list(bard.stream(PROMPT, max_new_tokens=20, **knobs))
+        assert "".join(piece.text for piece in pieces) == whole.text
+        assert [piece.token for piece in pieces] == whole.tokens
+        assert [piece.logprob for piece in pieces] == pytest.approx(whole.logprobs)
+
+
+def test_what_cannot_be_streamed(bard):
+    for knobs in ({"num_beams": 2}, {"do_sample": True, "num_return_sequences": 2}):
+        with pytest.raises(GlassformerError, match="A stream is one text"):
+            next(bard.stream(PROMPT, **knobs))
+
+
+def test_several_sequences(bard):
+    knobs = {"do_sample": True, "max_new_tokens": 12, "num_return_sequences": 3}
+    result = bard.generate(PROMPT, **knobs)
+    texts = [result.text, *(other.text for other in result.alternatives)]
+    assert len(set(texts)) == 3
+    alone = bard.generate(PROMPT, do_sample=True, max_new_tokens=12)
+    assert alone.text == texts[0]  # the further ones change nothing
+
+
+def test_a_result_as_json(bard):
+    knobs = {"num_beams": 2, "num_return_sequences": 2, "max_new_tokens": 3, "tree": True}
+    result = bard.generate(PROMPT, **knobs)
+    said = result.record()
+    assert list(said) == ["text", "tokens", "logprobs", "stop", "score", "alternatives", "tree"]
+    assert said["alternatives"][0]["text"] == result.alternatives[0].text
+    assert set(said["alternatives"][0]) == {"text", "tokens", "logprobs", "stop", "score"}
+    assert set(said["tree"][0]["kept"][0]) == {"beam", "token", "score"}
+    plain = bard.generate(PROMPT, max_new_tokens=3).record()
+    assert list(plain) == ["text", "tokens", "logprobs", "stop", "alternatives"]
+
+
+# --- tokens and expressions that cannot be -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"bad_words_ids": [[9999]]}, "names the token 9999, and the model's 1024 end at 1023"),
+        ({"suppress_tokens": [9999]}, "names the token 9999"),
+        ({"forced_bos_token_id": 9999}, "names the token 9999"),
+        ({"forced_eos_token_id": 9999}, "names the token 9999"),
+        ({"force_words_ids": [[9999]], "num_beams": 2}, "has the token 9999"),
+        ({"prefix_allowed_tokens_fn": lambda row, ids: [9999]}, "names the token 9999"),
+        ({"prefix_allowed_tokens_fn": lambda row, ids: []}, "allows no token at all"),
+        ({"regex": "(["}, "is no regular expression"),
+        ({"regex": "\N{SNOWMAN}"}, "No token of the vocabulary goes on with ''"),
+        ({"prompt_lookup_num_tokens": 2, "num_beams": 2}, "Guessing ahead is for one text"),
+    ],
+)
+def test_what_cannot_be_met(bard, knobs, said):
+    with pytest.raises(GlassformerError) as caught:
+        bard.generate([5], max_new_tokens=4, **knobs)
+    assert said in str(caught.value)
+
+
+# --- Ctrl-C ------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_keeps_what_was_finished(bard):
+    asked = []
+
+    def press(row, ids):
+        asked.append(row)
+        if len(asked) > 7:
+            raise KeyboardInterrupt
+        return range(1024)
+
+    knobs = {"prefix_allowed_tokens_fn": press, "batch_size": 1, "max_new_tokens": 3}
+    with pytest.raises(Interrupted) as caught:
+        bard.generate([PROMPT, "KING:\n", "All:\n"], **knobs)
+    finished = caught.value.finished
+    assert sorted(finished) == [0, 1]
+    assert finished[1] == bard.generate("KING:\n", max_new_tokens=3)
+    assert bard.generate(PROMPT, max_new_tokens=3) == finished[0]  # and the model is as before
