@@ -25,6 +25,8 @@ test-gpu: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python bench/forward.py
 	$(BIN)/python bench/deberta.py
+	$(BIN)/python bench/long.py
+	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/load.py
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
