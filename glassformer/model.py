@@ -25,6 +25,7 @@ from glassformer.text.sound import SoundReader
 from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
+from glassformer.weights.quantize import quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
 
@@ -78,7 +79,8 @@ class Model:
         return self.net.spec
 
     def save(self, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
-        """Writes a folder that `load`, and the reference implementation, read back."""
+        """Writes a folder that `load`, and the reference implementation, read back; of a quantized
+        model `load` alone."""
         config = {
             **self.config,
             "architectures": [self.architecture],
@@ -100,6 +102,13 @@ class Model:
     def pack(self) -> Model:
         """Packs the linear layers for faster inference on a CPU; see `Net.pack`."""
         self.net.pack()
+        return self
+
+    def quantize(self, kind: str) -> Model:
+        """Holds the linear layers' weights in 8 bits ("int8") or 4 ("int4"), for inference. What
+        it costs is seen by `score`, before and after."""
+        quantize(self.net, kind)
+        self.config["quantization"] = kind
         return self
 
     def generate(
@@ -185,6 +194,7 @@ def load(
     drop: str | Sequence[str] = (),
     labels: Sequence[str] | None = None,
     seed: int = 0,
+    quantize: str | None = None,
 ) -> Model:
     """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
     of a Whisper model, or a built-in model by its name.
@@ -194,6 +204,7 @@ def load(
     error, unless it is asked for by name: `architecture` is another class of the family than the
     config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
     tensors to leave out. With `labels` a new classification head gets these classes.
+    `quantize` is "int8" or "int4"; see `Model.quantize`.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -215,7 +226,7 @@ def load(
         seed=seed,
     )
     loaded = load_net(folder, config, request)
-    return Model(
+    model = Model(
         net=loaded.net,
         config=config,
         architecture=loaded.architecture,
@@ -224,6 +235,7 @@ def load(
         report=loaded.report,
         generation=read_generation(folder),
     )
+    return model if quantize is None else model.quantize(quantize)
 
 
 def create(

@@ -41,6 +41,9 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="int8, int4: what quantization costs on this text.")
+    ] = None,
 ) -> None:
     """Show the log-probability of every token of a text, and its perplexity."""
     if text is not None and file is not None:
@@ -50,8 +53,14 @@ def score(
         raise GlassformerError("The text is empty; give the model something to read.")
     loaded = load(model, device, dtype)
     result = loaded.score(read, target, window=window, stride=stride)
+    before = None
+    if quantize is not None:
+        before = result.perplexity
+        result = loaded.quantize(quantize).score(read, target, window=window, stride=stride)
     if as_json:
-        print(json.dumps(record(loaded, result), ensure_ascii=False))
+        said = record(loaded, result)
+        said |= {} if before is None else {"perplexity_before": before}
+        print(json.dumps(said, ensure_ascii=False))
         return
     console = Console()
     if full or len(result.tokens) <= SHOWN:
@@ -61,6 +70,11 @@ def score(
         f"perplexity [bold]{result.perplexity:.4f}[/]",
         highlight=False,
     )
+    if before is not None:
+        console.print(
+            f"perplexity before {quantize}: {before:.4f} ({result.perplexity / before - 1:+.2%})",
+            highlight=False,
+        )
 
 
 def words_of(model: Model, result: Score) -> list[str]:

@@ -47,7 +47,7 @@ class Linear(nn.Linear):
         if self.partly:
             heights = (rows for rows, has in zip(self.parts, self.biased, strict=True) if has)
             self.bias = nn.Parameter(torch.zeros(sum(heights)))
-        self._packed: tuple[Tensor, Origin] | None = None
+        self._packed: tuple[Any, Origin] | None = None
 
     @property
     def whole_bias(self) -> Tensor | None:
@@ -70,7 +70,7 @@ class Linear(nn.Linear):
         A weight that has changed since is noticed, and the plain path taken.
         """
         weight = self.weight
-        if weight.device.type == "cpu" and weight.dtype == torch.float32:
+        if weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16):
             blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
             self._packed = blocked, Origin(weight)
 

@@ -16,7 +16,8 @@ WITHOUT_EFFECT = {
         "names the class or the file, read elsewhere": "architectures model_type _name_or_path "
         "name_or_path tokenizer_class finetuning_task task_specific_params _commit_hash "
         "transformers_version auto_map",
-        "the weights have their own dtype": "dtype torch_dtype use_bfloat16",
+        "how the weights are held, seen when they are read": "dtype torch_dtype use_bfloat16 "
+        "quantization",
         "how the reference runs, not what it computes": "use_cache output_attentions "
         "output_hidden_states output_past return_dict gradient_checkpointing torchscript "
         "xla_device chunk_size_feed_forward attn_implementation _attn_implementation "

@@ -14,16 +14,19 @@ from torch import Tensor, nn
 
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family
+from glassformer.families import find_family, translate
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.plan import (
     Plan,
     check_copies,
     check_shapes,
     fitting_class,
+    make_net,
     make_plan,
     named_class,
+    tied_names,
 )
+from glassformer.weights.quantize import QuantizedLinear, quantize
 from glassformer.weights.report import Report
 
 
@@ -68,8 +71,15 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loaded:
     begin = time.perf_counter()
+    if config.get("quantization_config") is not None:
+        raise GlassformerError(
+            "Another program has quantized these weights (quantization_config in config.json); get "
+            "the model's full weights and load them with quantize='int8' or 'int4'."
+        )
     family = find_family(config)
     files = TensorFiles(folder)
+    if config.get("quantization") is not None:
+        return load_quantized(files, config, request)
     architecture = request.architecture or named_class(config) or fitting_class(config, files)
     if architecture is None:
         raise GlassformerError(
@@ -85,6 +95,33 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
     report.dropped = dict.fromkeys(plan.unused(), "asked for") | plan.known_left_overs()
     report.seconds = time.perf_counter() - begin
     return Loaded(plan.net, architecture, report)
+
+
+def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Request) -> Loaded:
+    """Codes, and what was not quantized, stand in the files under our own names."""
+    begin, architecture = time.perf_counter(), named_class(config)
+    if architecture is None or request != Request(device=request.device):
+        raise GlassformerError(
+            "Quantized weights are loaded as they were saved; load the model's full weights for "
+            "another class, dtype or head."
+        )
+    net = make_net(translate(config, architecture))
+    quantize(net, config["quantization"])
+    state, names = net.state_dict(), [name for name, *_ in tied_names(net)]
+    odd = [n for n in names if n not in files or files.shape(n) != tuple(state[n].shape)]
+    odd += [name for name in files if name not in names]
+    if odd:
+        raise GlassformerError(f"By config.json the files lack or should not have {_listed(odd)}.")
+    report = Report(files=tuple(path.name for path in files.paths))
+    for name in names:
+        tensor = files.read(name, mapped=True).to(request.device)
+        put(net, name, tensor)
+        report.read[name] = (name,)
+        report.bytes += tensor.nbytes
+    tie(net)
+    report.dtypes = (config["quantization"],)
+    report.seconds = time.perf_counter() - begin
+    return Loaded(net, architecture, report)
 
 
 def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) -> None:
@@ -150,7 +187,9 @@ def put(net: Net, name: str, tensor: Tensor) -> None:
 def tie(net: Net) -> None:
     for kept, follower in net.spec.tie:
         owner, _, leaf = follower.rpartition(".")
-        net.get_submodule(owner)._parameters[leaf] = net.get_parameter(kept)
+        module = net.get_submodule(owner)
+        if not isinstance(module, QuantizedLinear):  # it has codes of its own
+            module._parameters[leaf] = net.get_parameter(kept)
 
 
 def _listed(names: list[str]) -> str:

@@ -19,6 +19,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import Family
 from glassformer.weights.plan import matched, parts_of, tied_names
+from glassformer.weights.quantize import is_quantized
 
 SHARD_BYTES = 5_000_000_000
 
@@ -49,9 +50,12 @@ def save_net(
 
 
 def published(net: Net, family: Family, architecture: str) -> dict[str, Tensor]:
-    """Our tensors under their published names and in their published form, as views if possible."""
-    rules, base = family.rules(net.spec), family.CLASSES[architecture]
+    """Our tensors under their published names and in their published form, as views if possible;
+    codes and what goes with them under our own names."""
     state = net.state_dict()
+    if is_quantized(net):  # no published layout has these
+        return {name: state[name] for name, *_ in tied_names(net)}
+    rules, base = family.rules(net.spec), family.CLASSES[architecture]
     tensors: dict[str, Tensor] = {}
     for name, *_ in tied_names(net):
         found = matched(rules, name, base)

@@ -69,3 +69,13 @@ def test_bad_words_get_one_sentence(glassformer, words, said):
     code, shown, error = glassformer("score", "shakespeare", *words)
     assert (code, shown) == (1, "")
     assert error.startswith("error: ") and said in error and error.count("\n") == 1
+
+
+def test_what_quantization_costs(glassformer, bard):
+    wanted = gf.load("shakespeare", quantize="int8").score(TEXT).perplexity
+    shown = glassformer("score", "shakespeare", TEXT, "--quantize", "int8")[1].splitlines()
+    assert shown[-2].endswith(f"perplexity {wanted:.4f}")
+    assert shown[-1].startswith(f"perplexity before int8: {bard.score(TEXT).perplexity:.4f} (")
+    found = json.loads(glassformer("score", "shakespeare", TEXT, "--quantize", "int8", "--json")[1])
+    assert found["perplexity"] == wanted
+    assert found["perplexity_before"] == bard.score(TEXT).perplexity

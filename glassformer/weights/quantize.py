@@ -1,0 +1,117 @@
+"""Room 5, weights: linear layers that hold codes of 8 or 4 bits, for inference."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.linear import Linear, Origin
+from glassformer.errors import GlassformerError
+
+KINDS = ("int8", "int4")
+GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the whole row does
+FEW = 64  # rows from which on the 4-bit kernel is slower than a matrix written out
+
+
+class QuantizedLinear(Linear):
+    """`weight` is the definition. With 8 bits it is codes * scale, and the kernel also rounds
+    each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, and
+    the kernel reads its input in bfloat16. No row depends on the others of its batch."""
+
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+
+    def __init__(self, linear: Linear, kind: str) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.parts, self.biased, self.partly = linear.parts, linear.biased, linear.partly
+        self.kind = kind if self.in_features % GROUP == 0 else "int8"
+        make = eight_bits if self.kind == "int8" else four_bits
+        for name, tensor in make(linear.weight.detach().float()).items():
+            self.register_buffer(name, tensor)
+        fixed = "bias" in linear._buffers
+        (self.register_buffer if fixed else self.register_parameter)("bias", linear.bias)
+        self._packed = None
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        if self.kind == "int8":
+            return self.codes * self.scale
+        pairs = torch.stack((self.codes & 15, self.codes >> 4), -1).view(len(self.codes), -1, GROUP)
+        return ((pairs - 8.0) * self.scale[..., None] + self.zero[..., None]).flatten(1)
+
+    def pack(self) -> None:
+        """Codes as the kernels want them; done at the first forward on a CPU."""
+        if self.kind == "int8":
+            zeros = torch.zeros(len(self.codes), dtype=torch.long)
+            matrix = torch._make_per_channel_quantized_tensor(
+                self.codes, self.scale[:, 0].double(), zeros, 0
+            )
+            kernel = torch.ops.quantized.linear_prepack(matrix, None)
+        else:  # it takes 16 rows at a time
+            whole = torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1).int()
+            codes, scale, zero = (
+                F.pad(x, (0, 0, 0, -len(x) % 16)) for x in (whole, self.scale, self.zero)
+            )
+            blocks = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+            kernel = blocks, torch.stack((scale, zero), -1).transpose(0, 1).bfloat16().contiguous()
+        self._packed = kernel, Origin(self.codes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        known = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        few = self.kind == "int8" or x.shape[:-1].numel() < FEW
+        if not (known and few and torch.cpu._is_vnni_supported()):
+            return F.linear(x, self.weight.to(x.dtype), self.whole_bias)
+        if self._packed is None or not self._packed[1].holds(self.codes):
+            self.pack()
+        assert self._packed is not None
+        kernel = self._packed[0]
+        if self.kind == "int8":
+            size = x.abs().amax(-1, keepdim=True).float().clamp_(min=1e-30)
+            y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+                x.float() / size, 1 / 127, 128, kernel
+            ).mul_(size)
+        else:
+            rows = x.reshape(-1, self.in_features).bfloat16()
+            y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, kernel[0], GROUP, kernel[1])
+            y = y[:, : self.out_features].float().view(*x.shape[:-1], -1)
+        y = y if self.bias is None else y.add_(self.whole_bias)
+        out: Tensor = y.to(x.dtype)
+        return out
+
+
+def eight_bits(weight: Tensor) -> dict[str, Tensor]:
+    scale = (weight.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
+    return {"codes": (weight / scale).round().to(torch.int8), "scale": scale}
+
+
+def four_bits(weight: Tensor) -> dict[str, Tensor]:
+    """From the smallest to the largest of a group in 15 steps, in numbers that the kernel has."""
+    groups = weight.view(len(weight), -1, GROUP)
+    low, high = groups.amin(-1), groups.amax(-1)
+    scale = ((high - low) / 15).clamp(min=1e-30).bfloat16().float()
+    zero = (low + 8 * scale).bfloat16().float()
+    codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp(0, 15)
+    pairs = codes.to(torch.uint8).view(len(weight), -1, 2)
+    return {"codes": pairs[..., 0] | pairs[..., 1] << 4, "scale": scale, "zero": zero}
+
+
+def is_quantized(net: nn.Module) -> bool:
+    return any(isinstance(module, QuantizedLinear) for module in net.modules())
+
+
+def quantize(net: nn.Module, kind: str) -> None:
+    """In place. Embeddings and norms stay; a head that shared its weight with an embedding gets
+    codes of its own."""
+    if kind not in KINDS:
+        raise GlassformerError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
+    if is_quantized(net):
+        raise GlassformerError("The model is quantized already; load it anew for another kind.")
+    made: dict[nn.Module, QuantizedLinear] = {}
+    for module in list(net.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, Linear):
+                made[child] = made.get(child) or QuantizedLinear(child, kind)
+                module._modules[name] = made[child]
