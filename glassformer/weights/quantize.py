@@ -14,6 +14,10 @@ GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the wh
 FEW = 64  # rows from which on the 4-bit kernel is slower than a matrix written out
 
 
+# without these instructions the 8-bit kernel's sums may overflow
+HAS_KERNELS = torch.cpu._is_vnni_supported()
+
+
 class QuantizedLinear(Linear):
     """`weight` is the definition. With 8 bits it is codes * scale, and the kernel also rounds
     each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, and
@@ -60,26 +64,28 @@ class QuantizedLinear(Linear):
         self._packed = kernel, Origin(self.codes)
 
     def forward(self, x: Tensor) -> Tensor:
-        known = x.device.type == "cpu" and not torch.compiler.is_compiling()
-        few = self.kind == "int8" or x.shape[:-1].numel() < FEW
-        if not (known and few and torch.cpu._is_vnni_supported()):
-            return F.linear(x, self.weight.to(x.dtype), self.whole_bias)
+        bias = self.whole_bias
+        here = HAS_KERNELS and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        if not here or (self.kind == "int4" and x.shape[:-1].numel() >= FEW):
+            return F.linear(x, self.weight.to(x.dtype), bias)
         if self._packed is None or not self._packed[1].holds(self.codes):
             self.pack()
         assert self._packed is not None
         kernel = self._packed[0]
+        y: Tensor
         if self.kind == "int8":
-            size = x.abs().amax(-1, keepdim=True).float().clamp_(min=1e-30)
+            largest = torch.linalg.vector_norm(x, torch.inf, -1, keepdim=True, dtype=torch.float32)
+            largest.clamp_(min=1e-30)
             y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-                x.float() / size, 1 / 127, 128, kernel
-            ).mul_(size)
+                x / largest, 1 / 127, 128, kernel
+            )
+            y = y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
         else:
             rows = x.reshape(-1, self.in_features).bfloat16()
             y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, kernel[0], GROUP, kernel[1])
-            y = y[:, : self.out_features].float().view(*x.shape[:-1], -1)
-        y = y if self.bias is None else y.add_(self.whole_bias)
-        out: Tensor = y.to(x.dtype)
-        return out
+            y = y[:, : self.out_features].view(*x.shape[:-1], -1)
+            y = y.float() if bias is None else y + bias
+        return y.to(x.dtype)
 
 
 def eight_bits(weight: Tensor) -> dict[str, Tensor]:
