@@ -11,8 +11,6 @@ from glassformer.errors import GlassformerError
 
 KINDS = ("int8", "int4")
 GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the whole row does
-FEW = 64  # rows from which on the 4-bit kernel is slower than a matrix written out
-
 
 # without these instructions the 8-bit kernel's sums may overflow
 HAS_KERNELS = torch.cpu._is_vnni_supported()
@@ -66,7 +64,7 @@ class QuantizedLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
         here = HAS_KERNELS and x.device.type == "cpu" and not torch.compiler.is_compiling()
-        if not here or (self.kind == "int4" and x.shape[:-1].numel() >= FEW):
+        if not here:
             return F.linear(x, self.weight.to(x.dtype), bias)
         if self._packed is None or not self._packed[1].holds(self.codes):
             self.pack()
