@@ -121,7 +121,7 @@ def gptfast(what: str, shape: dict[str, int]) -> None:
 def translate() -> None:
     from transformers import MarianConfig, MarianMTModel
 
-    model = gf.create("marian", **{k: v for k, v in MARIAN.items() if v is not None})
+    model = gf.create("transformer-base", **{k: v for k, v in MARIAN.items() if v is not None})
     model.net.to("cuda", torch.float16).eval()
     rows = 64
     source = torch.randint(5, 32000, (rows, 32))

@@ -173,8 +173,10 @@ def attend_newest(
 
 
 def prepare(linear: Linear) -> None:
-    """From now on a GPU computes the layer by `linear_of`. An odd height gets rows to spare."""
+    """From now on a GPU computes the layer by `linear_of`, which reads rows that lie side by side
+    (a file may keep them transposed). An odd height gets rows to spare."""
     weight = linear.weight
+    weight.data = weight.detach().contiguous()
     if weight.shape[0] % EVEN and linear.roomy is None:
         roomy = F.pad(weight.detach(), (0, 0, 0, -weight.shape[0] % EVEN))
         weight.data = roomy[: weight.shape[0]]

@@ -21,6 +21,7 @@ KNOBS = {
     "beam": {"num_beams": 3, "num_return_sequences": 2},
     "stopped": {"stop_strings": ["\n"]},
     "refilled": {"batch_size": 2},
+    "one by one": {"batch_size": 1},
     "in pieces": {"prefill_chunk": 2},
 }
 
