@@ -107,44 +107,43 @@ def run_bursts(
             stops.begin(new)
             logits = runner.read(new, width)
             fresh = [Row(request, i, knobs) for request in new for i in range(width)]
-            chance = torch.stack(
-                [torch.ones(()) if r.chances is None else r.chances[0] for r in fresh]
-            )
-            token = runner.choose(logits, chance.to(logits.device, torch.float64))
-            said = [token.tolist()], [logprobs_of(logits, token).tolist()]
-            tokens = torch.cat((runner.tokens[: len(rows), 0], token))
-            runner.tokens[: len(tokens), 0] = tokens
-            yield take(fresh, [[t] for t in said[0][0]], [[p] for p in said[1][0]], stops)
+            first = [torch.ones(()) if row.chances is None else row.chances[0] for row in fresh]
+            chance = torch.stack(first).to(logits.device, torch.float64)
+            token = runner.choose(logits, chance)
+            runner.tokens[len(rows) : len(rows) + len(fresh), 0] = token
+            logprobs = logprobs_of(logits, token)
+            yield from take(fresh, token[:, None].tolist(), logprobs[:, None].tolist(), stops)
             rows = rows + fresh
         rows = leave(runner, rows)
         if not rows:
             continue
         steps = min(BURST, min(row.left for row in rows))
-        chance_rows = [
+        chances_ahead = [
             None if row.chances is None else row.chances[len(row.tokens) :][:BURST] for row in rows
         ]
-        made, logprobs = runner.burst(steps, chance_rows)
-        yield take(rows, made, logprobs, stops)
+        yield from take(rows, *runner.burst(steps, chances_ahead), stops)
         rows = leave(runner, rows)
 
 
-def take(rows: list[Row], made: list[list[int]], logprobs: list[list[float]], stops: Stops) -> News:
-    """Adds the tokens to their rows, up to where each ends."""
-    news = News()
-    for row, tokens, values in zip(rows, made, logprobs, strict=True):
-        for token, value in zip(tokens, values, strict=True):
+def take(
+    rows: list[Row], made: list[list[int]], logprobs: list[list[float]], stops: Stops
+) -> Iterator[News]:
+    """Adds the tokens to their rows, step by step, up to where each row ends."""
+    for tokens, values in zip(zip(*made, strict=True), zip(*logprobs, strict=True), strict=True):
+        news = News()
+        for row, token, value in zip(rows, tokens, values, strict=True):
+            if row.request is ENDED:
+                continue
             row.tokens.append(token)
             row.logprobs.append(value)
             number = row.request.number
             news.tokens.append(Token(number, row.sequence, token, value))
             reason = stops.reason(token, len(row.tokens), row.request, row.written)
             if reason is not None:
-                news.finished.append(
-                    Finished(number, row.sequence, row.tokens, row.logprobs, reason)
-                )
+                whole = Finished(number, row.sequence, row.tokens, row.logprobs, reason)
+                news.finished.append(whole)
                 row.request = ENDED
-                break
-    return news
+        yield news
 
 
 ENDED = Request(-1, (), 0)
