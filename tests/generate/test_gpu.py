@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from cases import Case
-from conftest import FIRST
+from writers import FIRST
 
 import glassformer as gf
 
