@@ -53,6 +53,7 @@ class Model:
         self.report = report or Report()
         self.generation = generation
         self._tokenizer = tokenizer
+        self._recorded: dict[Any, Any] = {}
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
@@ -173,7 +174,7 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
-        return Writer(self.net, self.tokenizer, saved)
+        return Writer(self.net, self.tokenizer, saved, self._recorded)
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.net.parameters())

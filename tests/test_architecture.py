@@ -25,7 +25,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "check",
     "cli",
 )
-LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer"}
+LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer", "triton"}  # in torch for CUDA
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

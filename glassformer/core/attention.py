@@ -83,6 +83,8 @@ class Attend(nn.Module):
             if prefers_sparse(q, k, sight, ctx):
                 given = {"scale": self.scale, "dropout_p": dropout}
                 return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
+        if ctx.newest is not None and isinstance(sight, Pattern) and bias is None:
+            return ctx.newest(q, k, v, ctx, sight, self.scale)
         seen = _resolved(sight, ctx)
         if isinstance(bias, Band):
             pattern = sight if isinstance(sight, Pattern) and ctx.prefix is None else FULL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ class Context:
     cache: Cache | None = None
     tap: Tap | None = None
     training: bool = False
+    spare: bool = False  # the last keys are room for tokens to come
+    newest: Callable[..., Tensor] | None = None  # a kernel for a step of one token a row
     eager: bool = False  # plain attention instead of the fused kernels
     depth: int | None = None  # of execution, while inside a block
     memo: dict[Any, Any] = field(default_factory=dict)  # what every layer of this pass shares

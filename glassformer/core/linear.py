@@ -3,7 +3,7 @@ which is a linear layer whose input has a single one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,8 @@ class Linear(nn.Linear):
             heights = (rows for rows, has in zip(self.parts, self.biased, strict=True) if has)
             self.bias = nn.Parameter(torch.zeros(sum(heights)))
         self._packed: tuple[Any, Origin] | None = None
+        self.instead: Callable[[Tensor, Linear], Tensor | None] | None = None  # see `generate`
+        self.roomy: Tensor | None = None  # the storage of its weight, where that has rows to spare
 
     @property
     def whole_bias(self) -> Tensor | None:
@@ -82,6 +84,10 @@ class Linear(nn.Linear):
         return {**self.__dict__, "_packed": None}
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.instead is not None and not torch.is_grad_enabled():
+            other = self.instead(x, self)
+            if other is not None:
+                return other
         if self._packed is not None and not torch.is_grad_enabled():
             blocked, origin = self._packed
             if not torch.compiler.is_compiling() and origin.holds(self.weight):

@@ -77,7 +77,7 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
     if isinstance(pattern, Blocks) and keys <= pattern.whole:
         pattern = FULL
-    plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None
+    plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None and not ctx.spare
     if plain and pattern == FULL:
         return Visible()
     if plain and pattern == CAUSAL and ctx.global_tokens is None:

@@ -17,7 +17,7 @@ from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.knobs import Knobs, make_knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
-from glassformer.generate.processors import make_processors
+from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, as_ids, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
@@ -31,7 +31,13 @@ from glassformer.text import Tokenizer
 class Writer:
     """A net that writes, with its tokenizer and the knobs that were saved with it."""
 
-    def __init__(self, net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        net: Net,
+        tokenizer: Tokenizer | None,
+        saved: Mapping[str, Any],
+        recorded: dict[Any, Any] | None = None,
+    ) -> None:
         if net.decoder is None or not any(
             head.pick == "each" and head.outputs is not None for head in net.spec.heads
         ):
@@ -39,6 +45,7 @@ class Writer:
                 "This model cannot write: it needs a decoder and a language-model head."
             )
         self.net, self.tokenizer, self.saved = net, tokenizer, saved
+        self.recorded = {} if recorded is None else recorded  # by shape: see `played`
         self.translates = net.encoder is not None
         self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
 
@@ -163,9 +170,44 @@ class Writer:
             pick = Pick(knobs, processors, stops)
             yield from run_guessing(runner, pick, request, guesser, count)
             runner.forget()
-        if not guessing and not knobs.contrastive:
-            strategy = self.strategy(knobs)(knobs, processors, stops)
-            yield from run(runner, strategy, requests, knobs.batch_size)
+        if guessing or knobs.contrastive:
+            return
+        if self.on_gpu(knobs):
+            yield from self.played(requests, knobs, processors, stops)
+            return
+        strategy = self.strategy(knobs)(knobs, processors, stops)
+        yield from run(runner, strategy, requests, knobs.batch_size)
+
+    def on_gpu(self, knobs: Knobs) -> bool:
+        """Whether steps are recorded and played back."""
+        if not knobs.graph or next(self.net.parameters()).device.type != "cuda":
+            return False
+        from glassformer.generate.static import fits  # triton is there only beside a GPU
+
+        return fits(self.net)
+
+    def played(
+        self, requests: Sequence[Request], knobs: Knobs, processors: list[Processor], stops: Stops
+    ) -> Iterator[News]:
+        """Recordings are kept: the next call of the same shape plays them at once."""
+        from glassformer.generate.burst import BurstRunner, run_bursts
+        from glassformer.generate.static import StaticRunner
+
+        strategy = self.strategy(knobs)(knobs, processors, stops)
+        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
+        shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
+        if processors or knobs.num_beams > 1:
+            if shape not in self.recorded:
+                self.recorded[shape] = StaticRunner(
+                    self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
+                )
+            yield from run(self.recorded[shape], strategy, requests, rows)
+            return
+        taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
+        if (shape, taste, knobs.typical_p) not in self.recorded:
+            self.recorded[shape, taste, knobs.typical_p] = BurstRunner(self.net, knobs, rows=rows)
+        runner = self.recorded[shape, taste, knobs.typical_p]
+        yield from run_bursts(runner, knobs, stops, requests)
 
     def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:

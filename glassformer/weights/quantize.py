@@ -35,7 +35,7 @@ class QuantizedLinear(Linear):
             self.register_buffer(name, tensor)
         fixed = "bias" in linear._buffers
         (self.register_buffer if fixed else self.register_parameter)("bias", linear.bias)
-        self._packed = None
+        self._packed, self.instead, self.roomy = None, None, None
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]

@@ -6,23 +6,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "families"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import NAMES, Case, in_transformers, writes
-from reference import find_class
-
-
-def generates(name) -> bool:
-    return (
-        writes(name)
-        and in_transformers(name)
-        and hasattr(find_class(name.architecture), "generate")
-    )
-
-
-FIRST = {}
-for name in NAMES:
-    if generates(name):
-        FIRST.setdefault(name.model_type, name)
+from cases import Case
+from writers import FIRST
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,167 @@
+"""Generation on one GPU, bfloat16, 32 tokens in and 256 out, beside gpt-fast's model in one run; a
+base Transformer with beam 5, 32 in and 40 out, in float16 beside transformers.
+
+gpt-fast's model.py (github:meta-pytorch/gpt-fast) is looked for in peers/gptfast/. The floor of a
+step is the bytes of the weights over the rate of a device copy, and operations over that of a
+matrix product: both are measured first.
+
+    python bench/generate_gpu.py [gpt2] [llama] [translate] [--no-peers]
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import glassformer as gf
+
+ROOT = Path(__file__).parent.parent
+LLAMA = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+         "max_position_embeddings": 4096, "tie_word_embeddings": True}  # fmt: skip
+MARIAN = {"vocab_size": 32000, "decoder_vocab_size": 32000, "d_model": 512, "encoder_layers": 6,
+          "decoder_layers": 6, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048,
+          "encoder_attention_heads": 8, "decoder_attention_heads": 8, "pad_token_id": 0,
+          "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}  # fmt: skip
+RESULTS: list[dict[str, Any]] = []
+
+
+def timed(go: Callable[[], Any], rounds: int = 3) -> float:
+    """Seconds of the best of some rounds, after two to warm up."""
+    times = []
+    for _ in range(rounds + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        go()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times[2:])
+
+
+def ceilings() -> tuple[float, float]:
+    x = torch.empty(2**28, device="cuda")
+    y = torch.empty_like(x)
+    copy = 2 * x.numel() * 4 / timed(lambda: y.copy_(x), 5)
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    product = 2 * 8192**3 / timed(lambda: a @ a, 5)
+    print(f"copy {copy / 1e12:.2f} TB/s, product {product / 1e12:.0f} TFLOP/s", flush=True)
+    return copy, product
+
+
+def put(what: str, rows: int, who: str, rate: float, floor: float | None = None) -> None:
+    share = "" if floor is None else f"  {rate / floor:.0%} of the floor's {floor:,.0f}"
+    print(f"{what:10s} {rows:3d} rows  {who:14s} {rate:10,.0f} tokens/s{share}", flush=True)
+    RESULTS.append({"what": what, "rows": rows, "who": who, "tokens/s": round(rate, 1),
+                    **({} if floor is None else {"floor": round(floor, 1)})})  # fmt: skip
+
+
+def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, float]) -> None:
+    model.net.to("cuda", torch.bfloat16).eval()
+    count = sum(p.numel() for p in model.net.parameters())
+    for rows in (1, 64):
+        prompts = torch.randint(5, 50000, (rows, 32)).tolist()
+        knobs = {"max_new_tokens": 256, "min_new_tokens": 0, "eos_token_id": (), "batch_size": rows}
+        for compiled in (False, True):
+            seconds = timed(partial(model.generate, prompts, compile=compiled, **knobs))
+            floor = rows / max(2 * count / top[0], 2 * count * rows / top[1])
+            put(what, rows, "ours, compiled" if compiled else "ours", rows * 256 / seconds, floor)
+    model.net.to("cpu")
+    model._recorded.clear()
+    gc.collect()
+    torch.cuda.empty_cache()
+    if "--no-peers" not in sys.argv:
+        gptfast(what, fast)
+
+
+def gptfast(what: str, shape: dict[str, int]) -> None:
+    if not (ROOT / "peers" / "gptfast" / "model.py").is_file():
+        print("gpt-fast's model.py is not in peers/gptfast/")
+        return
+    import torch._inductor.config as inductor
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    inductor.coordinate_descent_tuning = True
+    sys.path.insert(0, str(ROOT / "peers" / "gptfast"))
+    from model import ModelArgs, Transformer
+
+    def decode(model: Any, x: Any, pos: Any, block_mask: Any) -> Any:
+        mask = block_mask[:, :, pos // block_mask.BLOCK_SIZE[0]]
+        mask.mask_mod = block_mask.mask_mod
+        mask.seq_lengths = (1, model.max_seq_length)
+        return model(mask, x, pos)[:, -1].argmax(-1, keepdim=True).to(torch.int)
+
+    with torch.device("cuda"), torch.no_grad():
+        net = Transformer(ModelArgs(block_size=4096, **shape)).to(torch.bfloat16).eval()
+        for rows in (1, 64):
+            net.max_seq_length = net.max_batch_size = -1
+            net.setup_caches(rows, 288)
+            causal = create_block_mask(
+                lambda b, h, q, kv: q >= kv, 1, 1, net.max_seq_length, net.max_seq_length
+            )
+            torch._dynamo.reset()
+            step = torch.compile(decode, mode="reduce-overhead", fullgraph=True)
+
+            def go(rows: int = rows, causal: Any = causal, step: Any = step) -> None:
+                x, pos = torch.ones(rows, 1, dtype=torch.int), torch.tensor([32], dtype=torch.int)
+                for _ in range(256):
+                    x = step(net, x, pos, causal).clone()
+                    pos += 1
+
+            put(what, rows, "gpt-fast", rows * 256 / timed(go))
+    inductor.coordinate_descent_tuning = False
+
+
+def translate() -> None:
+    from transformers import MarianConfig, MarianMTModel
+
+    model = gf.create("transformer-base", **{k: v for k, v in MARIAN.items() if v is not None})
+    model.net.to("cuda", torch.float16).eval()
+    rows = 64
+    source = torch.randint(5, 32000, (rows, 32))
+    knobs = {"num_beams": 5, "min_new_tokens": 40, "max_new_tokens": 40}
+    for compiled in (False, True):
+        go = partial(model.generate, source.tolist(), batch_size=5 * rows, compile=compiled)
+        who = "ours, compiled" if compiled else "ours"
+        put("translate", rows, who, rows * 40 / timed(partial(go, **knobs)))
+    if "--no-peers" in sys.argv:
+        return
+    theirs = MarianMTModel._from_config(MarianConfig(**MARIAN), attn_implementation="sdpa")
+    theirs = theirs.to("cuda", torch.float16).eval()
+    x = source.cuda()
+    peer = timed(
+        lambda: theirs.generate(
+            input_ids=x, attention_mask=torch.ones_like(x), do_sample=False, **knobs
+        ),
+        1,
+    )
+    put("translate", rows, "transformers", rows * 40 / peer)
+
+
+def main() -> None:
+    asked = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
+    asked = asked or ["gpt2", "llama", "translate"]
+    top = ceilings()
+    if "gpt2" in asked:
+        shape = {"n_layer": 12, "n_head": 12, "dim": 768, "intermediate_size": 3072,
+                 "vocab_size": 50304}  # fmt: skip
+        decoder("gpt2", gf.create("gpt2"), shape, top)
+    if "llama" in asked:
+        shape = {"n_layer": 16, "n_head": 32, "n_local_heads": 8, "dim": 2048,
+                 "intermediate_size": 8192, "vocab_size": 128256}  # fmt: skip
+        decoder("llama 1B", gf.create("llama-3.2-1b", **LLAMA), shape, top)
+    if "translate" in asked:
+        translate()
+    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": RESULTS}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Generate room, GPU kernels for a step of one token a row, where reading memory is all the work.
+
+Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from glassformer.core.context import Context
+from glassformer.core.linear import Linear
+from glassformer.spec import Pattern
+
+QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
+NO_LIMIT = 2**30
+EVEN = 64  # rows of which a weight should have a multiple, without which products are slow
+
+
+@triton.autotune(
+    [
+        triton.Config({"rows_at_once": rows, "columns_at_once": columns}, num_warps=warps)
+        for rows, columns, warps in (
+            (1, 1024, 4),
+            (2, 512, 4),
+            (4, 512, 4),
+            (4, 1024, 8),
+            (8, 256, 4),
+            (8, 512, 8),
+            (16, 256, 8),
+        )
+    ],
+    key=["height", "width"],
+)
+@triton.jit
+def _row_linear(  # type: ignore[no-untyped-def]
+    x,
+    weight,
+    bias,
+    out,
+    height,
+    width: tl.constexpr,
+    biased: tl.constexpr,
+    rows_at_once: tl.constexpr,
+    columns_at_once: tl.constexpr,
+):
+    rows = tl.program_id(0) * rows_at_once + tl.arange(0, rows_at_once)
+    there = rows < height
+    start = weight + rows[:, None].to(tl.int64) * width
+    sums = tl.zeros((rows_at_once, columns_at_once), tl.float32)
+    for first in range(0, width, columns_at_once):
+        columns = first + tl.arange(0, columns_at_once)
+        inside = columns < width
+        part = tl.load(start + columns[None, :], there[:, None] & inside[None, :], other=0.0)
+        values = tl.load(x + columns, inside, other=0.0)
+        sums += part.to(tl.float32) * values[None, :].to(tl.float32)
+    result = tl.sum(sums, 1)
+    if biased:
+        result += tl.load(bias + rows, there, other=0.0).to(tl.float32)
+    tl.store(out + rows, result.to(out.dtype.element_ty), there)
+
+
+@torch.library.custom_op("glassformer::row_linear", mutates_args=())
+def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x W^T + b for one row x."""
+    height, width = weight.shape
+    out = x.new_empty(*x.shape[:-1], height)
+    _row_linear[lambda chosen: (triton.cdiv(height, chosen["rows_at_once"]),)](
+        x, weight, weight if bias is None else bias, out, height, width, bias is not None
+    )
+    return out
+
+
+@row_linear.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x.new_empty(*x.shape[:-1], weight.shape[0])
+
+
+@triton.autotune(
+    [
+        triton.Config({"keys_at_once": keys}, num_warps=warps)
+        for keys, warps in ((32, 2), (32, 4), (64, 2), (64, 4), (128, 4), (128, 8))
+    ],
+    key=["rows", "capacity", "dim"],
+)
+@triton.jit
+def _attend(  # type: ignore[no-untyped-def]
+    q,
+    k,
+    v,
+    newest,
+    real,
+    out,
+    scale,
+    left,
+    q_row,
+    q_head,
+    rows,
+    capacity,
+    heads: tl.constexpr,
+    key_heads: tl.constexpr,
+    dim: tl.constexpr,
+    keys_at_once: tl.constexpr,
+    queries: tl.constexpr,
+):
+    row, group = tl.program_id(0), tl.program_id(1)
+    share: tl.constexpr = heads // key_heads
+    last = tl.load(newest)
+    head, column = tl.arange(0, queries), tl.arange(0, dim)
+    mine = (head < share)[:, None]
+    head += group * share
+    query = tl.load(q + row * q_row + head[:, None] * q_head + column[None, :], mine, other=0.0)
+    top = tl.full((queries,), -1e30, tl.float32)
+    total = tl.zeros((queries,), tl.float32)
+    mean = tl.zeros((queries, dim), tl.float32)
+    base = (row * key_heads + group).to(tl.int64) * capacity * dim
+    begin = tl.maximum(last - left, 0) // keys_at_once * keys_at_once
+    for first in range(begin, last + 1, keys_at_once):
+        slot = first + tl.arange(0, keys_at_once)
+        there = slot <= last
+        seen = (tl.load(real + row * capacity + slot, there, other=0) != 0) & (slot >= last - left)
+        place = base + slot[:, None] * dim + column[None, :]
+        keys = tl.load(k + place, there[:, None], other=0.0)
+        scores = tl.dot(query, tl.trans(keys), input_precision="ieee") * scale
+        scores = tl.where(seen[None, :], scores, -1e30)
+        higher = tl.maximum(top, tl.max(scores, 1))
+        weights = tl.where(seen[None, :], tl.exp(scores - higher[:, None]), 0.0)
+        fade = tl.exp(top - higher)
+        values = tl.load(v + place, there[:, None], other=0.0)
+        mean = mean * fade[:, None]
+        mean += tl.dot(weights.to(values.dtype), values, input_precision="ieee")
+        total = total * fade + tl.sum(weights, 1)
+        top = higher
+    mean = mean / tl.maximum(total, 1e-30)[:, None]
+    place = (row * heads + head[:, None]) * dim + column[None, :]
+    tl.store(out + place, mean.to(out.dtype.element_ty), mine)
+
+
+@torch.library.custom_op("glassformer::attend_newest", mutates_args=())
+def _attend_newest(
+    q: Tensor, k: Tensor, v: Tensor, newest: Tensor, real: Tensor, scale: float, left: int
+) -> Tensor:
+    rows, heads, _, dim = q.shape
+    key_heads, capacity = k.shape[1], k.shape[2]
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    queries = max(QUERIES, triton.next_power_of_2(heads // key_heads))
+    _attend[(rows, key_heads)](
+        q, k, v, newest, real, out, scale, left, q.stride(0), q.stride(1), rows, capacity,
+        heads=heads, key_heads=key_heads, dim=dim, queries=queries,
+    )  # fmt: skip
+    return out
+
+
+@_attend_newest.register_fake
+def _(
+    q: Tensor, k: Tensor, v: Tensor, newest: Tensor, real: Tensor, scale: float, left: int
+) -> Tensor:
+    return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+
+
+def attend_newest(
+    q: Tensor, k: Tensor, v: Tensor, ctx: Context, pattern: Pattern, scale: float
+) -> Tensor:
+    """The newest token's query, [row, head, 1, dim], over keys and values of [row, key head,
+    slot, dim]: those up to its own slot that the pattern reaches, where they are real."""
+    left = NO_LIMIT if pattern.left is None else pattern.left
+    assert ctx.key_mask is not None
+    out: Tensor = _attend_newest(q, k, v, ctx.q_slot, ctx.key_mask, scale, left)
+    return out
+
+
+def prepare(linear: Linear) -> None:
+    """From now on a GPU computes the layer by `linear_of`, which reads rows that lie side by side
+    (a file may keep them transposed). An odd height gets rows to spare."""
+    weight = linear.weight
+    weight.data = weight.detach().contiguous()
+    if weight.shape[0] % EVEN and linear.roomy is None:
+        roomy = F.pad(weight.detach(), (0, 0, 0, -weight.shape[0] % EVEN))
+        weight.data = roomy[: weight.shape[0]]
+        linear.roomy = roomy
+    linear.instead = linear_of
+
+
+def linear_of(x: Tensor, linear: Linear) -> Tensor | None:
+    """One row by its own kernel; several by a product of even height. None: as ever."""
+    if x.numel() == x.shape[-1]:
+        one: Tensor = row_linear(x, linear.weight, linear.whole_bias)
+        return one
+    if linear.roomy is None:
+        return None
+    out = F.linear(x, linear.roomy)[..., : linear.weight.shape[0]]
+    bias = linear.whole_bias
+    return out if bias is None else out + bias
