@@ -164,7 +164,7 @@ class StaticRunner(Runner):
         if compiled:
             self.one = torch.compile(self.work, fullgraph=True, dynamic=False)
         for module in net.modules():
-            if isinstance(module, Linear):
+            if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
                 prepare(module)
 
     def work(self, net: Net, tokens: Tensor, slots: Slots) -> Tensor:
