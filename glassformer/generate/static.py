@@ -45,7 +45,9 @@ def has_kernel(net: Net) -> bool:
     assert net.spec.decoder is not None
     blocks = net.spec.decoder.attention_blocks
     return all(
-        block.attention.head_dim in (16, 32, 64, 128, 256) and block.pattern.dilation == 1  # type: ignore[union-attr]
+        block.attention.head_dim in (16, 32, 64, 128, 256)
+        and isinstance(block.pattern, Pattern)
+        and block.pattern.dilation == 1
         for block in blocks
     )
 
