@@ -1,0 +1,56 @@
+"""Train room, objectives: what all of them are. Records become examples, examples a batch, and
+a batch, read by the net, the sums of which the loss is made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Record = Mapping[str, Any]  # a line of a file, by the names of its columns
+Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
+
+
+@dataclass
+class Batch:
+    """`inputs` are what the net reads, `targets` what its answer is judged by. `counts` says of
+    every part of the loss how many tokens (or texts) its sum is over; `tokens` how many are read.
+    """
+
+    inputs: dict[str, Tensor]
+    targets: dict[str, Tensor]
+    counts: dict[str, float]
+    tokens: int
+
+
+class Objective(nn.Module, ABC):
+    """A module, since some have weights of their own (a generator, a projection); those are
+    trained and saved beside the net's.
+
+    The loss is the sum over the parts of `weights[part] * sum / count`, where sum and count are
+    over all micro-batches of all processes of a step. So neither changes what is learned.
+    """
+
+    fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
+    weights: dict[str, float]  # by the part's name
+
+    @abstractmethod
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """Token ids of a record; done once, before training."""
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        """What is drawn anew each time an example is read: masks, noise, orders."""
+        return example
+
+    @abstractmethod
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Examples side by side, padded."""
+
+    @abstractmethod
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The sum, not the mean, of every part of the loss."""
