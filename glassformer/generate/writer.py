@@ -196,18 +196,24 @@ class Writer:
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
-        if processors or knobs.num_beams > 1:
-            if shape not in self.recorded:
-                self.recorded[shape] = StaticRunner(
-                    self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
-                )
-            yield from run(self.recorded[shape], strategy, requests, rows)
-            return
         taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
-        if (shape, taste, knobs.typical_p) not in self.recorded:
-            self.recorded[shape, taste, knobs.typical_p] = BurstRunner(self.net, knobs, rows=rows)
-        runner = self.recorded[shape, taste, knobs.typical_p]
-        yield from run_bursts(runner, knobs, stops, requests)
+        plain = bool(processors) or knobs.num_beams > 1
+        key = shape if plain else (shape, taste, knobs.typical_p)
+        runner = self.recorded.pop(key, None)  # by another call, meanwhile, it is not to be found
+        if runner is None and plain:
+            runner = StaticRunner(
+                self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
+            )
+        elif runner is None:
+            runner = BurstRunner(self.net, knobs, rows=rows)
+        try:
+            if plain:
+                yield from run(runner, strategy, requests, rows)
+            else:
+                yield from run_bursts(runner, knobs, stops, requests)
+        finally:
+            runner.forget()
+            self.recorded[key] = runner
 
     def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:
