@@ -5,6 +5,7 @@ from glassformer.train.vectors.evaluate import Likeness, Section, analogies, sim
 from glassformer.train.vectors.files import check_target, read_vectors, write_vectors
 from glassformer.train.vectors.glove import GloVe, cooccurrences, learn_glove
 from glassformer.train.vectors.space import Vectors
+from glassformer.train.vectors.start import start_embedding
 from glassformer.train.vectors.word2vec import Word2Vec, learn_word2vec
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "read_corpus",
     "read_vectors",
     "similarities",
+    "start_embedding",
     "write_vectors",
 ]

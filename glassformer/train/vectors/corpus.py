@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,14 @@ class Corpus:
         if not sample:
             return np.ones(len(self.words), np.float32)
         share = self.counts / (sample * self.counts.sum())
-        return ((np.sqrt(share) + 1) / share).astype(np.float32)
+        chance: Floats = ((np.sqrt(share) + 1) / share).astype(np.float32)
+        return chance
 
     def chunks(self, size: int) -> list[tuple[int, int]]:
         """Runs of whole sentences, each of about `size` words: pieces of work."""
         steps = np.arange(0, len(self.ids), size)
         cuts = np.unique([*np.searchsorted(self.bounds, steps), len(self.bounds) - 1])
-        return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 def read_corpus(

@@ -132,7 +132,7 @@ def ranks(values: Floats64) -> Floats64:
     """From the smallest on; equal values share the mean of their ranks."""
     _, which, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    return (last - (count - 1) / 2)[which]  # type: ignore[no-any-return]
+    return (last - (count - 1) / 2)[which]
 
 
 def correlation(x: Floats64, y: Floats64) -> float:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def read_vectors(path: str | Path) -> Vectors:
     """Text or binary, with a first line or without, also compressed (.gz)."""
     path = Path(path)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with cast(IO[bytes], (gzip.open if path.suffix == ".gz" else open)(path, "rb")) as file:
             start = file.read(PROBE)
             header = HEADER.match(start)
             file.seek(0 if header is None else header.end())

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from ctypes import Array, byref, c_void_p
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.train.vectors.corpus import Corpus, Floats, Ids, Watch
+from glassformer.train.vectors.corpus import Corpus, Ids, Watch
 from glassformer.train.vectors.kernel import Pairs, kernel, padded
 from glassformer.train.vectors.space import Vectors
 from glassformer.train.vectors.steps import Side, regression
@@ -55,7 +56,8 @@ class Counts:
 
 def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
     words = len(corpus.words)
-    keys, values = np.empty(0, np.int64), np.empty(0)
+    keys: npt.NDArray[np.int64] = np.empty(0, np.int64)
+    values: npt.NDArray[Any] = np.empty(0)
     for first, last in corpus.chunks(COUNTED):
         begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])
         ids = np.asarray(corpus.ids[begin:end], np.int64)
@@ -71,7 +73,7 @@ def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) ->
         watch(end)
     a, b = keys // words, keys % words
     both, which = np.unique(np.concatenate((keys, b * words + a)), return_inverse=True)
-    value = np.bincount(which, np.tile(values, 2), len(both))
+    value: npt.NDArray[Any] = np.bincount(which, np.tile(values, 2), len(both))
     return Counts((both // words).astype(np.int32), (both % words).astype(np.int32), value)
 
 
@@ -85,7 +87,7 @@ def learn_glove(
     """`watch` is told how many pairs of all epochs are done. A word's vector is the sum of what it
     is as a word and as a context. With `batch`, torch computes, that many pairs a step."""
     rng = np.random.default_rng(settings.seed)
-    fit = Fit(counts, (fresh(len(words), settings.size, rng) for _ in range(2)), settings)
+    fit = Fit(counts, two_sides(len(words), settings.size, rng), settings)
     total, fast = len(counts.value), None if batch else kernel()
     pieces = [(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]
     for epoch in range(settings.epochs):
@@ -95,6 +97,10 @@ def learn_glove(
         work(pieces, do, settings.workers if fast else 1, before)
     table = fit.sides[0].table + fit.sides[1].table
     return Vectors(words, table[:, : settings.size].numpy())
+
+
+def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[Side, Side]:
+    return fresh(words, size, rng), fresh(words, size, rng)
 
 
 def fresh(words: int, size: int, rng: np.random.Generator) -> Side:
@@ -107,8 +113,8 @@ def fresh(words: int, size: int, rng: np.random.Generator) -> Side:
 
 
 class Fit:
-    def __init__(self, counts: Counts, sides: Iterable[Side], settings: GloVe) -> None:
-        self.counts, self.settings, self.sides = counts, settings, tuple(sides)
+    def __init__(self, counts: Counts, sides: tuple[Side, Side], settings: GloVe) -> None:
+        self.counts, self.settings, self.sides = counts, settings, sides
         self.wanted = np.log(counts.value).astype(np.float32)
         share = np.minimum(counts.value / settings.x_max, 1)
         self.weight = (share**settings.alpha).astype(np.float32)
@@ -142,7 +148,7 @@ class Fit:
                     for a in (self.counts.first, self.counts.second, self.wanted, self.weight)
                 )
                 rows = (first.long(), second.long())
-                regression(*self.sides, rows, wanted, weight, self.settings.rate)
+                regression(self.sides, rows, wanted, weight, self.settings.rate)
             return piece[1] - piece[0]
 
         return do

@@ -1,4 +1,4 @@
-"""Vectors, the space they make: which words lie near, and what is to one as another is to a third."""
+"""Vectors, the space they make: which words lie near, and what is to b as c is to d."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class Vectors:
     def unit(self) -> Floats:
         """The table with rows of length 1."""
         length = np.linalg.norm(self.table, axis=1, keepdims=True)
-        return self.table / np.where(length == 0, 1, length)  # type: ignore[no-any-return]
+        length[length == 0] = 1
+        unit: Floats = (self.table / length).astype(np.float32)
+        return unit
 
     def at(self, word: str) -> int:
         found = self.number.get(word)

@@ -50,14 +50,12 @@ def negative_sampling(
     add_rows(tables.inputs, context, change * real)
 
 
-def full_softmax(
-    tables: Tables, center: Tensor, context: Tensor, rate: float, mean: bool
-) -> None:
+def full_softmax(tables: Tables, center: Tensor, context: Tensor, rate: float, mean: bool) -> None:
     """Skip-gram: the center predicts every word of its context, one softmax for all of them. CBOW:
     the mean of the context predicts the center."""
     rows, real = gathered(tables.inputs, context)
     if mean:
-        x, times = rows.sum(1) / real.sum(1), 1.0
+        x, times = rows.sum(1) / real.sum(1), torch.ones_like(real[:, 0])
         wanted, each = center[:, None], torch.ones_like(real[:, :1, 0])
     else:
         x, times = tables.inputs[center], real.sum(1)
@@ -83,15 +81,18 @@ class Side:
 
 
 def regression(
-    words: Side, contexts: Side, ids: tuple[Tensor, Tensor], wanted: Tensor, weight: Tensor,
+    sides: tuple[Side, Side],
+    ids: tuple[Tensor, Tensor],
+    wanted: Tensor,
+    weight: Tensor,
     rate: float,
-) -> None:  # fmt: skip
+) -> None:
     """GloVe: weight (a.b + bias + bias' - log count)^2 / 2, by AdaGrad as its authors' program has
     it: the gradient is multiplied by the rate before it is squared, and sums start at 1."""
-    a, b = words.table[ids[0]], contexts.table[ids[1]]  # [pair, width]
-    bias = words.bias[ids[0], 0] + contexts.bias[ids[1], 0]
+    a, b = (side.table[rows] for side, rows in zip(sides, ids, strict=True))  # [pair, width]
+    bias = sides[0].bias[ids[0], 0] + sides[1].bias[ids[1], 0]
     pull = rate * weight * ((a * b).sum(-1) + bias - wanted)  # [pair]
-    for side, rows, other in ((words, ids[0], b), (contexts, ids[1], a)):
+    for side, rows, other in zip(sides, ids, (b, a), strict=True):
         gradient = pull[:, None] * other
         side.table.index_add_(0, rows, -gradient / side.squares[rows].sqrt())
         side.squares.index_add_(0, rows, gradient**2)

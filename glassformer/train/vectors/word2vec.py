@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import byref
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ BATCH = 32  # windows of a step where the kernel does not do it
 class Word2Vec:
     """How to learn. The defaults are those of word2vec and gensim."""
 
-    kind: Literal["skip-gram", "cbow"] = "skip-gram"
+    kind: str = "skip-gram"  # or cbow
     size: int = 100
     window: int = 5  # the farthest that a word looks; each draws 1 to this
     negative: int = 5  # words drawn against each that is there; 0: all words (full softmax)
@@ -96,7 +95,9 @@ class Run:
 
 
 class KernelRun(Run):
-    def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]) -> None:
+    def __init__(
+        self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]
+    ) -> None:
         super().__init__(corpus, settings, tables)
         self.train = train
         self.words = Words(
