@@ -57,13 +57,14 @@ static void dots(const float* const* inputs, int count, const float* const* outp
     }
 }
 
-// changes[n] += pull[n][k] outputs[k], then outputs[k] += pull[n][k] inputs[n]
+// changes[n] += pull[n][k] seen[k], then outputs[k] += pull[n][k] inputs[n]
 template <int K>
-static void pulls(const float* const* inputs, int count, float* const* outputs, int width,
-                  const float* pull, int stride, float* changes) {
+static void pulls(const float* const* inputs, int count, const float* const* seen,
+                  float* const* outputs, int width, const float* pull, int stride,
+                  float* changes) {
     for (int d = 0; d < width; d += LANES) {
         Lanes before[K], change[K] = {};
-        for (int k = 0; k < K; k++) before[k] = load(outputs[k] + d);
+        for (int k = 0; k < K; k++) before[k] = load(seen[k] + d);
         for (int n = 0; n < count; n++) {
             Lanes x = load(inputs[n] + d), back = load(changes + n * width + d);
             for (int k = 0; k < K; k++) {
@@ -92,7 +93,8 @@ static void pulls_of(int size, Rest... rest) {
 struct Desk {
     std::vector<float*> context, outputs;
     std::vector<const float*> inputs;  // the context, or its mean alone
-    std::vector<float> scores, changes, mean;
+    std::vector<const float*> seen;    // the outputs as they were
+    std::vector<float> scores, changes, mean, copies;
 };
 
 // Every input predicts the first output and none of the others, all at once from what they were.
@@ -106,9 +108,18 @@ static void meet(Desk& desk, int width, float rate) {
                        scores + k, size);
     for (int i = 0; i < count * size; i++) scores[i] = -rate * sigmoid(scores[i]);
     for (int n = 0; n < count; n++) scores[n * size] += rate;
+    desk.seen.assign(desk.outputs.begin(), desk.outputs.end());
+    if (size > BLOCK) {  // one that was drawn twice may be in two blocks
+        desk.copies.resize(size * width);
+        for (int k = 0; k < size; k++) {
+            float* copy = desk.copies.data() + k * width;
+            std::copy(desk.outputs[k], desk.outputs[k] + width, copy);
+            desk.seen[k] = copy;
+        }
+    }
     for (int k = 0; k < size; k += BLOCK)
-        pulls_of<BLOCK>(size - k, desk.inputs.data(), count, desk.outputs.data() + k, width,
-                        scores + k, size, desk.changes.data());
+        pulls_of<BLOCK>(size - k, desk.inputs.data(), count, desk.seen.data() + k,
+                        desk.outputs.data() + k, width, scores + k, size, desk.changes.data());
 }
 
 static void average(Desk& desk, int width) {
