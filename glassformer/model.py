@@ -15,6 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, Score, Writer
 from glassformer.generate.infill import infill
+from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
@@ -54,6 +55,7 @@ class Model:
         self.generation = generation
         self._tokenizer = tokenizer
         self._recorded: dict[Any, Any] = {}
+        self._shelf = Shelf()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
@@ -109,6 +111,7 @@ class Model:
         """Holds the linear layers' weights in 8 bits ("int8") or 4 ("int4"), for inference. What
         it costs is seen by `score`, before and after."""
         quantize(self.net, kind)
+        self._shelf.forget()  # it holds on to the weights
         self.config["quantization"] = kind
         return self
 
@@ -174,7 +177,7 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
-        return Writer(self.net, self.tokenizer, saved, self._recorded)
+        return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:
         count = sum(parameter.numel() for parameter in self.net.parameters())

@@ -75,6 +75,7 @@ class Knobs:
 
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
+    prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
     graph: bool = True  # on a GPU: a step is recorded and played back
     compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
@@ -193,6 +194,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "no_repeat_ngram_size": (_not_negative, "0 or more"),
     "batch_size": (_above_zero, "1 or more"),
     "prefill_chunk": (_above_zero, "1 or more"),
+    "prefix_cache_bytes": (_not_negative, "0 (keep nothing) or more"),
     "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
 }
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor
@@ -133,6 +134,8 @@ class Pick:
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
+        if self.processors:
+            check_possible(scores, self.history)
         if self.chance is None:
             return scores.argmax(-1)
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
@@ -143,6 +146,21 @@ def processed(processors: Sequence[Processor], history: History, scores: Tensor)
     for process in processors:
         scores = process(history, scores)
     return scores
+
+
+def check_possible(scores: Tensor, history: History) -> None:
+    """Every row, of [row, token], must have a token left."""
+    stuck = scores.isneginf().all(-1)
+    if stuck.any():
+        raise no_way_on(history.new(int(stuck.int().argmax()))[0])
+
+
+def no_way_on(said: Sequence[int]) -> GlassformerError:
+    where = f"Behind the {len(said)} new tokens" if said else "At the beginning of the text"
+    return GlassformerError(
+        f"{where} every token is forbidden, by what was banned or must not be repeated or must be "
+        "matched; loosen one of these, or write less."
+    )
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.knobs import Knobs, make_knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
+from glassformer.generate.prefix import Shelf, can_share
 from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, as_ids, is_list_of_prompts
 from glassformer.generate.regex import match
@@ -37,6 +38,7 @@ class Writer:
         tokenizer: Tokenizer | None,
         saved: Mapping[str, Any],
         recorded: dict[Any, Any] | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         if net.decoder is None or not any(
             head.pick == "each" and head.outputs is not None for head in net.spec.heads
@@ -46,6 +48,7 @@ class Writer:
             )
         self.net, self.tokenizer, self.saved = net, tokenizer, saved
         self.recorded = {} if recorded is None else recorded  # by shape: see `played`
+        self.shelf = shelf or Shelf()
         self.translates = net.encoder is not None
         self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
 
@@ -153,6 +156,7 @@ class Writer:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
+        self.share(runner, knobs)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (
             knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
@@ -168,7 +172,8 @@ class Writer:
             guesser = Lookup() if draft is None else Draft(draft, request.source)
             count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
             pick = Pick(knobs, processors, stops)
-            yield from run_guessing(runner, pick, request, guesser, count)
+            news = run_guessing(runner, pick, request, guesser, count)
+            yield from kept(runner, request, news)
             runner.forget()
         if guessing or knobs.contrastive:
             return
@@ -176,7 +181,17 @@ class Writer:
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
-        yield from run(runner, strategy, requests, knobs.batch_size)
+        news = run(runner, strategy, requests, knobs.batch_size)
+        yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
+
+    def share(self, runner: Runner, knobs: Knobs) -> None:
+        """Lets a runner use what was read in earlier calls, where the model allows it."""
+        runner.shelf = None
+        if not knobs.prefix_cache_bytes:
+            self.shelf.forget()
+        elif can_share(self.net):
+            self.shelf.open(self.net, knobs.prefix_cache_bytes)
+            runner.shelf = self.shelf
 
     def on_gpu(self, knobs: Knobs) -> bool:
         """Whether steps are recorded and played back."""
@@ -201,13 +216,18 @@ class Writer:
                 self.recorded[shape] = StaticRunner(
                     self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
                 )
-            yield from run(self.recorded[shape], strategy, requests, rows)
+            player: StaticRunner = self.recorded[shape]
+            self.share(player, knobs)
+            news = run(player, strategy, requests, rows)
+            yield from kept(player, requests[0], news) if alone(requests, knobs) else news
             return
         taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
         if (shape, taste, knobs.typical_p) not in self.recorded:
             self.recorded[shape, taste, knobs.typical_p] = BurstRunner(self.net, knobs, rows=rows)
         runner = self.recorded[shape, taste, knobs.typical_p]
-        yield from run_bursts(runner, knobs, stops, requests)
+        self.share(runner, knobs)
+        news = run_bursts(runner, knobs, stops, requests)
+        yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
     def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:
@@ -361,6 +381,19 @@ class Writer:
 def streams(knobs: Knobs) -> bool:
     """Whether tokens are final as they come."""
     return knobs.num_beams == 1 and knobs.num_return_sequences == 1
+
+
+def alone(requests: Sequence[Request], knobs: Knobs) -> bool:
+    """Whether there is one row to write."""
+    return len(requests) == 1 and streams(knobs)
+
+
+def kept(runner: Runner, request: Request, all_news: Iterator[News]) -> Iterator[News]:
+    """The same news; a text that is whole is kept, for a prompt that goes on from it."""
+    for news in all_news:
+        for one in news.finished:
+            runner.keep((*request.prompt, *one.tokens[:-1]))
+        yield news
 
 
 def unsure(text: str, strings: Sequence[str]) -> int:
