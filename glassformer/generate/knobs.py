@@ -199,6 +199,19 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+CONSTRAINTS = (  # each may forbid tokens
+    "regex",
+    "prefix_allowed_tokens_fn",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "no_repeat_ngram_size",
+    "min_new_tokens",
+    "min_length",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "force_words_ids",
+)
 READABLE_KINDS = {
     "int": "a whole number",
     "float": "a number",

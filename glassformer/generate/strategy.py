@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.knobs import CONSTRAINTS, DEFAULTS, Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, shaped
 from glassformer.generate.stops import Stops
@@ -134,8 +134,10 @@ class Pick:
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
-        if self.processors:
-            check_possible(scores, self.history)
+        if self.processors and (stuck := scores.isneginf().all(-1)).any():
+            row = int(stuck.int().argmax())
+            made = int(self.history.made[row])
+            raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
         if self.chance is None:
             return scores.argmax(-1)
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
@@ -148,19 +150,17 @@ def processed(processors: Sequence[Processor], history: History, scores: Tensor)
     return scores
 
 
-def check_possible(scores: Tensor, history: History) -> None:
-    """Every row, of [row, token], must have a token left."""
-    stuck = scores.isneginf().all(-1)
-    if stuck.any():
-        raise no_way_on(history.new(int(stuck.int().argmax()))[0])
+class NoTokenLeftError(GlassformerError):
+    """The knobs forbid every token that could follow."""
 
-
-def no_way_on(said: Sequence[int]) -> GlassformerError:
-    where = f"Behind the {len(said)} new tokens" if said else "At the beginning of the text"
-    return GlassformerError(
-        f"{where} every token is forbidden, by what was banned or must not be repeated or must be "
-        "matched; loosen one of these, or write less."
-    )
+    def __init__(self, knobs: Knobs, request: int, made: int) -> None:
+        names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
+        where = f"after {made} new tokens" if made else "at the beginning of the text"
+        super().__init__(
+            f"No token is left {where}: {', '.join(names)} forbid them all; loosen what is too "
+            "narrow, or write less."
+        )
+        self.request = request
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:

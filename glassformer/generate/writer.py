@@ -25,7 +25,7 @@ from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
+from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
 from glassformer.text import Tokenizer
 
 
@@ -82,7 +82,10 @@ class Writer:
     ) -> Iterator[tuple[int, Generation]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
-        yield from self.results(self.requests(prompts, knobs), knobs, draft)
+        try:
+            yield from self.results(self.requests(prompts, knobs), knobs, draft)
+        except NoTokenLeftError as error:
+            raise self.named(error.request, error, prompts) from None
 
     def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
         """What is wrong with a prompt of several is said with its number."""
@@ -91,9 +94,13 @@ class Writer:
             try:
                 found.append(self.request(number, prompt, knobs))
             except GlassformerError as error:
-                where = f"Prompt {number}: " if len(prompts) > 1 else ""
-                raise GlassformerError(f"{where}{error}") from None
+                raise self.named(number, error, prompts) from None
         return found
+
+    def named(
+        self, number: int, error: GlassformerError, prompts: Sequence[Prompt | None]
+    ) -> GlassformerError:
+        return GlassformerError(f"Prompt {number}: {error}") if len(prompts) > 1 else error
 
     def results(
         self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None

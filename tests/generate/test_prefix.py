@@ -76,9 +76,9 @@ def test_the_same_texts_in_one_call_and_in_the_next(case, knobs):
         wanted, plainly = counted.generate(prompts, **knobs, **WITHOUT)
         first, once = counted.generate(prompts, **knobs)
         again, less = counted.generate(prompts, **knobs)
-        longer, _ = counted.generate([p + [p[0]] for p in prompts], **knobs)
+        longer, _ = counted.generate([[*p, p[0]] for p in prompts], **knobs)
         assert first == again == wanted
-        assert longer == counted.generate([p + [p[0]] for p in prompts], **knobs, **WITHOUT)[0]
+        assert longer == counted.generate([[*p, p[0]] for p in prompts], **knobs, **WITHOUT)[0]
         assert less <= once < plainly if can_share(case.net) else once == plainly
 
 
@@ -153,7 +153,9 @@ def scaled(model):
 
 CHANGES = {
     "a weight": double,
-    "weights loaded": lambda model: model.net.load_state_dict(gf.load("shakespeare").net.state_dict()),
+    "weights loaded": lambda model: model.net.load_state_dict(
+        gf.load("shakespeare").net.state_dict()
+    ),
     "quantized": lambda model: model.quantize("int8"),
     "another dtype": lambda model: model.net.bfloat16(),
     "a hook": steered,
