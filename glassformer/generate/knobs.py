@@ -12,6 +12,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.text.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
 AllowedTokens = Callable[[int, Tensor], Sequence[int]]
@@ -72,6 +73,8 @@ class Knobs:
     decoder_start_token_id: int | None = None
     source_language: str | None = None  # as the tokenizer names them; for translation
     target_language: str | None = None
+    language: str | None = None  # that is spoken, as "de" or "german"; None: it is heard
+    task: str | None = None  # of a model that listens: "transcribe", or "translate" into English
 
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
@@ -195,23 +198,11 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "batch_size": (_above_zero, "1 or more"),
     "prefill_chunk": (_above_zero, "1 or more"),
     "prefix_cache_bytes": (_not_negative, "0 (keep nothing) or more"),
+    "task": (lambda value: value in TASKS, "one of " + ", ".join(TASKS)),
     "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
 }
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
-CONSTRAINTS = (  # each may forbid tokens
-    "regex",
-    "prefix_allowed_tokens_fn",
-    "bad_words_ids",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-    "no_repeat_ngram_size",
-    "min_new_tokens",
-    "min_length",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "force_words_ids",
-)
 READABLE_KINDS = {
     "int": "a whole number",
     "float": "a number",

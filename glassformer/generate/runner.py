@@ -82,7 +82,7 @@ class Runner:
     def forget(self) -> None:
         self.cache = None
 
-    def rows(self) -> Cache:
+    def held(self) -> Cache:
         """What is remembered of the rows that are being written."""
         assert self.cache is not None
         return self.cache
@@ -90,7 +90,7 @@ class Runner:
     def keep(self, text: Sequence[int]) -> None:
         """The only row has this text; another prompt may begin with it."""
         if self.shelf is not None and self.shelf.is_of(self.net):
-            self.shelf.keep(taken(self.rows(), 0, tuple(text), start=0))
+            self.shelf.keep(taken(self.held(), 0, tuple(text), start=0))
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:

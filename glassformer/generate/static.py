@@ -223,6 +223,6 @@ class StaticRunner(Runner):
     def forget(self) -> None:
         self.live = 0
 
-    def rows(self) -> Cache:
+    def held(self) -> Cache:
         assert self.slots is not None
         return self.slots.lifted(self.order[: self.live])

@@ -15,10 +15,24 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
-from glassformer.generate.knobs import CONSTRAINTS, DEFAULTS, Knobs
+from glassformer.generate.knobs import DEFAULTS, Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, shaped
 from glassformer.generate.stops import Stops
+
+CONSTRAINTS = (  # each may forbid tokens
+    "regex",
+    "prefix_allowed_tokens_fn",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "no_repeat_ngram_size",
+    "min_new_tokens",
+    "min_length",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "force_words_ids",
+)
 
 
 @dataclass(frozen=True)
