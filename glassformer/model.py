@@ -13,7 +13,7 @@ import torch
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
-from glassformer.generate import Generation, Piece, Score, Writer
+from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
@@ -26,7 +26,7 @@ from glassformer.text.sound import SoundReader
 from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-from glassformer.weights.quantize import quantize
+from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
 
@@ -109,11 +109,29 @@ class Model:
 
     def quantize(self, kind: str) -> Model:
         """Holds the linear layers' weights in 8 bits ("int8") or 4 ("int4"), for inference. What
-        it costs is seen by `score`, before and after."""
+        it costs on a text says `quantization_cost`."""
         quantize(self.net, kind)
         self._shelf.forget()  # it holds on to the weights
         self.config["quantization"] = kind
         return self
+
+    def quantization_cost(
+        self,
+        kind: str,
+        text: Prompt,
+        target: Prompt | None = None,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+    ) -> QuantizationCost:
+        """Quantizes the model, and says how much worse it predicts a text from then on; the text
+        is read as by `score`.
+
+        >>> print(gf.load("shakespeare").quantization_cost("int4", "To be, or not to be"))
+        """
+        before = self.score(text, target, window=window, stride=stride)
+        after = self.quantize(kind).score(text, target, window=window, stride=stride)
+        return QuantizationCost(kind, before, after)
 
     def generate(
         self,
@@ -180,8 +198,9 @@ class Model:
         return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.net.parameters())
-        return f"<{self.architecture}: {count:,} parameters>"
+        kind = self.config.get("quantization")
+        held = f" in {kind}" if kind else ""
+        return f"<{self.architecture}: {count_parameters(self.net):,} parameters{held}>"
 
 
 def _net_of(model: Model | None) -> Net | None:
