@@ -18,7 +18,8 @@ from glassformer.core import Cache, Net
 from glassformer.core.linear import Origin
 from glassformer.spec import Block, Pattern
 
-LEAST = 32  # tokens; fewer are read as soon as they are looked for
+LEAST = 32  # tokens; fewer are read as soon as they are looked for,
+LEAST_ON_GPU = 512  # and there so many
 WORTH = 64  # tokens that a pass of its own must save
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # rows go into a cache; the logits behind them
@@ -76,13 +77,19 @@ class Shelf:
 
     def open(self, net: Net, limit: int) -> None:
         """To be used for this net, as it is now."""
-        self.limit = limit
+        self.limit, self.least = limit, least_for(net)
         if not self.is_of(net):
             self.texts, self.net = {}, State(net)
         self._drop()
 
     def is_of(self, net: Net) -> bool:
         return self.net is not None and self.net.holds(net)
+
+    def helps(self, prompts: Sequence[Ids]) -> bool:
+        """Whether some of these prompts begin alike, or as a text that is kept."""
+        return bool(shared(sorted(prompts), least=self.least)) or any(
+            longest(prompt[:-1], self.texts.values())[0] >= self.least for prompt in prompts
+        )
 
     def keep(self, known: Known) -> None:
         if len(known.ids) < self.least or known.bytes > self.limit:
@@ -99,6 +106,10 @@ class Shelf:
     def _drop(self) -> None:
         while self.texts and self.bytes > self.limit:
             del self.texts[next(iter(self.texts))]
+
+
+def least_for(net: Net) -> int:
+    return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
 
 
 class State:
@@ -255,9 +266,9 @@ def laid(parts: Sequence[tuple[Known | None, int]], new: int) -> Cache:
     return cache
 
 
-def taken(cache: Cache, row: int, ids: Ids, start: int | None = None) -> Known:
-    """A copy of a row's text, which begins in slot `start` or else ends in the last."""
-    first = cache.length - len(ids) if start is None else start
+def taken(cache: Cache, row: int, ids: Ids) -> Known:
+    """A copy of a row's text, behind its padding; what follows it in the cache is left there."""
+    first = 0 if cache.mask is None else int(cache.mask[row].int().argmax())
     part = slice(first, first + len(ids))
     own = Cache()
     own.length = len(ids)

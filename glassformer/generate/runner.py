@@ -90,7 +90,7 @@ class Runner:
     def keep(self, text: Sequence[int]) -> None:
         """The only row has this text; another prompt may begin with it."""
         if self.shelf is not None and self.shelf.is_of(self.net):
-            self.shelf.keep(taken(self.held(), 0, tuple(text), start=0))
+            self.shelf.keep(taken(self.held(), 0, tuple(text)))
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -171,8 +171,8 @@ class NoTokenLeftError(GlassformerError):
         names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
         where = f"after {made} new tokens" if made else "at the beginning of the text"
         super().__init__(
-            f"No token is left {where}: all are forbidden by {', '.join(names)}; loosen what is too "
-            "narrow, or write less."
+            f"No token is left {where}: all are forbidden by {', '.join(names)}; loosen what is "
+            "too narrow, or write less."
         )
         self.request = request
 

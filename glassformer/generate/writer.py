@@ -14,7 +14,7 @@ from glassformer.generate.intake import Intake
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
-from glassformer.generate.prefix import Shelf, can_share
+from glassformer.generate.prefix import Shelf, can_share, least_for
 from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, is_list_of_prompts
 from glassformer.generate.regex import match
@@ -139,7 +139,7 @@ class Writer(Intake):
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
-        self.share(runner, knobs)
+        self.share(runner, requests, knobs)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (
             knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
@@ -167,12 +167,13 @@ class Writer(Intake):
         news = run(runner, strategy, requests, knobs.batch_size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
-    def share(self, runner: Runner, knobs: Knobs) -> None:
+    def share(self, runner: Runner, requests: Sequence[Request], knobs: Knobs) -> None:
         """Lets a runner use what was read in earlier calls, where the model allows it."""
         runner.shelf = None
+        longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
             self.shelf.forget()
-        elif can_share(self.net):
+        elif longest > least_for(self.net) and can_share(self.net):
             self.shelf.open(self.net, knobs.prefix_cache_bytes)
             runner.shelf = self.shelf
 
@@ -200,7 +201,7 @@ class Writer(Intake):
                     self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
                 )
             player: StaticRunner = self.recorded[shape]
-            self.share(player, knobs)
+            self.share(player, requests, knobs)
             news = run(player, strategy, requests, rows)
             yield from kept(player, requests[0], news) if alone(requests, knobs) else news
             return
@@ -208,7 +209,7 @@ class Writer(Intake):
         if (shape, taste, knobs.typical_p) not in self.recorded:
             self.recorded[shape, taste, knobs.typical_p] = BurstRunner(self.net, knobs, rows=rows)
         runner = self.recorded[shape, taste, knobs.typical_p]
-        self.share(runner, knobs)
+        self.share(runner, requests, knobs)
         news = run_bursts(runner, knobs, stops, requests)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
