@@ -12,6 +12,7 @@ from glassformer.core import Net
 from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
+from glassformer.generate.branches import BranchRunner, branches_fit
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.knobs import Knobs, make_knobs
@@ -176,6 +177,8 @@ class Writer:
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
+        if knobs.num_beams > 1 and branches_fit(self.net):
+            runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
         yield from run(runner, strategy, requests, knobs.batch_size)
 
     def on_gpu(self, knobs: Knobs) -> bool:
