@@ -115,6 +115,8 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
+    if ctx.branches is not None:  # a branch sees itself
+        return Visible(mask, bias=bias)
     return Visible() if mask is None else with_blind(mask, bias)
 
 

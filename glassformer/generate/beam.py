@@ -60,7 +60,8 @@ class Beam:
     def begin(self, requests: Sequence[Request], device: torch.device) -> None:
         self.stops.begin(requests)
         search = Search(self.knobs, [request.limit for request in requests], device)
-        history = History.of([r.prompt for r in requests for _ in range(self.width)], device)
+        rows = [request for request in requests for _ in range(self.width)]
+        history = History.of([r.prompt for r in rows], [r.limit for r in rows], device)
         if self.search is None or self.history is None or not self.open:
             self.search, self.history = search, history
         else:
@@ -141,12 +142,11 @@ class Beam:
     def leave(self, over: Tensor) -> list[Finished]:
         """Requests at their end, which make room."""
         assert self.search is not None
-        finished: list[Finished] = []
         gone = over.tolist()
-        for row, (request, ended) in enumerate(zip(self.open, gone, strict=True)):
-            if ended:
-                tree = self.trees.pop(request.number)
-                finished += results(self.search, row, request, tree if self.knobs.tree else None)
+        rows = [row for row, ended in enumerate(gone) if ended]
+        finished = results(self.search, rows, [self.open[row] for row in rows])
+        for one in finished if self.knobs.tree else ():
+            one.tree = self.trees[one.request]
         self.open = [r for r, ended in zip(self.open, gone, strict=True) if not ended]
         self.chance = [c for c, ended in zip(self.chance, gone, strict=True) if not ended]
         return finished
@@ -160,26 +160,10 @@ def listed(found: Found) -> list[list[Candidate]]:
     ]
 
 
-def results(
-    search: Search, row: int, request: Request, tree: list[Step] | None = None
-) -> list[Finished]:
-    """The best texts of all groups."""
-    score = search.end_score[row].flatten()
-    ordered, order = score.sort(descending=True, stable=True)
-    count = min(search.knobs.num_return_sequences, int((score > IMPOSSIBLE).sum()))
-    found = []
-    for place, at in enumerate(order[:count].tolist()):
-        g, beam = divmod(at, search.beams)
-        length = int(search.end_length[row, g, beam])
-        found.append(
-            Finished(
-                request.number,
-                place,
-                search.end_tokens[row, g, beam, :length].tolist(),
-                search.end_logprobs[row, g, beam, :length].tolist(),
-                REASONS[int(search.end_reason[row, g, beam])],
-                float(ordered[place]),
-                tree,
-            )
-        )
-    return found
+def results(search: Search, rows: Sequence[int], requests: Sequence[Request]) -> list[Finished]:
+    """The best texts of these requests, which are in these rows."""
+    return [
+        Finished(request.number, place, text.tokens, text.logprobs, text.stop, text.score)
+        for request, texts in zip(requests, search.texts(rows), strict=True)
+        for place, text in enumerate(texts)
+    ]

@@ -32,6 +32,15 @@ class Found(NamedTuple):
     ends: Tensor  # the code of the reason; 0 where the text goes on
 
 
+class Text(NamedTuple):
+    """A finished one."""
+
+    score: float
+    tokens: list[int]
+    logprobs: list[float]
+    stop: str
+
+
 class Guide(Protocol):
     """What a search asks at every step: so it can be watched, constrained, or left alone."""
 
@@ -92,6 +101,23 @@ class Search:
     def state(self) -> dict[str, Tensor]:
         """All that belongs to a request."""
         return {n: x for n, x in vars(self).items() if isinstance(x, Tensor) and n != "eos"}
+
+    def texts(self, rows: Sequence[int]) -> list[list[Text]]:
+        """What is finished of some requests, the best of all groups first."""
+        at = torch.tensor(rows, device=self.limit.device)
+        held = (self.end_score, self.end_length, self.end_tokens, self.end_logprobs)
+        parts = [x[at].flatten(1, 2) for x in (*held, self.end_reason)]
+        order = parts[0].argsort(dim=1, descending=True, stable=True)
+        order = order[:, : self.knobs.num_return_sequences]
+        lists = [_of(part, order).tolist() for part in parts]
+        return [
+            [
+                Text(score, tokens[:length], logprobs[:length], REASONS[reason])
+                for score, length, tokens, logprobs, reason in zip(*row, strict=True)
+                if score > IMPOSSIBLE
+            ]
+            for row in zip(*lists, strict=True)
+        ]
 
     def select(self, rows: Tensor) -> None:
         for name, x in self.state.items():

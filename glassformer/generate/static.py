@@ -15,7 +15,6 @@ from torch import Tensor
 from glassformer.core import Cache, Net
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear
-from glassformer.generate.kernels import attend_newest, prepare
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
 from glassformer.spec import Alibi, Block, Buckets, Pattern, Rotary
@@ -125,6 +124,8 @@ class Slots(Cache):
 
 def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
     """One token a row through the decoder: the logits of what follows, [row, token]."""
+    from glassformer.generate.kernels import attend_newest  # needs triton
+
     assert net.decoder is not None
     ctx = Context(
         stack="decoder",
@@ -156,6 +157,8 @@ class StaticRunner(Runner):
         chunk: int | None = None,
         compiled: bool = False,
     ) -> None:
+        from glassformer.generate.kernels import prepare  # needs triton
+
         super().__init__(net, chunk=chunk)
         self.rows = rows
         self.live = 0

@@ -95,7 +95,8 @@ class Pick:
     def begin(self, requests: Sequence[Request], device: torch.device) -> None:
         self.stops.begin(requests)
         rows = [(request, i) for request in requests for i in range(self.width)]
-        fresh = History.of([request.prompt for request, _ in rows], device)
+        prompts, limits = [r.prompt for r, _ in rows], [r.limit for r, _ in rows]
+        fresh = History.of(prompts, limits, device)
         if self.history is None or not self.rows:
             self.history = fresh
         else:
@@ -140,6 +141,7 @@ class Pick:
 
 
 def processed(processors: Sequence[Processor], history: History, scores: Tensor) -> Tensor:
+    scores = scores.clone() if processors else scores
     for process in processors:
         scores = process(history, scores)
     return scores

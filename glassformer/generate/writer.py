@@ -149,7 +149,7 @@ class Writer:
         self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
     ) -> Iterator[News]:
         stops = Stops(knobs, self.decode if knobs.stop_strings else None)
-        processors = make_processors(knobs, self.most(knobs))
+        processors = make_processors(knobs)
         if knobs.regex is not None:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
@@ -193,12 +193,20 @@ class Writer:
         self, requests: Sequence[Request], knobs: Knobs, processors: list[Processor], stops: Stops
     ) -> Iterator[News]:
         """Recordings are kept: the next call of the same shape plays them at once."""
+        from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
         from glassformer.generate.burst import BurstRunner, run_bursts
         from glassformer.generate.static import StaticRunner
 
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
+        if knobs.num_beams > 1 and branches_fit(self.net) and bursts_fit(knobs):
+            search = (id(self.net), rows, knobs)
+            if search not in self.recorded:
+                count = rows // strategy.width
+                self.recorded[search] = BeamRunner(self.net, knobs, processors, rows=count)
+            yield from run_beams(self.recorded[search], requests)
+            return
         if processors or knobs.num_beams > 1:
             if shape not in self.recorded:
                 self.recorded[shape] = StaticRunner(

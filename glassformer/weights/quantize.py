@@ -72,7 +72,7 @@ class QuantizedLinear(Linear):
         kernel = self._packed[0]
         y: Tensor
         if self.kind == "int8":
-            largest = torch.linalg.vector_norm(x, torch.inf, -1, keepdim=True, dtype=torch.float32)
+            largest = x.abs().amax(-1, keepdim=True).float()  # a vector norm takes ten times longer
             largest.clamp_(min=1e-30)
             y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
                 x / largest, 1 / 127, 128, kernel
