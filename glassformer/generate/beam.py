@@ -76,7 +76,7 @@ class Beam:
         assert self.history is not None and self.search is not None
         search = self.search
         log = logits.log_softmax(-1, dtype=torch.float32)
-        scores = processed(self.processors, self.history, log)
+        scores = processed(self.processors, self.history, log, spoil=True)
         if self.knobs.do_sample:
             scores = shaped(scores, self.knobs, keep=len(self.knobs.eos_token_id) + 1)
         beam, token = search.step(scores, log, self)

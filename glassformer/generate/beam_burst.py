@@ -95,6 +95,7 @@ class BeamRunner(Runner):
         )
         self.slots: BranchSlots | None = None
         self.search: Search | None = None
+        self.room = 0  # tokens that a text may have
         self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
         self.beam = torch.zeros(rows, self.width, dtype=torch.long, device=self.device)
         self.tokens = torch.zeros_like(self.beam)
@@ -159,7 +160,8 @@ class BeamRunner(Runner):
         prompt, limit, made = (x[:, None].expand(-1, self.width).flatten() for x in rows)
         flat = search.tokens.flatten(0, 1)
         history = History(flat, search.logprobs.flatten(0, 1), prompt, limit, made)
-        beam, token = search.step(processed(self.processors, history, log), log, Alone())
+        scores = processed(self.processors, history, log, spoil=True)
+        beam, token = search.step(scores, log, Alone())
         self.beam.copy_(beam)
         self.tokens.copy_(token)
 

@@ -17,7 +17,7 @@ from glassformer.core import Net
 from glassformer.core.context import Branches
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
-from glassformer.spec import CAUSAL, Alibi, Block, Buckets, Pattern, Rotary
+from glassformer.spec import CAUSAL, Alibi, Block, Buckets, Embed, Pattern, Rotary
 
 
 def branches_fit(net: Net) -> bool:
@@ -27,6 +27,7 @@ def branches_fit(net: Net) -> bool:
         stack is not None
         and stack.memory is None
         and stack.convolution is None
+        and isinstance(stack.embed, Embed)
         and not stack.embed.zero_padding
         and all(
             isinstance(layer, Block)

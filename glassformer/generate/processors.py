@@ -1,7 +1,7 @@
 """Generate room, the processors: each changes the scores of the next token, row by row.
 
-A processor maps (history, scores of [row, token]) to scores, which it may change in place. The
-order is that of transformers.
+A processor maps (history, scores of [row, token]) to scores. What it forbids it may forbid in
+place; for any other change it makes new scores. The order is that of transformers.
 """
 
 from __future__ import annotations

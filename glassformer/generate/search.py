@@ -266,7 +266,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if parts < 4 * count:
         values, tokens = scores.topk(count)
         return values, tokens
-    inside = scores[:, : parts * PART].unflatten(1, (parts, PART))
+    inside = scores[:, : parts * PART].view(len(scores), parts, PART)
     which = inside.amax(-1).topk(count).indices  # [row, part]
     near = inside.gather(1, which[..., None].expand(-1, -1, PART)).flatten(1)
     values, at = torch.cat((near, scores[:, parts * PART :]), 1).topk(count)

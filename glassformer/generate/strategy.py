@@ -140,8 +140,11 @@ class Pick:
         return draw(shaped(scores, self.knobs), chance)
 
 
-def processed(processors: Sequence[Processor], history: History, scores: Tensor) -> Tensor:
-    scores = scores.clone() if processors else scores
+def processed(
+    processors: Sequence[Processor], history: History, scores: Tensor, *, spoil: bool = False
+) -> Tensor:
+    """`spoil`: what is forbidden may be so in the given scores too."""
+    scores = scores if spoil or not processors else scores.clone()
     for process in processors:
         scores = process(history, scores)
     return scores

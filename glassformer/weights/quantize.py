@@ -77,7 +77,8 @@ class QuantizedLinear(Linear):
             y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
                 x / largest, 1 / 127, 128, kernel
             )
-            y = y.mul_(largest) if bias is None else torch.addcmul(bias, y, largest)
+            y = y.mul_(largest)  # in place: a new tensor of all words costs more than the product
+            y = y if bias is None else y.add_(bias)
         else:
             rows = x.reshape(-1, self.in_features).bfloat16()
             y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, kernel[0], GROUP, kernel[1])
