@@ -86,6 +86,8 @@ class Beam:
             self.history.select(parents)
             self.history.append(tokens, tokens)  # what they had for scores, nobody asks
         over, news = search.over.all(1), News()
+        if bool(search.over.any()):
+            search.check_texts([request.number for request in self.open])
         if bool(over.any()):
             news.finished = self.leave(over)
             stay = ~over

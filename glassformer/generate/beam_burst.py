@@ -22,10 +22,11 @@ from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor, reads_text
 from glassformer.generate.runner import Runner
 from glassformer.generate.search import Alone, Search
-from glassformer.generate.static import PAGE, Slots
+from glassformer.generate.slots import Slots
 from glassformer.generate.strategy import News, Request, processed
 
 BURST = 8
+PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
 SOURCE = 32  # what cross-attention reads is as long as a multiple of it
 
 
@@ -203,6 +204,7 @@ def run_beams(runner: BeamRunner, requests: Sequence[Request]) -> Iterator[News]
             over = search.over.all(1).tolist()
             done = [row for row in work if over[row]]
             if done:
+                search.check_texts([request.number for request in batch])
                 yield News(finished=results(search, done, [work.pop(row) for row in done]))
             if not work:
                 break

@@ -83,7 +83,7 @@ class PhraseBeam(Beam):
     def find(self, search: Search, scores: Tensor, g: int) -> Found:
         whole = scores + search.scores[..., None]
         rows = [self._of_request(search, row, part) for row, part in enumerate(whole)]
-        longest = max(map(len, rows))
+        longest = max(1, *map(len, rows))
         none = Candidate(0, 0, IMPOSSIBLE)
         filled = [row + [none] * (longest - len(row)) for row in rows]
         beam, token, score = (
@@ -130,7 +130,7 @@ class PhraseBeam(Beam):
             text = (*texts[candidate.beam], candidate.token)
             banks.setdefault(progress(self.phrases, text).met, []).append(candidate)
         turns = [banks[met] for met in sorted(banks, reverse=True)]
-        longest = max(map(len, turns))
+        longest = max(map(len, turns), default=0)
         return [bank[i] for i in range(longest) for bank in turns if i < len(bank)]
 
     def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:

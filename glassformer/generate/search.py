@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from glassformer.generate.knobs import Knobs
+from glassformer.generate.strategy import NoTokenLeftError
 
 NEVER = -1e9
 IMPOSSIBLE = float("-inf")
@@ -118,6 +119,14 @@ class Search:
             ]
             for row in zip(*lists, strict=True)
         ]
+
+    def check_texts(self, numbers: Sequence[int]) -> None:
+        """A group that is over has found something, or nothing may be written at all; requests of
+        these numbers are in the first rows."""
+        nothing = self.over & (self.end_score[..., 0] == IMPOSSIBLE)
+        for row in nothing[: len(numbers)].any(1).nonzero()[:1, 0].tolist():
+            made = int(self.made[row]) - (not bool(self.over[row].all()))
+            raise NoTokenLeftError(self.knobs, numbers[row], made)
 
     def select(self, rows: Tensor) -> None:
         for name, x in self.state.items():
@@ -256,7 +265,7 @@ class Search:
         self.tokens.copy_(_of(self.tokens, beam).scatter(2, at, token[..., None]))
         self.logprobs.copy_(_of(self.logprobs, beam).scatter(2, at, value[..., None]))
         self.scores.copy_(score)
-        self.made += 1
+        self.made += ~self.over.all(1)
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

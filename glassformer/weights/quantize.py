@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core import Net
 from glassformer.core.linear import Linear, Origin
 from glassformer.errors import GlassformerError
 
 KINDS = ("int8", "int4")
 GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the whole row does
-
-MANY = 32  # rows from which another kernel is faster, measured up to 80
 
 # without these instructions the 8-bit kernel's sums may overflow
 HAS_KERNELS = torch.cpu._is_vnni_supported()
@@ -52,11 +51,12 @@ class QuantizedLinear(Linear):
         """Codes as the kernels want them; done at the first forward on a CPU."""
         if self.kind == "int8":
             zeros = torch.zeros(len(self.codes), dtype=torch.long)
-            matrix = torch._make_per_channel_quantized_tensor(
-                self.codes, self.scale[:, 0].double(), zeros, 0
-            )
-            few = torch.ops.quantized.linear_prepack(matrix, None)
-            kernel = [few, None]  # that of many rows is packed when they come
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
+                matrix = torch._make_per_channel_quantized_tensor(
+                    self.codes, self.scale[:, 0].double(), zeros, 0
+                )
+            kernel = torch.ops.quantized.linear_prepack(matrix, None)
         else:  # it takes 16 rows at a time
             whole = torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1).int()
             codes, scale, zero = (
@@ -79,12 +79,9 @@ class QuantizedLinear(Linear):
         if self.kind == "int8":
             largest = x.abs().amax(-1, keepdim=True).float()  # a vector norm takes ten times longer
             largest.clamp_(min=1e-30)
-            if x.numel() < MANY * self.in_features:
-                y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-                    x / largest, 1 / 127, 128, kernel[0]
-                )
-            else:
-                y = self.many(x, largest, kernel)
+            y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+                x / largest, 1 / 127, 128, kernel
+            )
             y = y.mul_(largest)  # in place: a new tensor of all words costs more than the product
             y = y if bias is None else y.add_(bias)
         else:
@@ -93,18 +90,6 @@ class QuantizedLinear(Linear):
             y = y[:, : self.out_features].view(*x.shape[:-1], -1)
             y = y.float() if bias is None else y + bias
         return y.to(x.dtype)
-
-    def many(self, x: Tensor, largest: Tensor, kernel: list[Any]) -> Tensor:
-        """The product of [row, in] without scale of the rows and bias."""
-        if kernel[1] is None:
-            kernel[1] = torch.ops.onednn.qlinear_prepack(self.codes, None)
-        codes = torch.addcmul(x.new_full((), 128.5), x, 127 / largest).to(torch.uint8)
-        zeros = torch.zeros(self.out_features, dtype=torch.long)
-        y: Tensor = torch.ops.onednn.qlinear_pointwise(
-            codes.view(-1, self.in_features), 1 / 127, 128, kernel[1], self.scale[:, 0], zeros, None,
-            1.0, 0, torch.float32, "none", [], "",
-        )  # fmt: skip
-        return y.view(*x.shape[:-1], -1)
 
 
 def eight_bits(weight: Tensor) -> dict[str, Tensor]:
@@ -140,3 +125,11 @@ def quantize(net: nn.Module, kind: str) -> None:
             if isinstance(child, Linear):
                 made[child] = made.get(child) or QuantizedLinear(child, kind)
                 module._modules[name] = made[child]
+
+
+def count_parameters(net: Net) -> int:
+    """Tied parameters once, fixed tables not at all; codes for the numbers that they stand for."""
+    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
+    coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
+    plain = sum(parameter.numel() for parameter in net.parameters())
+    return plain + sum(layer.in_features * layer.out_features for layer in coded)
