@@ -131,6 +131,38 @@ def test_generation_needs_little_memory_beside_weights_and_cache():
     assert peak <= 1.1 * (net_bytes + cache_bytes)
 
 
+BEAMS = {
+    "shorter": {"num_beams": 3, "length_penalty": -1.0, "num_return_sequences": 3},
+    "patient": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": "never"},
+    "early": {"num_beams": 4, "early_stopping": True, "num_return_sequences": 4},
+    "groups": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.7},
+    "at least": {"num_beams": 5, "min_new_tokens": 9},
+    "watched": {"num_beams": 3, "tree": True},
+    "processed": {"num_beams": 3, "repetition_penalty": 1.3},
+    "refilled": {"num_beams": 3, "batch_size": 6},
+}
+
+
+@pytest.mark.parametrize("knobs", BEAMS.values(), ids=BEAMS)
+@pytest.mark.parametrize("type_", ["marian", "m2m_100", "t5", "gpt2", "llama"])
+def test_beams_in_bursts(type_, knobs, tmp_path):
+    """Twice, and for sources of other lengths: a recording is played again where it fits."""
+    case = Case(FIRST[type_], tmp_path)
+    gpu = gf.load(case.folder, device="cuda")
+    for lengths in ((4, 9, 6, 2, 7), (5, 3, 8), (4, 9, 6, 2, 7)):
+        prompts = case.prompts(lengths, seed=5)
+        expected = texts(case.model.generate(prompts, max_new_tokens=12, **knobs))
+        assert texts(gpu.generate(prompts, max_new_tokens=12, **knobs)) == expected
+
+
+def test_compiled_beams_in_bursts(tmp_path):
+    case = Case(FIRST["marian"], tmp_path)
+    prompts, knobs = case.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 12}
+    expected = texts(case.model.generate(prompts, **knobs))
+    gpu = gf.load(case.folder, device="cuda")
+    assert texts(gpu.generate(prompts, compile=True, **knobs)) == expected
+
+
 @pytest.mark.parametrize("name", FIRST.values(), ids=FIRST)
 def test_every_family_that_writes(name, tmp_path):
     case = Case(name, tmp_path)
