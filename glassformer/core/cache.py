@@ -65,7 +65,7 @@ class Cache:
 
     @property
     def has_memory(self) -> bool:
-        return bool(self._cross)
+        return len(self._cross) > 0
 
     def advance(
         self,
