@@ -25,6 +25,8 @@ from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
+from glassformer.generate.tape import knows
+from glassformer.generate.taped import ROWS, TapeRunner
 from glassformer.text import Tokenizer
 
 
@@ -176,6 +178,9 @@ class Writer:
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
+        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
+        if knobs.graph and rows <= ROWS and knows(self.net):
+            runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
         yield from run(runner, strategy, requests, knobs.batch_size)
 
     def on_gpu(self, knobs: Knobs) -> bool:
