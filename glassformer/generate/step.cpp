@@ -8,17 +8,24 @@
 // machine's.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <thread>
+#include <utility>
 #include <vector>
-
-#include <omp.h>
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 #define HAS_VNNI 1
 #endif
+
+inline void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
 
 #if defined(__AVX512F__)
 constexpr int LANES = 16, REGISTERS = 32;
@@ -68,9 +75,12 @@ constexpr int GROUP = 32;   // codes of 4 bits that share a scale
 constexpr int BLOCK = 128;  // of them that are read at once
 constexpr int TILE = 64;    // outputs whose weights stay near while rows take turns
 
+#define UNROLLED _Pragma("GCC unroll 16")  // so that sums stay in registers
+
 // --- numbers -----------------------------------------------------------------------------------
 
 typedef float Vector __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
 typedef uint32_t Bits __attribute__((vector_size(LANES * 4)));
 typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
@@ -85,10 +95,28 @@ inline float number(uint16_t x) {
     std::memcpy(&out, &bits, 4);
     return out;
 }
-inline float sum(Vector x) {
-    float total = 0;
-    for (int i = 0; i < LANES; i++) total += x[i];
-    return total;
+
+// The sums of N vectors, one a lane: in every round two become one, and neighbors are added.
+template <size_t W, class V, size_t... I> inline V folded(V a, V b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, (I & W ? LANES + (I ^ W) : I)...) +
+           __builtin_shufflevector(a, b, (I & W ? LANES + I : I ^ W)...);
+}
+template <size_t W, int N, class V> inline V sum_round(V *x) {
+    if constexpr (N == 1) return x[0];
+    else {
+        V half[N / 2];
+        UNROLLED for (int i = 0; i < N / 2; i++)
+            half[i] = folded<W>(x[2 * i], x[2 * i + 1], std::make_index_sequence<LANES>());
+        return sum_round<2 * W, N / 2>(half);
+    }
+}
+template <int N, class V> inline void sum_lanes(const V *x, float *out) {
+    for (int first = 0; first < N; first += LANES) {
+        V some[LANES] = {};
+        for (int i = 0; i < LANES && first + i < N; i++) some[i] = x[first + i];
+        V sums = sum_round<1, LANES>(some);
+        for (int i = 0; i < LANES && first + i < N; i++) out[first + i] = sums[i];
+    }
 }
 
 inline float exponential(float x) {  // as in Cephes; loops around it become vectors
@@ -107,7 +135,15 @@ inline float exponential(float x) {  // as in Cephes; loops around it become vec
     return (p * x * x + x + 1.f) * power;
 }
 inline float sigmoid(float x) { return 1.f / (1.f + exponential(-x)); }
-inline float hyperbolic(float x) { return 1.f - 2.f / (1.f + exponential(2.f * x)); }
+inline float hyperbolic(float x) {  // near zero by its series, where the quotient loses digits
+    float z = x * x, far = 1.f - 2.f / (1.f + exponential(2.f * x));
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    return z < 0.39f ? p * z * x + x : far;
+}
 inline float error_function(float x) {  // Abramowitz and Stegun, 7.1.26
     float size = std::fabs(x), t = 1.f / (1.f + 0.3275911f * size);
     float p = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t +
@@ -148,9 +184,8 @@ struct Input {  // the rows that a layer reads, as its kernel wants them
     const float *rows;
     std::vector<float> own;     // where they had to be changed
     std::vector<uint8_t> bytes; // codes of 8 bits, [row, width]
-    std::vector<float> scale;   // of those; of 4-bit weights one a group, [row, width / 8]
-    std::vector<float> sums;    // of eight neighbors, [row, width / 8], scaled
-    std::vector<int32_t> counts;// the same in codes
+    std::vector<float> scale;   // of those: [row], or four times that of each group
+    std::vector<float> sums;    // of a group, [row, group]
     int64_t width;              // of `bytes`, with zeros at its end
 };
 
@@ -174,56 +209,53 @@ void round_rows(Input &x, int rows, int64_t in) {  // 128 + x * 127 / the larges
 // its even places before its odd ones.
 void round_groups(Input &x, int rows, int64_t in) {
     x.width = (in + BLOCK - 1) / BLOCK * BLOCK;
+    const int64_t groups = x.width / GROUP;
     x.bytes.assign(rows * x.width, 0);
-    int64_t eighths = x.width / 8;
-    x.scale.assign(rows * eighths, 0);
-    x.sums.assign(rows * eighths, 0);
-    x.counts.assign(rows * eighths, 0);
+    x.scale.assign(rows * groups * 4, 0);
+    x.sums.assign(rows * groups, 0);
     for (int r = 0; r < rows; r++)
-        for (int64_t first = 0; first < in; first += GROUP) {
-            const float *row = x.rows + r * in + first;
+        for (int64_t g = 0; g < in / GROUP; g++) {
+            const float *row = x.rows + r * in + g * GROUP;
             float largest = 1e-30f;
             for (int i = 0; i < GROUP; i++) largest = std::max(largest, std::fabs(row[i]));
-            int codes[GROUP];
+            int codes[GROUP], sum = 0;
             for (int i = 0; i < GROUP; i++) codes[i] = code(row[i] / largest * 127.f);
-            int64_t half = first / BLOCK * BLOCK + first % BLOCK / 2;
-            int8_t *out = (int8_t *)x.bytes.data() + r * x.width + half;
+            for (int i = 0; i < GROUP; i++) sum += codes[i];
+            int8_t *out = (int8_t *)x.bytes.data() + r * x.width + g / 4 * BLOCK + g % 4 * GROUP / 2;
             for (int i = 0; i < GROUP / 2; i++) {
                 out[i] = codes[2 * i];
                 out[i + BLOCK / 2] = codes[2 * i + 1];
             }
-            for (int part = 0; part < GROUP / 8; part++) {
-                int count = 0;
-                for (int i = 0; i < 8; i++) count += codes[8 * part + i];
-                int64_t at = r * eighths + first / 8 + part;
-                x.counts[at] = count;
-                x.scale[at] = largest / 127.f;
-                x.sums[at] = count * x.scale[at];
-            }
+            for (int i = 0; i < 4; i++) x.scale[(r * groups + g) * 4 + i] = largest / 127.f;
+            x.sums[r * groups + g] = sum * largest / 127.f;
         }
 }
 
 // A kernel computes O outputs of R rows at once: out[r * step + o] for the weights from row `o` on.
 
 template <class Weight> struct Floats {
+    static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &, int, int64_t) {}
     template <int R, int O>
     static void compute(const Op &op, const Input &x, int r, int64_t o, float *out, int64_t step) {
         const float *rows = x.rows + r * op.in;
         const Weight *weight = (const Weight *)op.weight + o * op.in;
-        Vector sums[O][R] = {};
+        Vector sums[O * R] = {};
         int64_t i = 0;
         for (; i + LANES <= op.in; i += LANES) {
             Vector part[R];
-            for (int b = 0; b < R; b++) part[b] = load(rows + b * op.in + i);
-            for (int a = 0; a < O; a++) {
+            UNROLLED for (int b = 0; b < R; b++) part[b] = load(rows + b * op.in + i);
+            UNROLLED for (int a = 0; a < O; a++) {
                 Vector one = load(weight + a * op.in + i);
-                for (int b = 0; b < R; b++) sums[a][b] += one * part[b];
+                __builtin_prefetch(weight + (a + O) * op.in + i, 0, 2);
+                UNROLLED for (int b = 0; b < R; b++) sums[a * R + b] += one * part[b];
             }
         }
+        float totals[O * R];
+        sum_lanes<O * R>(sums, totals);
         for (int a = 0; a < O; a++)
             for (int b = 0; b < R; b++) {
-                float total = sum(sums[a][b]);
+                float total = totals[a * R + b];
                 for (int64_t j = i; j < op.in; j++)
                     total += number(weight[a * op.in + j]) * rows[b * op.in + j];
                 out[b * step + a] = total;
@@ -232,106 +264,108 @@ template <class Weight> struct Floats {
 };
 
 struct Bytes {  // sum of (128 + x) w, less 128 times the sum of w
+    static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &x, int rows, int64_t in) { round_rows(x, rows, in); }
     template <int R, int O>
     static void compute(const Op &op, const Input &x, int r, int64_t o, float *out, int64_t step) {
         const uint8_t *rows = x.bytes.data() + r * x.width;
         const int8_t *weight = (const int8_t *)op.weight + o * op.in;
-        int sums[O][R] = {}, plain[O] = {};
+        float sums[O * R] = {};
 #if HAS_VNNI
-        __m512i vectors[O][R] = {}, weights[O] = {};
+        Integers vectors[O * R] = {};
+        __m512i weights[O] = {};
         const __m512i ones = _mm512_set1_epi8(1);
         for (int64_t i = 0; i < op.in; i += 64) {
             __mmask64 there = op.in - i >= 64 ? ~0ull : (1ull << (op.in - i)) - 1;
-            for (int a = 0; a < O; a++) {
+            UNROLLED for (int a = 0; a < O; a++) {
                 __m512i one = _mm512_maskz_loadu_epi8(there, weight + a * op.in + i);
+                __builtin_prefetch(weight + (a + O) * op.in + i, 0, 2);
                 weights[a] = _mm512_dpbusd_epi32(weights[a], ones, one);
-                for (int b = 0; b < R; b++) {
-                    __m512i part = _mm512_loadu_si512(rows + b * x.width + i);
-                    vectors[a][b] = _mm512_dpbusd_epi32(vectors[a][b], part, one);
+                UNROLLED for (int b = 0; b < R; b++) {
+                    __m512i part = _mm512_loadu_si512(rows + b * x.width + i), &sum = (__m512i &)vectors[a * R + b];
+                    sum = _mm512_dpbusd_epi32(sum, part, one);
                 }
             }
         }
-        for (int a = 0; a < O; a++) {
-            plain[a] = _mm512_reduce_add_epi32(weights[a]);
-            for (int b = 0; b < R; b++) sums[a][b] = _mm512_reduce_add_epi32(vectors[a][b]);
-        }
+        UNROLLED for (int a = 0; a < O; a++)
+            UNROLLED for (int b = 0; b < R; b++) vectors[a * R + b] -= (Integers)weights[a] << 7;
+        sum_lanes<O * R>(vectors, sums);
 #else
         for (int a = 0; a < O; a++)
-            for (int64_t i = 0; i < op.in; i++) {
-                int one = weight[a * op.in + i];
-                plain[a] += one;
-                for (int b = 0; b < R; b++) sums[a][b] += one * rows[b * x.width + i];
+            for (int b = 0; b < R; b++) {
+                int sum = 0;
+                for (int64_t i = 0; i < op.in; i++)
+                    sum += weight[a * op.in + i] * (rows[b * x.width + i] - 128);
+                sums[a * R + b] = sum;
             }
 #endif
         for (int a = 0; a < O; a++)
             for (int b = 0; b < R; b++)
-                out[b * step + a] = (sums[a][b] - 128 * plain[a]) * x.scale[r + b] * op.scale[o + a];
+                out[b * step + a] = sums[a * R + b] * x.scale[r + b] * op.scale[o + a];
     }
 };
 
-struct Nibbles {  // by groups: scale * sum of (code - 8) x + zero * sum of x
+struct Nibbles {  // by groups: scale * sum of code x + (zero - 8 scale) * sum of x
+    static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &x, int rows, int64_t in) { round_groups(x, rows, in); }
     template <int R, int O>
     static void compute(const Op &op, const Input &x, int r, int64_t o, float *out, int64_t step) {
-        const int64_t groups = op.in / GROUP, eighths = x.width / 8, bytes = op.in / 2;
+        const int64_t groups = op.in / GROUP, wide = x.width / GROUP, bytes = op.in / 2;
         const uint8_t *weight = (const uint8_t *)op.weight + o * bytes;
         const float *scale = op.scale + o * groups, *zero = op.zero + o * groups;
         const int8_t *rows = (const int8_t *)x.bytes.data() + r * x.width;
-        const int32_t *counts = x.counts.data() + r * eighths;
-        const float *sizes = x.scale.data() + r * eighths, *sums = x.sums.data() + r * eighths;
+        const float *sizes = x.scale.data() + r * wide * 4, *sums = x.sums.data() + r * wide;
+        float totals[O * R] = {};
 #if HAS_VNNI
-        __m512 totals[O][R] = {};
-        const __m512i low = _mm512_set1_epi8(15);
+        Vector lanes[O * R] = {};
+        const __m512i low = _mm512_set1_epi8(15), none = _mm512_setzero_si512();
         const __m512i spread = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
         for (int64_t i = 0; i < op.in; i += BLOCK) {  // 16 sums of eight, four of them a group
-            int64_t left = (op.in - i) / 2;
-            __mmask64 there = left >= 64 ? ~0ull : (1ull << left) - 1;
-            __mmask16 whole = left >= 64 ? 15 : (1 << left / 16) - 1;
-            for (int a = 0; a < O; a++) {
+            const int64_t left = (op.in - i) / 2;
+            const __mmask64 there = left >= 64 ? ~0ull : (1ull << left) - 1;
+            const __mmask16 whole = left >= 64 ? 15 : (1 << left / 16) - 1;
+            UNROLLED for (int a = 0; a < O; a++) {
                 __m512i both = _mm512_maskz_loadu_epi8(there, weight + a * bytes + i / 2);
+                __builtin_prefetch(weight + (a + O) * bytes + i / 2, 0, 2);
                 __m512i even = _mm512_and_si512(both, low);
                 __m512i odd = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
-                const int64_t group = a * groups + i / GROUP;
-                __m512 by = _mm512_permutexvar_ps(spread, _mm512_maskz_loadu_ps(whole, scale + group));
-                __m512 from = _mm512_permutexvar_ps(spread, _mm512_maskz_loadu_ps(whole, zero + group));
-                for (int b = 0; b < R; b++) {
+                __m512 four = _mm512_maskz_loadu_ps(whole, scale + a * groups + i / GROUP);
+                Vector by = _mm512_permutexvar_ps(spread, four);
+                UNROLLED for (int b = 0; b < R; b++) {
                     const int8_t *part = rows + b * x.width + i;
-                    const int64_t at = b * eighths + i / 8;
-                    __m512i sum = _mm512_setzero_si512();
-                    sum = _mm512_dpbusd_epi32(sum, even, _mm512_loadu_si512(part));
+                    __m512i sum = _mm512_dpbusd_epi32(none, even, _mm512_loadu_si512(part));
                     sum = _mm512_dpbusd_epi32(sum, odd, _mm512_loadu_si512(part + BLOCK / 2));
-                    sum = _mm512_sub_epi32(sum, _mm512_slli_epi32(_mm512_loadu_si512(counts + at), 3));
-                    __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(sizes + at));
-                    totals[a][b] = _mm512_fmadd_ps(by, scaled, totals[a][b]);
-                    totals[a][b] = _mm512_fmadd_ps(from, _mm512_loadu_ps(sums + at), totals[a][b]);
+                    Vector size = load(sizes + b * wide * 4 + i / 8);
+                    lanes[a * R + b] += by * (_mm512_cvtepi32_ps(sum) * size);
                 }
             }
         }
-        for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++) out[b * step + a] = _mm512_reduce_add_ps(totals[a][b]);
+        sum_lanes<O * R>(lanes, totals);
 #else
         for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++) {
-                float total = 0;
-                for (int64_t e = 0; e < op.in / 8; e++) {
-                    const uint8_t *pairs = weight + a * bytes + e * 4;
-                    const int8_t *even = rows + b * x.width + e / 16 * BLOCK + e % 16 * 4;
-                    int dot = -8 * counts[b * eighths + e];
-                    for (int j = 0; j < 4; j++)
-                        dot += (pairs[j] & 15) * even[j] + (pairs[j] >> 4) * even[j + BLOCK / 2];
-                    const int64_t group = a * groups + e / 4, at = b * eighths + e;
-                    total += scale[group] * dot * sizes[at] + zero[group] * sums[at];
+            for (int b = 0; b < R; b++)
+                for (int64_t g = 0; g < groups; g++) {
+                    const uint8_t *pairs = weight + a * bytes + g * GROUP / 2;
+                    const int8_t *even = rows + b * x.width + g / 4 * BLOCK + g % 4 * GROUP / 2;
+                    int sum = 0;
+                    for (int i = 0; i < GROUP / 2; i++)
+                        sum += (pairs[i] & 15) * even[i] + (pairs[i] >> 4) * even[i + BLOCK / 2];
+                    totals[a * R + b] += scale[a * groups + g] * sum * sizes[(b * wide + g) * 4];
                 }
-                out[b * step + a] = total;
-            }
 #endif
+        for (int a = 0; a < O; a++)
+            for (int b = 0; b < R; b++) {
+                float rest = 0;
+                for (int64_t g = 0; g < groups; g++)
+                    rest += (zero[a * groups + g] - 8 * scale[a * groups + g]) * sums[b * wide + g];
+                out[b * step + a] = totals[a * R + b] + rest;
+            }
     }
 };
 
 template <class Kernel, int R>
 void tile(const Op &op, const Input &x, int r, int64_t begin, int64_t end, float *out) {
-    constexpr int FIT = REGISTERS / 2 / R, O = FIT < 1 ? 1 : FIT > 4 ? 4 : FIT;
+    constexpr int FIT = Kernel::SUMS / R, O = FIT < 1 ? 1 : FIT > 4 ? 4 : FIT;
     int64_t o = begin;
     for (; o + O <= end; o += O)
         Kernel::template compute<R, O>(op, x, r, o, out + r * op.out + o, op.out);
@@ -371,37 +405,41 @@ template <int A> void finish(const Op &op, int rows, int64_t begin, int64_t end)
     }
 }
 
-template <class Kernel> void linear(const Op &op, const Step &step, int thread, int threads) {
-    static thread_local Input x;
-    int rows = op.last ? step.asked : step.rows;
-    x.rows = op.source;
-    if (op.norm.scale || op.last) {
-        x.own.resize(rows * op.in);
-        for (int r = 0; r < rows; r++) {
-            const float *row = op.source + (op.last ? step.which[r] : r) * op.in;
-            if (op.norm.scale) normed(op.norm, row, x.own.data() + r * op.in, op.in);
-            else std::copy(row, row + op.in, x.own.data() + r * op.in);
+template <class Kernel> struct Layer {
+    static void read(const Op &op, const Step &step, Input &x) {
+        int rows = op.last ? step.asked : step.rows;
+        x.rows = op.source;
+        if (op.norm.scale || op.last) {
+            x.own.resize(rows * op.in);
+            for (int r = 0; r < rows; r++) {
+                const float *row = op.source + (op.last ? step.which[r] : r) * op.in;
+                if (op.norm.scale) normed(op.norm, row, x.own.data() + r * op.in, op.in);
+                else std::copy(row, row + op.in, x.own.data() + r * op.in);
+            }
+            x.rows = x.own.data();
         }
-        x.rows = x.own.data();
+        Kernel::prepare(x, rows, op.in);
     }
-    Kernel::prepare(x, rows, op.in);
-    int64_t width = op.gated ? op.out / 2 : op.out;
-    int64_t share = (width + threads * 16 - 1) / (threads * 16) * 16;  // whole cache lines
-    int64_t begin = std::min(share * thread, width), end = std::min(begin + share, width);
-    product<Kernel>(op, x, rows, begin, end, op.middle);
-    if (op.gated) product<Kernel>(op, x, rows, begin + width, end + width, op.middle);
-    switch (op.activation) {
-        case NONE: return finish<NONE>(op, rows, begin, end);
-        case RELU: return finish<RELU>(op, rows, begin, end);
-        case RELU2: return finish<RELU2>(op, rows, begin, end);
-        case GELU: return finish<GELU>(op, rows, begin, end);
-        case GELU_TANH: return finish<GELU_TANH>(op, rows, begin, end);
-        case GELU_SIGMOID: return finish<GELU_SIGMOID>(op, rows, begin, end);
-        case SILU: return finish<SILU>(op, rows, begin, end);
-        case TANH: return finish<TANH>(op, rows, begin, end);
-        case SIGMOID: return finish<SIGMOID>(op, rows, begin, end);
+    static void compute(const Op &op, const Step &step, const Input &x, int64_t begin, int64_t end) {
+        int rows = op.last ? step.asked : step.rows;
+        product<Kernel>(op, x, rows, begin, end, op.middle);
+        if (op.gated) {
+            int64_t width = op.out / 2;
+            product<Kernel>(op, x, rows, begin + width, end + width, op.middle);
+        }
+        switch (op.activation) {
+            case NONE: return finish<NONE>(op, rows, begin, end);
+            case RELU: return finish<RELU>(op, rows, begin, end);
+            case RELU2: return finish<RELU2>(op, rows, begin, end);
+            case GELU: return finish<GELU>(op, rows, begin, end);
+            case GELU_TANH: return finish<GELU_TANH>(op, rows, begin, end);
+            case GELU_SIGMOID: return finish<GELU_SIGMOID>(op, rows, begin, end);
+            case SILU: return finish<SILU>(op, rows, begin, end);
+            case TANH: return finish<TANH>(op, rows, begin, end);
+            case SIGMOID: return finish<SIGMOID>(op, rows, begin, end);
+        }
     }
-}
+};
 
 // --- the other operations, of one row or one head of a row ---------------------------------------
 
@@ -461,33 +499,61 @@ void attend(const Op &op, const Step &step, int row, int head) {
         for (int d = 0; d < dim; d++) out[d] += scores[i] / total * values[int64_t(i) * dim + d];
 }
 
-void work(const Op &op, const Step &step, int thread, int threads) {
-    if (op.kind == LINEAR) switch (op.form) {
-        case FLOAT: return linear<Floats<float>>(op, step, thread, threads);
-        case BFLOAT: return linear<Floats<uint16_t>>(op, step, thread, threads);
-        case INT8: return linear<Bytes>(op, step, thread, threads);
-        case INT4: return linear<Nibbles>(op, step, thread, threads);
+// --- playing -----------------------------------------------------------------------------------
+
+// Whoever comes takes the next piece of an operation, and goes on when all its pieces are done: so
+// nobody waits for a thread that the system has put aside, unless it holds a piece.
+struct Progress {
+    alignas(64) std::atomic<int> taken{0};
+    alignas(64) std::atomic<int> done{0};
+};
+
+template <class Kernel>
+void work_linear(const Op &op, const Step &step, Progress &progress, int threads, int &pieces) {
+    static thread_local Input x;
+    int64_t width = op.gated ? op.out / 2 : op.out;
+    int64_t size = std::min<int64_t>(std::max<int64_t>(width / (threads * 8) / 16 * 16, 16), 512);
+    pieces = (width + size - 1) / size;
+    bool ready = false;
+    for (int i; (i = progress.taken++) < pieces; progress.done++) {
+        if (!ready) Layer<Kernel>::read(op, step, x);
+        ready = true;
+        Layer<Kernel>::compute(op, step, x, i * size, std::min((i + 1) * size, width));
     }
-    int heads = op.kind == TURN ? op.heads + op.key_heads : op.kind == ATTEND ? op.heads : 1;
-    for (int i = thread; i < step.rows * heads; i += threads) {
-        int row = i / heads, head = i % heads;
-        if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, row);
-        if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, row);
-        if (op.kind == NORM)
-            normed(op.norm, op.source + row * op.in, op.target + row * op.in, op.in, op.add);
-        if (op.kind == TURN) turn(op, step, row, head);
-        if (op.kind == ATTEND) attend(op, step, row, head);
+}
+
+void work(const Op &op, const Step &step, Progress &progress, int threads) {
+    int pieces = step.rows;
+    if (op.kind == LINEAR) {
+        switch (op.form) {
+            case FLOAT: work_linear<Floats<float>>(op, step, progress, threads, pieces); break;
+            case BFLOAT: work_linear<Floats<uint16_t>>(op, step, progress, threads, pieces); break;
+            case INT8: work_linear<Bytes>(op, step, progress, threads, pieces); break;
+            case INT4: work_linear<Nibbles>(op, step, progress, threads, pieces); break;
+        }
+    } else {
+        if (op.kind == ATTEND) pieces *= op.heads;
+        for (int i; (i = progress.taken++) < pieces; progress.done++) {
+            if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, i);
+            if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, i);
+            if (op.kind == NORM)
+                normed(op.norm, op.source + i * op.in, op.target + i * op.in, op.in, op.add);
+            if (op.kind == TURN)
+                for (int head = 0; head < op.heads + op.key_heads; head++) turn(op, step, i, head);
+            if (op.kind == ATTEND) attend(op, step, i / op.heads, i % op.heads);
+        }
     }
+    for (int spins = 0; progress.done < pieces; spins++)
+        if (spins > 10000) std::this_thread::yield();
+        else pause();
 }
 
 extern "C" {
 int64_t sizes() { return sizeof(Op) * 1000 + sizeof(Step); }  // tape.py's must be the same
 
 void play(const Op *ops, int count, const Step *step, int threads) {
+    std::vector<Progress> progress(count);
 #pragma omp parallel num_threads(threads)
-    for (int i = 0; i < count; i++) {
-        work(ops[i], *step, omp_get_thread_num(), omp_get_num_threads());
-#pragma omp barrier
-    }
+    for (int i = 0; i < count; i++) work(ops[i], *step, progress[i], threads);
 }
 }

@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from glassformer.core import Net
 from glassformer.core.block import Block
-from glassformer.core.embed import Embedding, PositionTable
+from glassformer.core.embed import Embedding
 from glassformer.core.heads import Head, Projection
-from glassformer.core.linear import Linear, Lookup
+from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.position import AlibiBias, RotaryPosition, alibi_slopes
 from glassformer.generate.build import library
 from glassformer.spec import Block as BlockSpec
-from glassformer.spec import Pattern
+from glassformer.spec import Embed, Pattern, Rotary, Alibi
+from glassformer.spec import Head as HeadSpec
 from glassformer.weights.quantize import QuantizedLinear
 
 EMBED, NORM, LINEAR, TURN, ATTEND = range(5)
@@ -66,35 +67,30 @@ class Step(ctypes.Structure):
     )
 
 
-KNOWN = {  # modules whose work is an operation, and those that only hold others
-    *(Linear, QuantizedLinear, Projection, Lookup, PositionTable, LayerNorm, RMSNorm),
-    *(RotaryPosition, AlibiBias, nn.Identity),
-}
-
-
 def knows(net: Net) -> bool:
     """Whether a tape can be written for the net as it is."""
     spec = net.spec.decoder
-    if net.encoder is not None or spec is None or net.decoder is None or net.training:
+    if net.encoder is not None or spec is None or not isinstance(spec.embed, Embed):
         return False
-    embed, table = spec.words, spec.words.position
-    head = net.spec.heads[0]
-    leaves = [module for module in net.modules() if not list(module.children())]
+    weight = next(net.parameters())
     return (
-        library() is not None
-        and next(net.parameters()).device.type == "cpu"
-        and next(net.parameters()).dtype in FORMS
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
-        and all(type(module) in KNOWN or not list(module.parameters()) for module in leaves)
-        and (embed.factor, embed.adaptive, embed.segments, embed.languages) == (None, None, 0, 0)
-        and (embed.bag, embed.zero_padding, spec.convolution, spec.memory) == (None,) * 1 + (False, None, None)
-        and (table is None or (table.pad is None and not table.every_layer))
-        and spec.project is None
+        (weight.device.type, weight.dtype in FORMS, net.training) == ("cpu", True, False)
+        and knows_embedding(spec.embed)
+        and (spec.convolution, spec.memory, spec.project) == (None, None, None)
         and all(isinstance(layer, BlockSpec) and knows_block(layer) for layer in spec.blocks)
         and len({(b.attention.key_heads, b.attention.head_dim) for b in spec.attention_blocks}) == 1
-        and (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
-        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
-        and head.outputs is not None
+        and knows_head(net.spec.heads[0])
+        and all(knows_module(module) for module in net.modules())
+        and library() is not None
+    )
+
+
+def knows_embedding(embed: Embed) -> bool:
+    table = embed.position
+    return (
+        (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
+        and not (embed.segments or embed.zero_padding)
+        and (table is None or (table.pad is None and not table.every_layer))
     )
 
 
@@ -105,8 +101,25 @@ def knows_block(block: BlockSpec) -> bool:
         and isinstance(pattern, Pattern)
         and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
         and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
+        and isinstance(block.position, Rotary | Alibi | None)
+        and block.norm.kind != "batch"
         and block.ffn.activation in ACTIVATIONS
     )
+
+
+def knows_head(head: HeadSpec) -> bool:
+    return (
+        (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
+        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
+        and head.outputs is not None
+    )
+
+
+def knows_module(module: nn.Module) -> bool:
+    """What does another's work in its place, or listens to it, is not on the tape."""
+    listens = module._forward_hooks or module._forward_pre_hooks
+    plain = (Linear, QuantizedLinear, Projection)
+    return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 
 
 class Tape:

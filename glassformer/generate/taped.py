@@ -14,18 +14,16 @@ from glassformer.core import Cache, Net
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
 from glassformer.generate.tape import Tape
-from glassformer.weights.quantize import is_quantized
 
 PAGE = 64  # the store's lines are a multiple of it
 ROWS = 16  # as many as a tape plays at once
-SHORT = {False: 16, True: 64}  # tokens that a tape reads sooner than torch does: plain, in codes
+SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
 
 
 class TapeRunner(Runner):
     def __init__(self, net: Net, *, rows: int, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
         self.rows = rows
-        self.short = SHORT[is_quantized(net)]
         self.lines: list[int] = []  # of every row
         self.lengths: list[int] = []
         self.store: Tensor | None = None
@@ -34,7 +32,7 @@ class TapeRunner(Runner):
     def read(self, requests: Sequence[Request], width: int) -> Tensor:
         self.make_room(max(len(request.prompt) + request.limit for request in requests))
         lines = self.free()[: len(requests)]
-        if sum(len(request.prompt) for request in requests) <= self.short:
+        if sum(len(request.prompt) for request in requests) <= SHORT:
             logits = self.read_taped([request.prompt for request in requests], lines)
         else:
             self.cache = None
