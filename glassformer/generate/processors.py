@@ -105,8 +105,12 @@ def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Proc
     """These tokens only from this length on, with the prompt or without."""
 
     def process(history: History, scores: Tensor) -> Tensor:
+        _check_tokens("a token to forbid", tokens, scores)
         have = history.made + history.prompt if of_prompt else history.made
-        return torch.where((have < length)[:, None], _without(tokens, scores), scores)
+        ids = torch.tensor(list(tokens), device=scores.device)
+        scores = scores.clone()
+        scores[:, ids] = scores[:, ids].masked_fill((have < length)[:, None], NEVER)
+        return scores
 
     return process
 

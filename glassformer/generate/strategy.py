@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.generate.history import History
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor
-from glassformer.generate.sampling import chances, draw, shaped
+from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.stops import Stops
 
 
@@ -134,7 +134,7 @@ class Pick:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
         if self.chance is None:
-            return scores.argmax(-1)
+            return largest(scores)
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
         return draw(shaped(scores, self.knobs), chance)
 
@@ -147,6 +147,8 @@ def processed(processors: Sequence[Processor], history: History, scores: Tensor)
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     """What the model itself gives these tokens, before any knob is turned."""
+    if logits.device.type == "cpu":  # where one kernel does it all
+        return logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
