@@ -346,5 +346,6 @@ class Tape:
     def in_place(self, weight: Tensor) -> int:
         """Rows must lie side by side, and a file may keep them transposed."""
         if not weight.is_contiguous():
-            weight.data = weight.detach().contiguous()
+            with torch.inference_mode(False), torch.no_grad():  # it may be trained again
+                weight.data = weight.detach().contiguous()
         return self.at(weight)
