@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <omp.h>
+
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 #define HAS_VNNI 1
@@ -76,6 +78,10 @@ constexpr int BLOCK = 128;  // of them that are read at once
 constexpr int TILE = 64;    // outputs whose weights stay near while rows take turns
 
 #define UNROLLED _Pragma("GCC unroll 16")  // so that sums stay in registers
+
+// Weights are asked for before their turn; the processor alone does not look past a row's end.
+constexpr int AHEAD = 16384;  // bytes
+inline void ahead(const void *at) { __builtin_prefetch((const char *)at + AHEAD, 0, 2); }
 
 // --- numbers -----------------------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ template <class Weight> struct Floats {
             UNROLLED for (int b = 0; b < R; b++) part[b] = load(rows + b * op.in + i);
             UNROLLED for (int a = 0; a < O; a++) {
                 Vector one = load(weight + a * op.in + i);
-                __builtin_prefetch(weight + (a + O) * op.in + i, 0, 2);
+                ahead(weight + a * op.in + i);
                 UNROLLED for (int b = 0; b < R; b++) sums[a * R + b] += one * part[b];
             }
         }
@@ -279,7 +285,7 @@ struct Bytes {  // sum of (128 + x) w, less 128 times the sum of w
             __mmask64 there = op.in - i >= 64 ? ~0ull : (1ull << (op.in - i)) - 1;
             UNROLLED for (int a = 0; a < O; a++) {
                 __m512i one = _mm512_maskz_loadu_epi8(there, weight + a * op.in + i);
-                __builtin_prefetch(weight + (a + O) * op.in + i, 0, 2);
+                ahead(weight + a * op.in + i);
                 weights[a] = _mm512_dpbusd_epi32(weights[a], ones, one);
                 UNROLLED for (int b = 0; b < R; b++) {
                     __m512i part = _mm512_loadu_si512(rows + b * x.width + i), &sum = (__m512i &)vectors[a * R + b];
@@ -326,7 +332,9 @@ struct Nibbles {  // by groups: scale * sum of code x + (zero - 8 scale) * sum o
             const __mmask16 whole = left >= 64 ? 15 : (1 << left / 16) - 1;
             UNROLLED for (int a = 0; a < O; a++) {
                 __m512i both = _mm512_maskz_loadu_epi8(there, weight + a * bytes + i / 2);
-                __builtin_prefetch(weight + (a + O) * bytes + i / 2, 0, 2);
+                ahead(weight + a * bytes + i / 2);
+                ahead(scale + a * groups + i / GROUP);
+                ahead(zero + a * groups + i / GROUP);
                 __m512i even = _mm512_and_si512(both, low);
                 __m512i odd = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
                 __m512 four = _mm512_maskz_loadu_ps(whole, scale + a * groups + i / GROUP);
@@ -452,25 +460,28 @@ template <class Weight> void embed(const Op &op, const Step &step, int row) {
     }
 }
 
-// A head's query or key: normed and turned by its position; keys and values go to their line.
-void turn(const Op &op, const Step &step, int row, int head) {
-    const int dim = op.dim;
-    float *x = (float *)op.source + row * op.in + head * dim;
-    if (op.key_norm.scale) normed(head < op.heads ? op.norm : op.key_norm, x, x, dim);
+// Queries and keys are normed and turned by their position; keys and values go to their line.
+void turn(const Op &op, const Step &step, int row) {
+    const int dim = op.dim, half = op.turned / 2;
     const float *cos = op.cos + int64_t(step.slot[row]) * op.turned;
     const float *sin = op.sin + int64_t(step.slot[row]) * op.turned;
-    for (int i = 0; i < op.turned / 2; i++) {
-        int a = op.paired ? 2 * i : i, b = op.paired ? a + 1 : i + op.turned / 2;
-        float first = x[a], second = x[b];
-        x[a] = first * cos[a] - second * sin[a];
-        x[b] = second * cos[b] + first * sin[b];
+    for (int head = 0; head < op.heads + op.key_heads; head++) {
+        float *x = (float *)op.source + row * op.in + head * dim;
+        if (op.norm.scale) normed(head < op.heads ? op.norm : op.key_norm, x, x, dim);
+        for (int i = 0; i < half; i++) {
+            int a = op.paired ? 2 * i : i, b = op.paired ? a + 1 : i + half;
+            float first = x[a], second = x[b];
+            x[a] = first * cos[a] - second * sin[a];
+            x[b] = second * cos[b] + first * sin[b];
+        }
     }
-    if (head < op.heads) return;
-    const float *value = op.source + row * op.in + (head + op.key_heads) * dim;
-    int64_t at = (int64_t(step.line[row]) * op.key_heads + head - op.heads) * op.capacity;
-    at = (at + step.slot[row]) * dim;
-    std::copy(x, x + dim, op.keys + at);
-    std::copy(value, value + dim, op.values + at);
+    for (int head = 0; head < op.key_heads; head++) {
+        const float *key = op.source + row * op.in + (op.heads + head) * dim;
+        const float *value = key + op.key_heads * dim;
+        int64_t at = (int64_t(step.line[row]) * op.key_heads + head) * op.capacity + step.slot[row];
+        std::copy(key, key + dim, op.keys + at * dim);
+        std::copy(value, value + dim, op.values + at * dim);
+    }
 }
 
 void attend(const Op &op, const Step &step, int row, int head) {
@@ -501,59 +512,95 @@ void attend(const Op &op, const Step &step, int row, int head) {
 
 // --- playing -----------------------------------------------------------------------------------
 
-// Whoever comes takes the next piece of an operation, and goes on when all its pieces are done: so
-// nobody waits for a thread that the system has put aside, unless it holds a piece.
-struct Progress {
-    alignas(64) std::atomic<int> taken{0};
-    alignas(64) std::atomic<int> done{0};
+// Every thread has a share of an operation's pieces; who is done with it takes pieces of the others'
+// shares, and goes on when all are done. So nobody waits for a thread that the system has put aside,
+// unless it holds a piece.
+struct alignas(64) Counter {
+    std::atomic<int> count{0};
 };
 
-template <class Kernel>
-void work_linear(const Op &op, const Step &step, Progress &progress, int threads, int &pieces) {
-    static thread_local Input x;
-    int64_t width = op.gated ? op.out / 2 : op.out;
-    int64_t size = std::min<int64_t>(std::max<int64_t>(width / (threads * 8) / 16 * 16, 16), 512);
-    pieces = (width + size - 1) / size;
-    bool ready = false;
-    for (int i; (i = progress.taken++) < pieces; progress.done++) {
-        if (!ready) Layer<Kernel>::read(op, step, x);
-        ready = true;
-        Layer<Kernel>::compute(op, step, x, i * size, std::min((i + 1) * size, width));
-    }
-}
+struct Player {
+    const Op *ops;
+    int count, threads;
+    const Step &step;
+    std::vector<Counter> taken, done;  // [operation, thread], [operation]
 
-void work(const Op &op, const Step &step, Progress &progress, int threads) {
-    int pieces = step.rows;
-    if (op.kind == LINEAR) {
-        switch (op.form) {
-            case FLOAT: work_linear<Floats<float>>(op, step, progress, threads, pieces); break;
-            case BFLOAT: work_linear<Floats<uint16_t>>(op, step, progress, threads, pieces); break;
-            case INT8: work_linear<Bytes>(op, step, progress, threads, pieces); break;
-            case INT4: work_linear<Nibbles>(op, step, progress, threads, pieces); break;
+    template <class Work> void share(int i, int pieces, int thread, Work work) {
+        for (int other = 0; other < threads; other++) {
+            int owner = (thread + other) % threads, end = pieces * (owner + 1) / threads;
+            int begin = pieces * owner / threads, finished = 0;
+            std::atomic<int> &next = taken[i * threads + owner].count;
+            while (begin + next < end) {
+                int piece = begin + next++;
+                if (piece >= end) break;
+                work(piece);
+                finished++;
+            }
+            if (finished) done[i].count += finished;
         }
-    } else {
-        if (op.kind == ATTEND) pieces *= op.heads;
-        for (int i; (i = progress.taken++) < pieces; progress.done++) {
-            if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, i);
-            if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, i);
-            if (op.kind == NORM)
-                normed(op.norm, op.source + i * op.in, op.target + i * op.in, op.in, op.add);
-            if (op.kind == TURN)
-                for (int head = 0; head < op.heads + op.key_heads; head++) turn(op, step, i, head);
-            if (op.kind == ATTEND) attend(op, step, i / op.heads, i % op.heads);
+        fetch(i + 1, thread);
+        for (int spins = 0; done[i].count < pieces; spins++)
+            if (spins > 10000) std::this_thread::yield();
+            else pause();
+    }
+
+    static int64_t width(const Op &op) { return op.gated ? op.out / 2 : op.out; }
+    int64_t size(const Op &op) const {  // of a piece, in outputs
+        return std::min<int64_t>(std::max<int64_t>(width(op) / (threads * 8) / 16 * 16, 16), 512);
+    }
+    int pieces(const Op &op) const { return (width(op) + size(op) - 1) / size(op); }
+
+    // Where the next layer begins to read, for the time of waiting.
+    void fetch(int i, int thread) const {
+        while (i < count && ops[i].kind != LINEAR) i++;
+        if (i == count) return;
+        const Op &op = ops[i];
+        const int64_t bits[] = {32, 16, 8, 4}, row = op.in * bits[op.form] / 8;
+        const char *at = (const char *)op.weight + pieces(op) * thread / threads * size(op) * row;
+        for (int64_t line = 0; line < AHEAD; line += 64) __builtin_prefetch(at + line, 0, 2);
+    }
+
+    template <class Kernel> void linear(int i, int thread) {
+        static thread_local Input x;
+        const Op &op = ops[i];
+        bool ready = false;
+        share(i, pieces(op), thread, [&](int piece) {
+            if (!ready) Layer<Kernel>::read(op, step, x);
+            ready = true;
+            int64_t begin = piece * size(op);
+            Layer<Kernel>::compute(op, step, x, begin, std::min(begin + size(op), width(op)));
+        });
+    }
+
+    void play(int thread) {
+        for (int i = 0; i < count; i++) {
+            const Op &op = ops[i];
+            if (op.kind == LINEAR && op.form == FLOAT) linear<Floats<float>>(i, thread);
+            if (op.kind == LINEAR && op.form == BFLOAT) linear<Floats<uint16_t>>(i, thread);
+            if (op.kind == LINEAR && op.form == INT8) linear<Bytes>(i, thread);
+            if (op.kind == LINEAR && op.form == INT4) linear<Nibbles>(i, thread);
+            if (op.kind == LINEAR) continue;
+            share(i, step.rows * (op.kind == ATTEND ? op.heads : 1), thread, [&](int piece) {
+                if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, piece);
+                if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, piece);
+                if (op.kind == NORM) {
+                    float *target = op.target + piece * op.in;
+                    normed(op.norm, op.source + piece * op.in, target, op.in, op.add);
+                }
+                if (op.kind == TURN) turn(op, step, piece);
+                if (op.kind == ATTEND) attend(op, step, piece / op.heads, piece % op.heads);
+            });
         }
     }
-    for (int spins = 0; progress.done < pieces; spins++)
-        if (spins > 10000) std::this_thread::yield();
-        else pause();
-}
+};
 
 extern "C" {
 int64_t sizes() { return sizeof(Op) * 1000 + sizeof(Step); }  // tape.py's must be the same
 
 void play(const Op *ops, int count, const Step *step, int threads) {
-    std::vector<Progress> progress(count);
+    std::vector<Counter> taken(count * threads), done(count);
+    Player player{ops, count, threads, *step, std::move(taken), std::move(done)};
 #pragma omp parallel num_threads(threads)
-    for (int i = 0; i < count; i++) work(ops[i], *step, progress[i], threads);
+    player.play(omp_get_thread_num());
 }
 }
