@@ -1,5 +1,5 @@
-"""Generation on two CPU cores, 32 tokens in and 64 out, in every precision, beside transformers and,
-where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
+"""Generation on two CPU cores, 32 tokens in and 64 out, in every precision, beside transformers
+and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
 llama-cpp-python gguf`, perhaps in an environment of its own):
 
     python bench/generate.py [--llama PYTHON]

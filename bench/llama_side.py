@@ -11,7 +11,7 @@ from typing import Any
 
 
 def write_gguf(path: Path, config: dict[str, Any], kind: str, context: int) -> None:
-    """Every matrix in `kind`, the table of tokens too, which is also the head: as fast as can be."""
+    """Every matrix in `kind`, the table of tokens too, which is the head as well."""
     import gguf
     import numpy as np
 
@@ -64,9 +64,7 @@ def load(
     path = Path(tempfile.mkdtemp()) / "model.gguf"
     write_gguf(path, config, kind, context)
     cpp.llama_backend_init()
-    model = cpp.llama_model_load_from_file(
-        str(path).encode(), cpp.llama_model_default_params()
-    )
+    model = cpp.llama_model_load_from_file(str(path).encode(), cpp.llama_model_default_params())
     settings = cpp.llama_context_default_params()
     settings.n_ctx, settings.n_threads, settings.n_threads_batch = context, 2, 2
     state = cpp.llama_init_from_model(model, settings)

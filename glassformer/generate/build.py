@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("step.cpp")
-FLAGS = (
-    "-std=c++17 -O3 -march=native -fopenmp -shared -fPIC "
+HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("numbers.h"))
+FLAGS = [
+    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
     # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library
-    "-fno-math-errno -fno-trapping-math -fno-signed-zeros -fassociative-math"
-).split()
+    *("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math"),
+]
 
 
 @cache
@@ -43,7 +44,8 @@ def folder() -> Path:
 def fingerprint(compiler: str) -> str:
     """Of all that the library depends on; a folder may be shared by several machines."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    about = (SOURCE.read_bytes(), version, " ".join(FLAGS).encode(), processor().encode())
+    texts = (path.read_bytes() for path in (SOURCE, *HEADERS))
+    about = (*texts, version, processor().encode(), *map(str.encode, FLAGS))
     return hashlib.sha256(b"\0".join(about)).hexdigest()[:16]
 
 

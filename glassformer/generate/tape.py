@@ -15,14 +15,12 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.core.block import Block
 from glassformer.core.embed import Embedding
-from glassformer.core.heads import Head, Projection
+from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.position import AlibiBias, RotaryPosition, alibi_slopes
 from glassformer.generate.build import library
-from glassformer.spec import Block as BlockSpec
-from glassformer.spec import Embed, Pattern, Rotary, Alibi
-from glassformer.spec import Head as HeadSpec
+from glassformer.spec import Pattern
 from glassformer.weights.quantize import QuantizedLinear
 
 EMBED, NORM, LINEAR, TURN, ATTEND = range(5)
@@ -67,61 +65,6 @@ class Step(ctypes.Structure):
     )
 
 
-def knows(net: Net) -> bool:
-    """Whether a tape can be written for the net as it is."""
-    spec = net.spec.decoder
-    if net.encoder is not None or spec is None or not isinstance(spec.embed, Embed):
-        return False
-    weight = next(net.parameters())
-    return (
-        (weight.device.type, weight.dtype in FORMS, net.training) == ("cpu", True, False)
-        and knows_embedding(spec.embed)
-        and (spec.convolution, spec.memory, spec.project) == (None, None, None)
-        and all(isinstance(layer, BlockSpec) and knows_block(layer) for layer in spec.blocks)
-        and len({(b.attention.key_heads, b.attention.head_dim) for b in spec.attention_blocks}) == 1
-        and knows_head(net.spec.heads[0])
-        and all(knows_module(module) for module in net.modules())
-        and library() is not None
-    )
-
-
-def knows_embedding(embed: Embed) -> bool:
-    table = embed.position
-    return (
-        (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
-        and not (embed.segments or embed.zero_padding)
-        and (table is None or (table.pad is None and not table.every_layer))
-    )
-
-
-def knows_block(block: BlockSpec) -> bool:
-    attention, pattern = block.attention, block.pattern
-    return (
-        block.cross is None
-        and isinstance(pattern, Pattern)
-        and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
-        and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
-        and isinstance(block.position, Rotary | Alibi | None)
-        and block.norm.kind != "batch"
-        and block.ffn.activation in ACTIVATIONS
-    )
-
-
-def knows_head(head: HeadSpec) -> bool:
-    return (
-        (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
-        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
-        and head.outputs is not None
-    )
-
-
-def knows_module(module: nn.Module) -> bool:
-    """What does another's work in its place, or listens to it, is not on the tape."""
-    listens = module._forward_hooks or module._forward_pre_hooks
-    plain = (Linear, QuantizedLinear, Projection)
-    return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
-
-
 class Tape:
     """Plays a step of up to `rows` rows. `store` holds keys and values of [layer, 2, line, head,
     slot, dim]: a text's tokens stand in a line of it, from slot 0 on."""
@@ -137,12 +80,16 @@ class Tape:
         self.step = Step(0, 0, *self.numbers)
 
     def play(
-        self, tokens: Sequence[int], lines: Sequence[int], slots: Sequence[int], asked: Sequence[int]
+        self,
+        tokens: Sequence[int],
+        lines: Sequence[int],
+        slots: Sequence[int],
+        asked: Sequence[int],
     ) -> Tensor:
         """Logits of [row, token] for the rows that are asked for. They stay until the next step."""
         self.step.rows, self.step.asked = len(tokens), len(asked)
         for numbers, given in zip(self.numbers, (tokens, lines, slots, asked), strict=True):
-            numbers[: len(given)] = given
+            numbers[: len(given)] = list(given)
         done = library()
         assert done is not None
         done.play(self.tape, len(self.ops), ctypes.byref(self.step), torch.get_num_threads())
@@ -161,7 +108,10 @@ class Tape:
             max(m.out_features for b in stack.blocks for m in b.modules() if isinstance(m, Linear))
         )
         self.asks = self.room(
-            max((b.attention.heads + 2 * b.attention.key_heads) * b.attention.head_dim for b in blocks)
+            max(
+                (b.attention.heads + 2 * b.attention.key_heads) * b.attention.head_dim
+                for b in blocks
+            )
         )
         self.seen = self.room(max(b.attention.heads * b.attention.head_dim for b in blocks))
         self.hidden = self.room(max(b.ffn.width for b in blocks))
@@ -179,11 +129,12 @@ class Tape:
         self.linear(head.out, x, self.logits, norm=norm, last=1, cap=cap)
 
     def embed(self, embed: Embedding, x: Tensor) -> None:
-        positions = None
+        weight, positions = embed.token.weight, None
+        assert isinstance(weight, Tensor)
         if embed.spec.position is not None:
-            table = embed.position.weight.detach().to(embed.token.weight.dtype)
-            positions = self.at(table[embed.spec.position.offset :])
-        weight = embed.token.weight
+            table = embed.position.weight.detach()
+            assert isinstance(table, Tensor)
+            positions = self.at(table.to(weight.dtype)[embed.spec.position.offset :])
         self.add(
             EMBED,
             form=FORMS[weight.dtype],
@@ -291,13 +242,14 @@ class Tape:
         add: Tensor | None = None,
         **more: float,
     ) -> None:
+        scale: int | None = None
+        zero: int | None = None
         if isinstance(layer, QuantizedLinear):
             form = INT8 if layer.kind == "int8" else INT4
             weight, scale = self.at(layer.codes), self.at(layer.scale)
-            zero = self.at(layer.zero) if form == INT4 else None
+            zero = None if form == INT8 else self.at(layer.zero)
         else:
             form, weight = FORMS[layer.weight.dtype], self.in_place(layer.weight)
-            scale = zero = None
         bias = layer.whole_bias
         self.add(
             LINEAR,

@@ -8,16 +8,78 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.core import Cache, Net
+from glassformer.core import Net
+from glassformer.core.heads import Projection
+from glassformer.core.linear import Linear
+from glassformer.generate.build import library
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
-from glassformer.generate.tape import Tape
+from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
+from glassformer.spec import Alibi, Embed, Pattern, Rotary
+from glassformer.spec import Block as BlockSpec
+from glassformer.spec import Head as HeadSpec
+from glassformer.weights.quantize import QuantizedLinear
 
 PAGE = 64  # the store's lines are a multiple of it
 ROWS = 16  # as many as a tape plays at once
 SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
+
+
+def knows(net: Net) -> bool:
+    """Whether a tape can be written for the net as it is."""
+    spec = net.spec.decoder
+    if net.encoder is not None or spec is None or not isinstance(spec.embed, Embed):
+        return False
+    weight = next(net.parameters())
+    return (
+        (weight.device.type, weight.dtype in FORMS, net.training) == ("cpu", True, False)
+        and knows_embedding(spec.embed)
+        and (spec.convolution, spec.memory, spec.project) == (None, None, None)
+        and all(isinstance(layer, BlockSpec) and knows_block(layer) for layer in spec.blocks)
+        and len({(b.attention.key_heads, b.attention.head_dim) for b in spec.attention_blocks}) == 1
+        and knows_head(net.spec.heads[0])
+        and all(knows_module(module) for module in net.modules())
+        and library() is not None
+    )
+
+
+def knows_embedding(embed: Embed) -> bool:
+    table = embed.position
+    return (
+        (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
+        and not (embed.segments or embed.zero_padding)
+        and (table is None or (table.pad is None and not table.every_layer))
+    )
+
+
+def knows_block(block: BlockSpec) -> bool:
+    attention, pattern = block.attention, block.pattern
+    return (
+        block.cross is None
+        and isinstance(pattern, Pattern)
+        and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
+        and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
+        and isinstance(block.position, Rotary | Alibi | None)
+        and block.norm.kind != "batch"
+        and block.ffn.activation in ACTIVATIONS
+    )
+
+
+def knows_head(head: HeadSpec) -> bool:
+    return (
+        (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
+        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
+        and head.outputs is not None
+    )
+
+
+def knows_module(module: nn.Module) -> bool:
+    """What does another's work in its place, or listens to it, is not on the tape."""
+    listens = module._forward_hooks or module._forward_pre_hooks
+    plain = (Linear, QuantizedLinear, Projection)
+    return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 
 
 class TapeRunner(Runner):
@@ -35,11 +97,8 @@ class TapeRunner(Runner):
         if sum(len(request.prompt) for request in requests) <= SHORT:
             logits = self.read_taped([request.prompt for request in requests], lines)
         else:
-            self.cache = None
             logits = super().read(requests, 1)
-            assert self.cache is not None
-            self.lay(self.cache, lines)
-            self.cache = None
+            self.lay(lines)
         live = len(self.lines)
         self.lines += lines
         self.lengths += [len(request.prompt) for request in requests]
@@ -94,9 +153,10 @@ class TapeRunner(Runner):
             found.append(self.tape.play(tokens, into, slots, asked).clone())
         return torch.cat(found)
 
-    def lay(self, cache: Cache, lines: Sequence[int]) -> None:
-        """Takes over what a growing cache holds, without its padding."""
-        assert self.store is not None
+    def lay(self, lines: Sequence[int]) -> None:
+        """Takes over what the growing cache holds, without its padding."""
+        cache, self.cache = self.cache, None
+        assert self.store is not None and cache is not None
         counts = cache.real_tokens.sum(-1).tolist()
         for depth, held in cache._self.items():
             for mine, other in zip(self.store[depth], held, strict=True):

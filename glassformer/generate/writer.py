@@ -25,8 +25,7 @@ from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
-from glassformer.generate.tape import knows
-from glassformer.generate.taped import ROWS, TapeRunner
+from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 
 

@@ -15,14 +15,14 @@ from glassformer.core.linear import Linear
 from glassformer.generate import build, tape
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
-from glassformer.generate.tape import Tape, knows
-from glassformer.generate.taped import ROWS, SHORT, TapeRunner
+from glassformer.generate.tape import Tape
+from glassformer.generate.taped import ROWS, SHORT, TapeRunner, knows
 from glassformer.weights.quantize import GROUP, QuantizedLinear
 
-TAPED = (
-    "ctrl gemma gemma2 gemma3_text openai-gpt gpt2 gpt_neo gpt_neox gptj llama mistral opt phi "
-    "qwen2 qwen3 xlm"
-).split()
+TAPED = [
+    *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),
+    *("gptj", "llama", "mistral", "opt", "phi", "qwen2", "qwen3", "xlm"),
+]
 KNOBS = {
     "greedy": {},
     "sampled": {"do_sample": True, "seed": 3, "top_p": 0.9, "num_return_sequences": 2},
