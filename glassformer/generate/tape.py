@@ -85,15 +85,20 @@ class Tape:
         lines: Sequence[int],
         slots: Sequence[int],
         asked: Sequence[int],
+        into: Tensor | None = None,
     ) -> Tensor:
-        """Logits of [row, token] for the rows that are asked for. They stay until the next step."""
+        """Logits of [row, token] for the rows that are asked for; unless they go somewhere else
+        (`into`) they stay until the next step."""
         self.step.rows, self.step.asked = len(tokens), len(asked)
         for numbers, given in zip(self.numbers, (tokens, lines, slots, asked), strict=True):
             numbers[: len(given)] = list(given)
+        logits = self.logits if into is None else into
+        head = self.tape[len(self.ops) - 1]
+        head.middle = head.target = logits.data_ptr()
         done = library()
         assert done is not None
         done.play(self.tape, len(self.ops), ctypes.byref(self.step), torch.get_num_threads())
-        return self.logits[: len(asked)]
+        return logits[: len(asked)]
 
     # --- writing it --------------------------------------------------------------------------
 

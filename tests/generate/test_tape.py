@@ -51,17 +51,19 @@ def together(net, prompts):
         else:
             rows = torch.tensor(list(parents))
             tokens = logits[0].argmax(-1)[rows]
-            logits = [runner.step(rows, tokens).clone() for runner in pair]
+            logits = [runner.step(rows, tokens) for runner in pair]
         yield logits
 
 
 @pytest.mark.parametrize("kind", TAPED)
 def test_the_same_logits(kind, tmp_path):
+    """A long prompt is read by torch, short ones by the tape."""
     case = Case(FIRST[kind], tmp_path)
     assert knows(case.model.net)
     with torch.inference_mode():
-        for plain, played in together(case.model.net, case.prompts((4, 9, 6, 2, SHORT + 1), 5)):
-            assert torch.allclose(plain, played, atol=1e-5)
+        for last in (SHORT + 1, 7):
+            for plain, played in together(case.model.net, case.prompts((4, 9, 6, 2, last), 5)):
+                assert torch.allclose(plain, played, atol=1e-5)
 
 
 @pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
@@ -182,18 +184,21 @@ def test_activations(activation, gated, tmp_path):
     from glassformer.core.activation import ACTIVATIONS
 
     torch.manual_seed(0)
-    layer = Linear(32, (48, 48) if gated else 48, bias=True)
+    layer, same = Linear(32, (48, 48) if gated else 48), Linear(48, 48, bias=False)
     with torch.no_grad():
+        same.weight.copy_(torch.eye(48))
         layer.weight.normal_()
         layer.bias.normal_()
         x = torch.randn(3, 32)
 
         class Activated(Alone):
             def write(self):
-                self.source, self.logits, self.sums = self.room(32), self.room(48), self.room(96)
+                self.source, self.logits = self.room(32), self.room(48)
+                self.sums, hidden = self.room(96), self.room(48)
                 self.source.copy_(self.x)
                 place = tape.ACTIVATIONS.index(activation)
-                self.linear(layer, self.source, self.logits, activation=place, gated=int(gated))
+                self.linear(layer, self.source, hidden, activation=place, gated=int(gated))
+                self.linear(same, hidden, self.logits, last=1)
 
         y = layer(x)
         wanted = ACTIVATIONS[activation](y[:, :48]) * (y[:, 48:] if gated else 1.0)
