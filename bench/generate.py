@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -81,7 +82,9 @@ def translator(folder: str, kind: str) -> tuple[Run, int]:
     import ctranslate2
     from ctranslate2.converters import TransformersConverter
 
-    vocabulary = json.loads((Path(folder) / "config.json").read_text("utf-8"))["vocab_size"]
+    from transformers import AutoConfig
+
+    vocabulary = AutoConfig.from_pretrained(folder).vocab_size
 
     class Names:
         unk_token = bos_token = eos_token = pad_token = str(vocabulary - 1)
@@ -99,8 +102,10 @@ def translator(folder: str, kind: str) -> tuple[Run, int]:
         def load_tokenizer(self, *_: Any, **__: Any) -> Names:
             return Names()
 
-    out = tempfile.mkdtemp()
-    Converter(folder).convert(out, quantization=kind, force=True)
+    work, out = tempfile.mkdtemp(), tempfile.mkdtemp()
+    shutil.copytree(folder, work, dirs_exist_ok=True)
+    (Path(work) / "vocab.json").write_text(json.dumps(Names().get_vocab()))  # it asks for one
+    Converter(work).convert(out, quantization=kind, force=True)
     generator = ctranslate2.Generator(out, compute_type=kind, intra_threads=2, inter_threads=1)
     length = PROMPT + NEW
 

@@ -107,7 +107,8 @@ struct Bytes {  // sum of (128 + x) w, less 128 times the sum of w
                 ahead(weight + a * op.in + i);
                 weights[a] = _mm512_dpbusd_epi32(weights[a], ones, one);
                 UNROLLED for (int b = 0; b < R; b++) {
-                    __m512i part = _mm512_loadu_si512(rows + b * x.width + i), &sum = (__m512i &)vectors[a * R + b];
+                    __m512i part = _mm512_loadu_si512(rows + b * x.width + i);
+                    __m512i &sum = (__m512i &)vectors[a * R + b];
                     sum = _mm512_dpbusd_epi32(sum, part, one);
                 }
             }

@@ -174,7 +174,7 @@ class TapeRunner(Runner):
         attention = spec.attention_blocks[0].attention
         capacity = -(-longest // PAGE) * PAGE
         lines = (len(spec.order), 2, self.rows, attention.key_heads, capacity)
-        self.store = torch.zeros(*lines, attention.head_dim)
+        self.store = torch.empty(*lines, attention.head_dim)  # what is not written costs nothing
         if old is not None:
             self.store[..., : old.shape[4], :] = old
         self.tape = Tape(self.net, max(self.rows, ROWS), self.store)
