@@ -159,12 +159,15 @@ struct Nibbles {  // by groups: scale * sum of code x + (zero - 8 scale) * sum o
                 __m512i odd = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
                 __m512 four = _mm512_maskz_loadu_ps(whole, scale + a * groups + i / GROUP);
                 Vector by = _mm512_permutexvar_ps(spread, four);
+                __m512 from = _mm512_maskz_loadu_ps(whole, zero + a * groups + i / GROUP);
+                Vector rest = from - 8.f * four;
                 UNROLLED for (int b = 0; b < R; b++) {
                     const int8_t *part = rows + b * x.width + i;
                     __m512i sum = _mm512_dpbusd_epi32(none, even, _mm512_loadu_si512(part));
                     sum = _mm512_dpbusd_epi32(sum, odd, _mm512_loadu_si512(part + BLOCK / 2));
                     Vector size = load(sizes + b * wide * 4 + i / 8);
-                    lanes[a * R + b] += by * (_mm512_cvtepi32_ps(sum) * size);
+                    Vector some = _mm512_maskz_loadu_ps(15, sums + b * wide + i / GROUP);
+                    lanes[a * R + b] += by * (_mm512_cvtepi32_ps(sum) * size) + rest * some;
                 }
             }
         }
@@ -178,16 +181,13 @@ struct Nibbles {  // by groups: scale * sum of code x + (zero - 8 scale) * sum o
                     int sum = 0;
                     for (int i = 0; i < GROUP / 2; i++)
                         sum += (pairs[i] & 15) * even[i] + (pairs[i] >> 4) * even[i + BLOCK / 2];
-                    totals[a * R + b] += scale[a * groups + g] * sum * sizes[(b * wide + g) * 4];
+                    const float by = scale[a * groups + g], from = zero[a * groups + g];
+                    totals[a * R + b] += by * sum * sizes[(b * wide + g) * 4];
+                    totals[a * R + b] += (from - 8 * by) * sums[b * wide + g];
                 }
 #endif
         for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++) {
-                float rest = 0;
-                for (int64_t g = 0; g < groups; g++)
-                    rest += (zero[a * groups + g] - 8 * scale[a * groups + g]) * sums[b * wide + g];
-                out[b * step + a] = totals[a * R + b] + rest;
-            }
+            for (int b = 0; b < R; b++) out[b * step + a] = totals[a * R + b];
     }
 };
 
