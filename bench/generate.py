@@ -81,7 +81,6 @@ def translator(folder: str, kind: str) -> tuple[Run, int]:
     """CTranslate2's model of a folder; tokens are named by their numbers."""
     import ctranslate2
     from ctranslate2.converters import TransformersConverter
-
     from transformers import AutoConfig
 
     vocabulary = AutoConfig.from_pretrained(folder).vocab_size

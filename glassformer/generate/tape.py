@@ -145,7 +145,7 @@ class Tape:
             form=FORMS[weight.dtype],
             factor=embed.spec.scale,
             in_=x.shape[1],
-            weight=self.in_place(weight),
+            weight=self.at(weight),
             positions=positions,
             target=x.data_ptr(),
         )
@@ -188,10 +188,9 @@ class Tape:
             self.norm(getattr(block, f"{name}_norm"), x, x)
 
     def widen(self, block: Block, x: Tensor, norm: nn.Module | None) -> None:
-        ffn = block.ffn.spec
+        ffn, up = block.ffn.spec, block.ffn.up
         activation = ACTIVATIONS.index(ffn.activation)
-        target = self.hidden
-        self.linear(block.ffn.up, x, target, norm, activation=activation, gated=int(ffn.gated))
+        self.linear(up, x, self.hidden, norm, activation=activation, gated=int(ffn.gated))
 
     def attention(self, block: Block, position: nn.Module | None, depth: int) -> None:
         attention, pattern = block.spec.attention, block.spec.pattern
@@ -254,7 +253,7 @@ class Tape:
             weight, scale = self.at(layer.codes), self.at(layer.scale)
             zero = None if form == INT8 else self.at(layer.zero)
         else:
-            form, weight = FORMS[layer.weight.dtype], self.in_place(layer.weight)
+            form, weight = FORMS[layer.weight.dtype], self.at(layer.weight)
         bias = layer.whole_bias
         self.add(
             LINEAR,
@@ -299,10 +298,3 @@ class Tape:
         """The address of what is kept for as long as the tape is."""
         self.held.append(x.detach().contiguous())
         return self.held[-1].data_ptr()
-
-    def in_place(self, weight: Tensor) -> int:
-        """Rows must lie side by side, and a file may keep them transposed."""
-        if not weight.is_contiguous():
-            with torch.inference_mode(False), torch.no_grad():  # it may be trained again
-                weight.data = weight.detach().contiguous()
-        return self.at(weight)

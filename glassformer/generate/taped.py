@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Cache, Net
 from glassformer.core.heads import Projection
 from glassformer.core.linear import Linear
 from glassformer.generate.build import library
@@ -90,6 +90,10 @@ class TapeRunner(Runner):
         self.lengths: list[int] = []
         self.store: Tensor | None = None
         self.tape: Tape | None = None
+        with torch.inference_mode(False), torch.no_grad():  # the net may be trained again
+            for weight in net.parameters():
+                if not weight.is_contiguous():  # a file may keep it transposed
+                    weight.data = weight.detach().contiguous()
 
     def read(self, requests: Sequence[Request], width: int) -> Tensor:
         self.make_room(max(len(request.prompt) + request.limit for request in requests))
@@ -119,6 +123,17 @@ class TapeRunner(Runner):
 
     def forget(self) -> None:
         self.lines, self.lengths = [], []
+
+    def held(self) -> Cache:
+        """As the modules would have it, for as many rows as have equally many tokens."""
+        assert self.store is not None
+        cache, lines, dtype = Cache(), self.lines, next(self.net.parameters()).dtype
+        cache.length = self.lengths[0]
+        cache._self = {
+            depth: (keys[lines].to(dtype), values[lines].to(dtype))
+            for depth, (keys, values) in enumerate(self.store)
+        }
+        return cache
 
     def free(self) -> list[int]:
         taken = set(self.lines)
