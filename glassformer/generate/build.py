@@ -1,0 +1,16 @@
+"""Generate room, the compiled step: which files it is made of."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from glassformer import native
+
+SOURCE = Path(__file__).with_name("step.cpp")
+HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("numbers.h"))
+
+
+def library() -> ctypes.CDLL | None:
+    """None where there is no compiler, or where it fails."""
+    return native.library(SOURCE, *HEADERS)
