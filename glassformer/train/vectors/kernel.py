@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_uint64, c_void_p
-from functools import cache
 from pathlib import Path
 
 from glassformer.native import library
@@ -30,7 +29,6 @@ class Pairs(Structure):
     )
 
 
-@cache
 def kernel() -> CDLL | None:
     """None where it cannot be compiled; steps.py does the same, more slowly."""
     made = library(Path(__file__).with_name("kernel.cpp"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glassformer import native
 from glassformer.errors import GlassformerError
 from glassformer.train.vectors import (
     GloVe,
@@ -21,6 +22,7 @@ from glassformer.train.vectors import (
     read_corpus,
 )
 from glassformer.train.vectors.kernel import kernel
+from glassformer.train.vectors.word2vec import BATCH
 from glassformer.train.vectors.work import work
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
@@ -47,6 +49,20 @@ def test_glove_in_the_kernel(corpus):
     fast = learn_glove(corpus.words, counts, settings)
     plain = learn_glove(corpus.words, counts, settings, batch=1)
     np.testing.assert_allclose(fast.table, plain.table, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiler", ["/nowhere/c++", "false"])
+def test_without_a_compiler_torch_computes(corpus, compiler, monkeypatch, tmp_path):
+    expected = learn_word2vec(corpus, SMALL, batch=BATCH)
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    native.library.cache_clear()
+    try:
+        assert kernel() is None
+        found = learn_word2vec(corpus, replace(SMALL, workers=2))
+        assert found.table.tobytes() == expected.table.tobytes()
+    finally:
+        native.library.cache_clear()
 
 
 def test_cooccurrences_by_brute_force(story, monkeypatch):

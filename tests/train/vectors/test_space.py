@@ -109,3 +109,17 @@ def test_rows_of_a_model_start_from_vectors(space, model):
 def test_a_width_that_does_not_fit(space, model):
     with pytest.raises(GlassformerError, match=r"vectors have 3 numbers, .* table 4"):
         start_embedding(model, Vectors(space.words, space.table[:, :3]))
+
+
+def test_a_table_that_encoder_and_decoder_share_is_started_once(space, model):
+    sizes = {"d_model": 4, "d_kv": 4, "d_ff": 4, "num_layers": 1, "num_heads": 1, "vocab_size": 100}
+    both = gf.create("t5-small", tokenizer=model.tokenizer, **sizes)
+    assert start_embedding(both, space) == 2
+    king = model.tokenizer.id("king")
+    for stack in (both.net.encoder, both.net.decoder):
+        assert stack.embed.token.weight[king].tolist() == ROWS["king"]
+
+
+def test_models_without_words(space):
+    with pytest.raises(GlassformerError, match="no tokenizer"):
+        start_embedding(gf.create("gpt2", n_layer=1, n_head=1, n_embd=4, vocab_size=9), space)
