@@ -130,7 +130,13 @@ def main() -> None:
                     scores[side].append(knows(out, given.analogies, given.similarities))
                     print(kind, side, times[side][-1], scores[side][-1], flush=True)
             rows.append(summary(kind, words, times, scores))
-    machine = {"cores": os.cpu_count(), "load": os.getloadavg(), "cpu": platform.machine()}
+            write(rows)
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    """The last result, committed beside the script."""
+    load = [round(one, 1) for one in os.getloadavg()]
+    machine = {"cores": os.cpu_count(), "load": load, "cpu": platform.machine()}
     result = {"machine": machine, "settings": SETTINGS | {"min_count": MIN_COUNT}, "results": rows}
     Path(__file__).with_suffix(".json").write_text(json.dumps(result, indent=2) + "\n")
 

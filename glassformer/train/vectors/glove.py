@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from ctypes import Array, byref, c_void_p
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,8 @@ CHUNK = 100_000  # pairs of a piece of work
 BATCH = 1024  # pairs of a step where the kernel does not do it
 
 Order = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
 Piece = tuple[int, int]  # places of the order
 
 
@@ -51,30 +52,39 @@ class Counts:
 
     first: Ids
     second: Ids
-    value: npt.NDArray[np.float64]
+    value: Values
 
 
 def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
     words = len(corpus.words)
-    keys: npt.NDArray[np.int64] = np.empty(0, np.int64)
-    values: npt.NDArray[Any] = np.empty(0)
+    keys: Keys = np.empty(0, np.int64)
+    values: Values = np.empty(0)
     for first, last in corpus.chunks(COUNTED):
         begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])
         ids = np.asarray(corpus.ids[begin:end], np.int64)
         sentence = np.repeat(np.arange(first, last), np.diff(corpus.bounds[first : last + 1]))
-        found, weights = [keys], [values]
+        found = [np.empty(0, np.int64)]
         for apart in range(1, min(window, len(ids) - 1) + 1):
             together = sentence[apart:] == sentence[:-apart]
-            a, b = ids[:-apart][together], ids[apart:][together]
-            found.append(a * words + b)
-            weights.append(np.full(len(a), 1 / apart))
-        keys, which = np.unique(np.concatenate(found), return_inverse=True)
-        values = np.bincount(which, np.concatenate(weights), len(keys))
+            pair = ids[:-apart][together] * words + ids[apart:][together]
+            found.append(pair * window + apart - 1)  # so that sorting needs no weights beside it
+        triples, count = np.unique(np.concatenate(found), return_counts=True)
+        new, apart_of = np.divmod(triples, window)
+        keys, values = summed(
+            np.concatenate((keys, new)), np.concatenate((values, count / (apart_of + 1)))
+        )
         watch(end)
-    a, b = keys // words, keys % words
-    both, which = np.unique(np.concatenate((keys, b * words + a)), return_inverse=True)
-    value: npt.NDArray[Any] = np.bincount(which, np.tile(values, 2), len(both))
+    a, b = np.divmod(keys, words)
+    both, value = summed(np.concatenate((keys, b * words + a)), np.tile(values, 2))
     return Counts((both // words).astype(np.int32), (both % words).astype(np.int32), value)
+
+
+def summed(keys: Keys, values: Values) -> tuple[Keys, Values]:
+    """Every key once, in order, with the sum of its values."""
+    order = np.argsort(keys, kind="stable")  # quick where runs are sorted already
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.add.reduceat(values[order], first)
 
 
 def learn_glove(
