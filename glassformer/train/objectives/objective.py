@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Record = Mapping[str, Any]  # a line of a file, by the names of its columns
+Record = Mapping[str, Any]
+"""A line of a file, by the names of its columns; `where` says which line. A long text comes in
+pieces: `begins` is False in all but its first (no start token there), `ends` in all but its last
+(no end token); where they are absent, a record is whole."""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
@@ -38,6 +41,8 @@ class Objective(nn.Module, ABC):
 
     fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
     weights: dict[str, float]  # by the part's name
+    arrange: ClassVar[str] = "single"  # how rows are made of examples, if data.arrange is silent
+    overlap: ClassVar[int] = 0  # a row of a stream has so many tokens more, of the next row
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
