@@ -41,8 +41,7 @@ class Objective(nn.Module, ABC):
 
     fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
     weights: dict[str, float]  # by the part's name
-    arrange: ClassVar[str] = "single"  # how rows are made of examples, if data.arrange is silent
-    overlap: ClassVar[int] = 0  # a row of a stream has so many tokens more, of the next row
+    arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
