@@ -42,6 +42,8 @@ class Objective(nn.Module, ABC):
     fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
     weights: dict[str, float]  # by the part's name
     arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
+    before: int = 0  # so many tokens of the text before a row's own come along, as "before"
+    beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -55,6 +57,9 @@ class Objective(nn.Module, ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
 
+    def advance(self, progress: float) -> None:
+        """Told before every step which share of training is over, for what ends before the rest."""
+
     @abstractmethod
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The sum, not the mean, of every part of the loss."""
+        """The sum, not the mean, of every part of the loss that counts at this time."""
