@@ -95,9 +95,9 @@ def relative_step(settings: ScheduleSettings, step: int) -> float:
 
 
 def slanted_triangular(settings: ScheduleSettings, step: int) -> float:
-    """Up in the first `cut` of the steps (or in those of the warm-up), down in the others; the
-    lowest is 1/ratio of the highest (Howard and Ruder, 2018, 3.2)."""
-    cut = settings.warmup or math.floor(settings.steps * settings.cut)
+    """Up in the first `cut` of the steps, which are its warm-up, and down in the others; the lowest
+    is 1/ratio of the highest (Howard and Ruder, 2018, 3.2)."""
+    cut = math.floor(settings.steps * settings.cut)
     if step < cut:
         return _slanted(settings, step / cut)
     falling = 1 - (step - cut) / (settings.steps - cut)
@@ -125,7 +125,7 @@ def _risen(settings: ScheduleSettings, step: int) -> float:
 
 def _progress(settings: ScheduleSettings, step: int) -> float:
     """The share of the steps after the warm-up that is over."""
-    after = (step - settings.warmup) / (settings.steps - settings.warmup)
+    after = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
     return min(1.0, max(0.0, after))
 
 
@@ -134,12 +134,8 @@ def _above_floor(settings: ScheduleSettings, factor: float) -> float:
 
 
 def _check(settings: ScheduleSettings) -> None:
-    falls_by_the_end = settings.schedule in ("linear", "cosine", "slanted-triangular")
-    if settings.warmup < 0 or (falls_by_the_end and settings.warmup >= settings.steps):
-        raise GlassformerError(
-            f"A warm-up of {settings.warmup} steps leaves none of {settings.steps} to fall in; "
-            "choose fewer, but not below 0."
-        )
+    if settings.warmup < 0:
+        raise GlassformerError(f"A warm-up takes 0 steps or more, not {settings.warmup}.")
     if not 0 <= settings.floor <= 1:
         raise GlassformerError(
             f"The floor {settings.floor} is a share of the learning rate: choose it from 0 to 1."

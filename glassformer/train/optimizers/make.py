@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ class OptimizerSettings(GroupSettings, Protocol):
     @property
     def optimizer(self) -> str: ...
     @property
-    def betas(self) -> tuple[float, float]: ...
+    def betas(self) -> Sequence[float]: ...
     @property
     def eps(self) -> float: ...
     @property
@@ -58,7 +58,7 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    optimizer = torch.optim.AdamW(groups, betas=settings.betas, eps=settings.eps, fused=True)
+    optimizer = torch.optim.AdamW(groups, betas=_pair(settings), eps=settings.eps, fused=True)
     for parameter in _parameters(optimizer):
         begin_adamw(optimizer, parameter)
     return optimizer
@@ -79,6 +79,15 @@ def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.o
         for parameter in _parameters(optimizer):
             optimizer.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter)}
     return optimizer
+
+
+def _pair(settings: OptimizerSettings) -> tuple[float, float]:
+    if len(settings.betas) != 2 or not all(0 <= beta < 1 for beta in settings.betas):
+        raise GlassformerError(
+            f"betas are two numbers from 0 to below 1, such as [0.9, 0.95], not "
+            f"{list(settings.betas)}."
+        )
+    return settings.betas[0], settings.betas[1]
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
