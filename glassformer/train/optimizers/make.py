@@ -1,0 +1,98 @@
+"""Train room, optimizers: the one that a recipe asks for, and its state by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.train.groups import GroupSettings, freeze_body, parameter_groups
+
+Groups = list[dict[str, Any]]
+
+
+class OptimizerSettings(GroupSettings, Protocol):
+    """What is read here of a recipe's [train]."""
+
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def betas(self) -> Sequence[float]: ...
+    @property
+    def eps(self) -> float: ...
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def freeze_body(self) -> bool: ...
+
+
+def make_optimizer(task: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    """An optimizer over what is not frozen of a task. All of its state is there from the start, as
+    tensors, so that what is saved and loaded has one form at every step. Shard and move the task
+    before."""
+    make = OPTIMIZERS.get(settings.optimizer)
+    if make is None:
+        near = get_close_matches(settings.optimizer, OPTIMIZERS, 1) or ["adamw"]
+        raise GlassformerError(
+            f"There is no optimizer {settings.optimizer!r}; did you mean {near[0]!r}? "
+            f"There are: {', '.join(OPTIMIZERS)}."
+        )
+    if settings.freeze_body:
+        freeze_body(task)
+    return make(task, parameter_groups(task, settings), settings)
+
+
+def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state by names such as `net.decoder.blocks.0.ffn.up.weight.exp_avg`. The tensors are the
+    optimizer's own: what is read into them is loaded."""
+    return {
+        f"{name}.{key}": value
+        for group in optimizer.param_groups
+        for name, parameter in zip(group["param_names"], group["params"], strict=True)
+        for key, value in optimizer.state[parameter].items()
+    }
+
+
+def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    optimizer = torch.optim.AdamW(groups, betas=_pair(settings), eps=settings.eps, fused=True)
+    for parameter in _parameters(optimizer):
+        begin_adamw(optimizer, parameter)
+    return optimizer
+
+
+def begin_adamw(optimizer: torch.optim.AdamW, parameter: Tensor) -> None:
+    """The state as torch would begin it at the first step."""
+    optimizer.state[parameter] = {
+        "step": torch.zeros((), device=parameter.device),
+        "exp_avg": torch.zeros_like(parameter),
+        "exp_avg_sq": torch.zeros_like(parameter),
+    }
+
+
+def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(groups, momentum=settings.momentum)
+    if settings.momentum:
+        for parameter in _parameters(optimizer):
+            optimizer.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter)}
+    return optimizer
+
+
+def _pair(settings: OptimizerSettings) -> tuple[float, float]:
+    if len(settings.betas) != 2 or not all(0 <= beta < 1 for beta in settings.betas):
+        raise GlassformerError(
+            f"betas are two numbers from 0 to below 1, such as [0.9, 0.95], not "
+            f"{list(settings.betas)}."
+        )
+    return settings.betas[0], settings.betas[1]
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+Make = Callable[[nn.Module, Groups, OptimizerSettings], torch.optim.Optimizer]
+OPTIMIZERS: dict[str, Make] = {"adamw": adamw, "sgd": sgd}
