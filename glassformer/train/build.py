@@ -40,9 +40,7 @@ DEFAULT_KIND = "byte-bpe"
 BYTES = 256
 
 
-def build(
-    recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None
-) -> Model:
+def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None) -> Model:
     """The model that a run starts from, in float32, with its tokenizer. Texts of the data teach a
     tokenizer where there is none; what was learned is kept in a folder for when the run goes on.
     """

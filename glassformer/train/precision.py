@@ -27,11 +27,9 @@ class Precision:
         return torch.autocast(self._device, self._dtype, enabled=self._dtype is not None)
 
     def backward(self, loss: Tensor) -> None:
-        self._scaler.scale(loss).backward()
+        torch.autograd.backward(self._scaler.scale(loss))
 
-    def step(
-        self, optimizer: Optimizer, parameters: Iterable[nn.Parameter], clip: float
-    ) -> Tensor:
+    def step(self, optimizer: Optimizer, parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
         """Clips, steps, and returns the gradient's length as it was before."""
         self._scaler.unscale_(optimizer)
         known = [parameter for parameter in parameters if parameter.grad is not None]

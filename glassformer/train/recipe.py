@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
+from glassformer.train.data.settings import DataSettings
 from glassformer.train.fit import fill, number, unknown
 
 Table = Mapping[str, Any]
@@ -53,21 +54,6 @@ class TokenizerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """The files, what is in them, and how they become rows. `columns` says what the file calls
-    the columns that the objective reads: `columns.text = "sentence"`."""
-
-    format: str = "text"
-    train: tuple[str, ...] = ()
-    valid: tuple[str, ...] = ()
-    documents: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    on_error: Literal["stop", "skip"] = "stop"
-    length: int | None = number(None, least=1)
-    workers: int = number(0, least=0)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ObjectiveSettings:
     """`options` are the objective's own; in the file they stand in the same table. `weight` and
     `rate` are for several objectives at once."""
@@ -100,6 +86,7 @@ class TrainSettings:
     clip: float = number(1.0, least=0.0)
     layer_decay: float = number(1.0, above=0.0, most=1.0)
     unfreeze_every: int = number(0, least=0)
+    freeze_body: bool = False
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     compile: bool = False
     checkpoint: bool = False
@@ -114,7 +101,7 @@ class TrainSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """Which weights are trained in place of all; the options are those of `glassformer.adapters`."""
+    """What is trained in place of all weights; the options are the kind's own."""
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -187,7 +174,7 @@ TABLES: dict[str, type] = {
 }
 FREE = ("scale", "run")
 """Tables that may change while a run goes on."""
-FREE_KEYS = ("data.workers",)
+FREE_KEYS = ("data.processes", "data.cache")
 
 
 def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = ()) -> Recipe:
@@ -207,7 +194,9 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
     made: dict[str, Any] = {"model": ModelSettings(), "data": DataSettings()}
     for name, value in tables.items():
         several = name == "objective" and isinstance(value, list | tuple)
-        listed = [fill(TABLES[name], name, one) for one in (value if several else [value])]
+        listed: list[Any] = [
+            fill(TABLES[name], name, one) for one in (value if several else [value])
+        ]
         made[name] = tuple(listed) if name == "objective" else listed[0]
     return Recipe(**made)
 
@@ -218,9 +207,7 @@ def differences(old: Recipe, new: Recipe) -> list[str]:
     return [
         f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
         for key in dict.fromkeys((*one, *other))
-        if one.get(key) != other.get(key)
-        and key.split(".")[0] not in FREE
-        and key not in FREE_KEYS
+        if one.get(key) != other.get(key) and key.split(".")[0] not in FREE and key not in FREE_KEYS
     ]
 
 

@@ -35,6 +35,4 @@ class _Forgetful:
         before = copy(ctx)
         before.memo = dict(ctx.memo)
         contexts = iter((ctx, before))
-        return checkpoint(
-            lambda x: self._forward(x, next(contexts), *rest), x, use_reentrant=False
-        )
+        return checkpoint(lambda x: self._forward(x, next(contexts), *rest), x, use_reentrant=False)

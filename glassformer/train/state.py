@@ -15,13 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
 from glassformer.train.average import Average
+from glassformer.train.optimizers import state_tensors
 
 NOTES = "notes.json"
 DRAFT = ".draft"
@@ -33,64 +40,50 @@ class State:
     each weight, and averages. Weights that are never trained stay as the model began with them."""
 
     def __init__(self, task: nn.Module, optimizer: Optimizer, average: Average) -> None:
-        self.optimizer = optimizer
-        self.average = average
+        self._optimizer = optimizer
+        self._average = average
         trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        found = task.state_dict(keep_vars=True)
-        self.weights: Tensors = {}
+        self._weights: Tensors = {}
         seen: set[int] = set()
-        for name, tensor in found.items():
+        for name, tensor in task.state_dict(keep_vars=True).items():
             fixed = isinstance(tensor, nn.Parameter) and id(tensor) not in trained
             if id(tensor) not in seen and not fixed:  # tied weights are one tensor
-                self.weights[name] = tensor
+                self._weights[name] = tensor
                 seen.add(id(tensor))
 
     def tensors(self) -> Tensors:
-        remembered = {
-            f"optimizer.{name}.{key}": value
-            for name, weight in self.weights.items()
-            for key, value in self.optimizer.state.get(weight, {}).items()
+        """The run's own: what is read into them is taken up."""
+        parts = {
+            "weights": self._weights,
+            "optimizer": state_tensors(self._optimizer),
+            "average": self._average.tensors,
         }
-        named = {f"weights.{name}": weight.detach() for name, weight in self.weights.items()}
-        averages = {f"average.{name}": value for name, value in self.average.tensors.items()}
         return {
-            key: value if isinstance(value, Tensor) else torch.tensor(value)
-            for key, value in (named | remembered | averages).items()
+            f"{part}.{k}": t.detach() for part, named in parts.items() for k, t in named.items()
         }
 
     def save(self, folder: Path, step: int, notes: Mapping[str, Any]) -> None:
         with _whole(folder, step) as draft, _quietly():
-            writer = dcp.HuggingFaceStorageWriter(str(draft), save_distributed=True)
-            dcp.save(self.tensors(), storage_writer=writer, no_dist=True)
+            writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
+            save(self.tensors(), storage_writer=writer, no_dist=True)
             write_synced(draft / NOTES, json.dumps({"step": step, **notes}, indent=2) + "\n")
 
-    @torch.no_grad()
     def load(self, folder: Path) -> dict[str, Any]:
         """Takes up the newest checkpoint and returns its notes."""
         newest = checkpoints(folder)[-1]
-        reader = dcp.HuggingFaceStorageReader(str(newest))
-        stored = reader.read_metadata().state_dict_metadata
-        wanted = {f"weights.{name}": weight.detach() for name, weight in self.weights.items()}
-        wanted |= {f"average.{name}": value for name, value in self.average.tensors.items()}
-        places: dict[str, tuple[Tensor, str]] = {}
-        by_length = sorted(self.weights, key=len, reverse=True)
-        for key in stored:
-            if key.startswith("optimizer."):
-                rest = key.removeprefix("optimizer.")
-                owner = next((n for n in by_length if rest.startswith(f"{n}.")), None)
-                if owner is not None:
-                    places[key] = (self.weights[owner], rest.removeprefix(f"{owner}."))
-                    wanted[key] = _room(self.weights[owner], stored[key])
-        if set(wanted) != set(stored):
-            odd = sorted(set(wanted) ^ set(stored))[0]
+        reader = HuggingFaceStorageReader(str(newest))
+        wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
+        shapes = {k: s.size for k, s in stored.items() if isinstance(s, TensorStorageMetadata)}
+        odd = sorted(
+            n for n in {*wanted, *shapes} if n not in wanted or wanted[n].shape != shapes.get(n)
+        )
+        if odd:
             raise GlassformerError(
-                f"The checkpoint {newest} is of another model or optimizer ({odd}); --restart "
+                f"The checkpoint {newest} is of another model or optimizer ({odd[0]}); --restart "
                 "begins anew."
             )
         with _quietly():
-            dcp.load(wanted, storage_reader=reader, no_dist=True)
-        for key, (weight, name) in places.items():
-            self.optimizer.state[weight][name] = wanted[key]
+            load(wanted, storage_reader=reader, no_dist=True)
         notes: dict[str, Any] = json.loads((newest / NOTES).read_text("utf-8"))
         return notes
 
@@ -131,7 +124,7 @@ def _whole(folder: Path, step: int) -> Iterator[Path]:
             shutil.rmtree(name)
         draft.rename(name)
         sync_folder(folder)
-    except (OSError, dcp.CheckpointException) as error:
+    except (OSError, CheckpointException) as error:
         shutil.rmtree(draft, ignore_errors=True)
         last = f"that of {older[-1].name} in {folder} is whole" if older else "there is none yet"
         raise GlassformerError(
@@ -145,21 +138,12 @@ def _whole(folder: Path, step: int) -> Iterator[Path]:
 
 def _why(error: BaseException) -> str:
     """What the system said, also where the checkpoint engine has wrapped it."""
-    if isinstance(error, dcp.CheckpointException):
+    if isinstance(error, CheckpointException):
         for inner, _ in error.failures.values():
             return _why(inner)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _room(weight: Tensor, stored: Any) -> Tensor:
-    """An empty tensor as it was stored; laid out as the weight where it has its shape."""
-    kind = stored.properties.dtype
-    if stored.size == weight.shape:
-        return torch.empty_like(weight, dtype=kind)
-    device = weight.device if stored.size else torch.device("cpu")
-    return torch.empty(stored.size, dtype=kind, device=device)
 
 
 @contextmanager

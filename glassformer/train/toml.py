@@ -1,4 +1,4 @@
-"""Train room, recipes on paper: values are written as TOML. (The standard library only reads it.)"""
+"""Train room, recipes on paper: TOML is written, which the standard library only reads."""
 
 from __future__ import annotations
 
