@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Record = Mapping[str, Any]  # a line of a file, by the names of its columns
+Record = Mapping[str, Any]
+"""A line of a file, by the names of its columns; `where` says which line. A long text comes in
+pieces: `begins` is False in all but its first (no start token there), `ends` in all but its last
+(no end token); where they are absent, a record is whole."""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
@@ -38,6 +41,9 @@ class Objective(nn.Module, ABC):
 
     fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
     weights: dict[str, float]  # by the part's name
+    arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
+    before: int = 0  # so many tokens of the text before a row's own come along, as "before"
+    beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -51,6 +57,9 @@ class Objective(nn.Module, ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
 
+    def advance(self, progress: float) -> None:
+        """Told before every step which share of training is over, for what ends before the rest."""
+
     @abstractmethod
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The sum, not the mean, of every part of the loss."""
+        """The sum, not the mean, of every part of the loss that counts at this time."""

@@ -1,0 +1,140 @@
+"""Train room, objectives: causal language modeling. A token is predicted from those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Cache
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.spec import Head, ModelSpec
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    column,
+    padded,
+    real,
+    token_loss,
+    tokenizer_of,
+)
+
+
+@objective("causal-lm")
+class CausalLM(Objective):
+    """A row of n + 1 tokens: the first n are read, the last n predicted. Documents that are packed
+    in a row predict nothing of each other.
+
+    With `memory` as many tokens before the row are read first, without learning from them, and
+    are remembered as the model's description says (Transformer-XL). They are read anew for every
+    row, so that a run needs to keep no state of its own to go on exactly.
+
+    Heads on inner layers and for tokens further ahead help at first (Al-Rfou et al., 2018): one on
+    layer l of n (counted from 1) has done its part when l/2n of training is over.
+    """
+
+    fields: ClassVar = {"tokens": np.int32}
+    beyond = 1
+
+    def __init__(self, model: Model, *, memory: int = 0) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer_of(model)
+        self.before = memory
+        self.heads = {head.name: head for head in heads_of(model)}
+        self.layers = len(model.spec.last_stack.order)
+        self.weights = {name: head.weight for name, head in self.heads.items()}
+        self.advance(0.0)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """A document ends with the end-of-text token where the vocabulary has one."""
+        tokens = self.tokenizer.encode(column(record, "text")).ids
+        end = self.tokenizer.special.get("eos")
+        if end is not None and tokens[-1:] != [end]:
+            tokens = [*tokens, end]
+        yield {"tokens": np.array(tokens, dtype=np.int32)}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        rows = [example["tokens"] for example in examples]
+        inputs = {"tokens": padded([row[:-1] for row in rows])}
+        mask = real([row[:-1] for row in rows])
+        if mask is not None:
+            inputs["mask"] = mask
+        documents = None
+        if "documents" in examples[0]:
+            documents = padded([example["documents"] for example in examples], -1)
+            inputs["documents"] = documents[:, :-1]
+        before = [example["before"] for example in examples if self.before]
+        if any(map(len, before)):
+            inputs["before"] = padded(before, side="left")
+            behind = real(before, "left")
+            if behind is not None:
+                inputs["before_mask"] = behind
+        following = padded(rows, IGNORED)
+        targets = {
+            str(ahead): _ahead(following, documents, ahead)
+            for ahead in {head.ahead for head in self.heads.values()}
+        }
+        counts = {
+            name: float(targets[str(head.ahead)].ne(IGNORED).sum())
+            for name, head in self.heads.items()
+        }
+        return Batch(inputs, targets, counts, sum(len(row) - 1 for row in rows))
+
+    def advance(self, progress: float) -> None:
+        """Which heads count by now."""
+        self.counting = tuple(
+            name for name, head in self.heads.items() if progress < until(head, self.layers)
+        )
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        inputs = dict(batch.inputs)
+        cache = remembered(net, inputs.pop("before", None), inputs.pop("before_mask", None))
+        helped = any(self.heads[name].auxiliary for name in self.counting)
+        said = net(**inputs, cache=cache, auxiliary=helped).heads
+        return {
+            name: token_loss(said[name], batch.targets[str(self.heads[name].ahead)])
+            for name in self.counting
+        }
+
+
+def heads_of(model: Model) -> tuple[Head, ...]:
+    """The heads of a decoder that predict tokens."""
+    spec: ModelSpec = model.spec
+    found = tuple(head for head in spec.heads if head.name == "lm" or head.auxiliary)
+    if spec.decoder is None or spec.encoder is not None or not found:
+        raise GlassformerError(
+            f"{model.architecture} is no decoder with a head that predicts tokens, which causal-lm "
+            "needs; choose a class such as GPT2LMHeadModel, or another objective."
+        )
+    return found
+
+
+def until(head: Head, layers: int) -> float:
+    """The share of training up to which a head's loss counts."""
+    return float("inf") if head.depth is None else (head.depth + 1) / (2 * layers)
+
+
+def _ahead(tokens: Tensor, documents: Tensor | None, ahead: int) -> Tensor:
+    """For every token that is read the one so many places on, in the same document."""
+    targets = torch.full_like(tokens[:, 1:], IGNORED)
+    targets[:, : targets.shape[1] + 1 - ahead] = tokens[:, ahead:]
+    if documents is not None:
+        other = documents[:, :-ahead] != documents[:, ahead:]
+        targets[:, : other.shape[1]][other] = IGNORED
+    return targets
+
+
+def remembered(net: Any, before: Tensor | None, mask: Tensor | None) -> Cache | None:
+    """What the model keeps in mind of the tokens before a row; nothing is learned through it."""
+    if before is None:
+        return None
+    cache: Cache = net.remember()
+    with torch.no_grad():
+        net(before, mask, cache=cache)
+    torch.clear_autocast_cache()  # weights that were cast without gradients would have none
+    return cache
