@@ -169,6 +169,11 @@ class Loop:
                         f"{run.folder}; the same command goes on from there."
                     )
 
+    def ending(self) -> dict[str, Any]:
+        """How the run ended, in a few words."""
+        notes = asdict(self.notes)
+        return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
+
     def entry(self, taken: Taken) -> Entry:
         sums, weights = taken.sums, self.task.objective.weights
         totals = self.place.total({part: float(value) for part, value in sums.items()})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -153,13 +153,6 @@ class Recipe:
 
     def toml(self) -> str:
         return toml.written(self.tables())
-
-    def with_options(self, options: Sequence[Table]) -> Recipe:
-        """The same with every option of its objectives filled in."""
-        pairs = zip(self.objective, options, strict=True)
-        return replace(
-            self, objective=tuple(replace(one, options=dict(given)) for one, given in pairs)
-        )
 
 
 TABLES: dict[str, type] = {
