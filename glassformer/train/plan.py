@@ -112,6 +112,7 @@ def _measured(loop: Loop) -> tuple[int, float]:
             held[storage.data_ptr()] = storage.nbytes()
         return tensor
 
+    loop.task.train()
     batch = loop.feed.batches(0)[:1]
     weights = loop.task.objective.weights
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):

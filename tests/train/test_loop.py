@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from glassformer.train.run import open_run
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
 TINY = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}
 DRY = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+EPS = 1e-3  # Adam makes whole steps of gradients that are zero but for rounding; not with this
 TOKENIZER = train_tokenizer("char", texts=[TEXT])
 
 
@@ -66,8 +68,8 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 
 
 def test_k_accumulations_are_one_batch_of_k_times_the_rows():
-    one = loop_of(recipe(batch=12), **DRY)
-    three = loop_of(recipe(batch=4, accumulate=3), **DRY)
+    one = loop_of(recipe(batch=12, eps=EPS), **DRY)
+    three = loop_of(recipe(batch=4, accumulate=3, eps=EPS), **DRY)
     for _ in range(4):
         whole, parts = one.take_step(), three.take_step()
         assert torch.allclose(whole.gradient, parts.gradient, atol=1e-6)
@@ -77,12 +79,12 @@ def test_k_accumulations_are_one_batch_of_k_times_the_rows():
 
 def test_a_step_is_that_of_plain_torch():
     """Forward, mean cross-entropy, clipping and AdamW written out."""
-    loop = loop_of(recipe(clip=0.1, schedule="constant", warmup=0), **DRY)
+    loop = loop_of(recipe(clip=0.1, schedule="constant", warmup=0, eps=EPS), **DRY)
     net = copy.deepcopy(loop.model.net).train()
     decays = [p for p in net.parameters() if p.ndim > 1]
     others = [p for p in net.parameters() if p.ndim == 1]
     groups = [{"params": decays, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=1e-8)
+    plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=EPS)
     for step in range(3):
         (batch,) = loop.feed.batches(step)
         logits = net(batch.inputs["tokens"]).logits
@@ -182,10 +184,13 @@ def test_layers_that_are_computed_again_hold_less():
     assert again.memory.activations < plain.memory.activations / 2
 
 
-def test_the_compiled_step_is_the_same_within_rounding():
+def test_the_compiled_step_is_the_same_within_rounding(monkeypatch):
+    """Traced forward and backward as for the GPU; making C++ of it would take a minute."""
+    traced = functools.partial(torch.compile, backend="aot_eager", fullgraph=True)
+    monkeypatch.setattr(torch, "compile", traced)
     plain = loop_of(recipe(), **DRY)
     compiled = loop_of(recipe(compile=True), **DRY)
-    for _ in range(2):
+    for _ in range(3):
         one, other = plain.take_step(), compiled.take_step()
         assert torch.allclose(one.gradient, other.gradient, rtol=1e-4)
 
