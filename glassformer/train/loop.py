@@ -128,6 +128,8 @@ class Loop:
         """The model in the published layout."""
         with self.average.in_place():
             self.model.save(folder)
+            for name, companion in self.task.objective.companions().items():
+                companion.save(folder / name)
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))

@@ -55,12 +55,9 @@ class TokenizerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveSettings:
-    """`options` are the objective's own; in the file they stand in the same table. `weight` and
-    `rate` are for several objectives at once."""
+    """`options` are the objective's own; in the file they stand in the same table."""
 
     name: str = "causal-lm"
-    weight: float = number(1.0, least=0.0)
-    rate: float = number(1.0, least=0.0)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -56,6 +56,7 @@ def train(
             loop.publish(run.model)
             run.finish(loop.ending())
         finally:
+            loop.feed.close()
             for reporter in reporters:
                 reporter.end()
     return run
@@ -76,7 +77,11 @@ def dry_run(
         deterministic(place, whole.train.deterministic),
         memory_explained(whole.train),
     ):
-        return make_plan(prepare(whole, place, Path(folder), reporters), measure=True)
+        loop = prepare(whole, place, Path(folder), reporters)
+        try:
+            return make_plan(loop, measure=True)
+        finally:
+            loop.feed.close()
 
 
 def filled(recipe: Recipe) -> Recipe:
