@@ -18,6 +18,7 @@ from glassformer.text import train as train_tokenizer
 from glassformer.text.kinds import KINDS
 from glassformer.text.load import holds_tokenizer
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
+from glassformer.weights.save import whole_folder
 
 SIZES = {  # what a recipe calls a size: how the families' config files call it
     "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
@@ -80,9 +81,11 @@ def make_tokenizer(
     made = train_tokenizer(
         kind, texts=texts(), size=size, special=special, lowercase=settings.lowercase
     )
-    if kept is not None:
-        made.save(kept)
-    return made
+    if kept is None:
+        return made
+    with whole_folder(kept) as draft:
+        made.save(draft)
+    return Tokenizer.load(kept)  # as when the run goes on, to the last word of its settings
 
 
 def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str, Any]:

@@ -149,9 +149,10 @@ class Loop:
         with Watch() as watch:
             while notes.step < settings.steps and not notes.stopped:
                 taken = self.take_step()
+                asked = watch.asked  # once: it may be asked for at any moment
                 last = notes.step == settings.steps
                 logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
-                saves = due(notes.step, settings.save_every) or last or watch.asked
+                saves = due(notes.step, settings.save_every) or last or asked
                 if logs or saves:
                     entry = self.entry(taken)
                     self.check(entry)
@@ -165,7 +166,7 @@ class Loop:
                         self.judge(run, reporters)
                     if saves or notes.stopped:
                         self.save(run)
-                if watch.asked and not (last or notes.stopped):
+                if asked and not (last or notes.stopped):
                     raise Interrupted(
                         f"Stopped after step {notes.step} of {settings.steps}, which is saved in "
                         f"{run.folder}; the same command goes on from there."

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.train.loop import Loop
 
 TIMED = 3  # steps that a dry run takes to know how long one is
-SIDE = {"cuda": 8192, "cpu": 1024}  # of the matrices with which a device shows what it can do
+SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows what it can do
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_type_hints
 
 from glassformer.train.distributed import Place, deterministic, find_place
 from glassformer.train.fit import fitted
-from glassformer.train.loop import Loop
 from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
@@ -48,6 +48,8 @@ def train(
         loop = prepare(whole, place, run.folder, reporters)
         if run.is_begun:
             loop.resume(run)
+        else:
+            run.cut(0)
         plan = make_plan(loop)
         try:
             for reporter in reporters:
@@ -92,14 +94,12 @@ def filled(recipe: Recipe) -> Recipe:
 def _filled(settings: ObjectiveSettings) -> ObjectiveSettings:
     known = options_of(settings.name)
     hints = get_type_hints(objectives()[settings.name].__init__)
-    options = {
-        key: argument.default for key, argument in known.items() if argument.default is not argument.empty
-    }
-    options |= {
+    defaults = {k: known[k].default for k in known if known[k].default is not Parameter.empty}
+    given = {
         key: fitted(f"objective.{key}", value, hints[key]) if key in known else value
         for key, value in settings.options.items()
     }
-    return replace(settings, options=options)
+    return replace(settings, options=defaults | given)
 
 
 def _place(recipe: Recipe, device: str | None) -> Place:

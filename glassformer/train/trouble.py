@@ -1,4 +1,4 @@
-"""Train room, trouble: what a machine says when it cannot go on becomes one sentence with a way out."""
+"""Train room, trouble: what a machine says that cannot go on becomes a sentence with a way out."""
 
 from __future__ import annotations
 
