@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 
@@ -13,10 +15,10 @@ END = 1
 
 
 class Letters(Objective):
-    """A token a character, and one at the end of a document; `noise` is added to what is drawn."""
+    """A token a character, and one at the end of a document; `noise` is what is drawn."""
 
-    fields = {"tokens": np.uint16, "places": np.uint32}
-    weights = {"all": 1.0}
+    fields: ClassVar = {"tokens": np.uint16, "places": np.uint32}
+    weights: ClassVar = {"all": 1.0}
 
     def __init__(self, arrange="stream", beyond=0, before=0):
         super().__init__()
