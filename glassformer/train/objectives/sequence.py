@@ -74,8 +74,12 @@ class SequenceToSequence(Judged):
         table = spec.decoder.embed.position
         longest = USUAL_LENGTH if table is None else table.length
         self.target_length = min(target_length or longest, longest)
-        self.start = None if spec.start_from_last else spec.tokens.start
-        self.from_last = spec.start_from_last
+        self.start, self.from_last = spec.tokens.start, spec.start_from_last
+        if self.start is None and not self.from_last:
+            raise GlassformerError(
+                "The model's config has no decoder_start_token_id, which its decoder starts from; "
+                "name one in model.settings."
+            )
         self.pad = spec.tokens.pad or 0
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
