@@ -11,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.errors import GlassformerError
+from glassformer.train.adaptive import adaptive_loss
 
 IGNORE = -100  # a target that is not judged
 EVEN = 64  # columns of which logits should have a multiple, without which products are slow
@@ -65,6 +67,8 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
         return cross_entropy(hidden, layer.weight, layer.bias, targets, smoothing, spec.softcap)
 
     def judge(rows: Tensor, targets: Tensor) -> Tensor:
+        if isinstance(layer, AdaptiveSoftmax) and not smoothing:
+            return adaptive_loss(layer, rows, targets, IGNORE)
         return F.cross_entropy(
             output(head, rows), targets, reduction="sum", label_smoothing=smoothing
         )
