@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train import metrics
 from glassformer.train.data import collate
-from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import column, count_tokens, require_head
@@ -75,15 +75,19 @@ class MultipleChoice(Judged):
         }
         return Batch(inputs, targets, {self.head: float(len(examples))}, count_tokens(examples))
 
-    def scores(self, net: nn.Module, batch: Batch) -> Tensor:
-        return said(net, batch, self.head).masked_fill(~batch.targets["real"], float("-inf"))
-
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        loss = F.cross_entropy(self.scores(net, batch), batch.targets["label"], reduction="sum")
+        loss = F.cross_entropy(self._scores(net, batch), batch.targets["label"], reduction="sum")
         return {self.head: loss}
 
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        rows = scores.masked_fill(~batch.targets["real"], LOW)
+        return rows, scores.new_ones(len(rows))
+
+    def _scores(self, net: nn.Module, batch: Batch) -> Tensor:
+        return self.rivals(said(net, batch, self.head), batch)[0]
+
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
-        found = self.scores(net, batch).argmax(-1).tolist()
+        found = self._scores(net, batch).argmax(-1).tolist()
         return list(zip(found, batch.targets["label"].tolist(), strict=True))
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

@@ -84,6 +84,12 @@ class Classification(Judged):
         each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
         return {self.head: each.mean(-1).sum()}
 
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        if not self.several:
+            return super().rivals(scores, batch)
+        rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # yes or no
+        return rows, scores.new_full((len(rows),), 1 / len(self.labels))
+
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         logits = said(net, batch, self.head)
         found = logits > 0 if self.several else logits.argmax(-1)

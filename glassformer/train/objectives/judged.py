@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
+from glassformer.train.entropy import exact
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.tokens import column, length_of, tokenizer_of
 
@@ -21,6 +21,7 @@ TEXT: dict[str, type[np.generic]] = {
     "tokens": np.int32,
     "segments": np.uint8,
 }  # what is stored of a text
+LOW = -1e9  # a score out of the race; finite, since teachers and students are subtracted
 Answer = tuple[Any, Any]  # what was said, and what is right
 
 
@@ -34,6 +35,11 @@ class Judged(Objective):
     @abstractmethod
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         """The metrics of all answers together, by name."""
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The head's scores as rows of classes that compete, [row, class], and how much each row
+        counts in the loss: for a teacher's answers in the place of the right ones."""
+        return scores, scores.new_ones(len(scores))
 
     def measure(self, net: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         return self.score([answer for batch in batches for answer in self.answers(net, batch)])
@@ -77,6 +83,5 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
 
 
 def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
-    """What a head says, in float32 or finer: a loss needs the digits."""
-    logits: Tensor = net(**batch.inputs, heads=(head,)).heads[head]
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    """What a head says, in float32 or finer."""
+    return exact(net(**batch.inputs, heads=(head,)).heads[head])

@@ -52,6 +52,9 @@ class Mixture(Judged):
             raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
         self.names = [*made]
+        self.others = max(part.others for part in made.values())
+        if any(part.before for part in made.values()):
+            raise GlassformerError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
         self.length = length_of(model, None)
 
@@ -128,6 +131,13 @@ class Mixture(Judged):
         for part in self.parts.values():
             part.advance(progress)
 
+    def companions(self) -> Mapping[str, Model]:
+        return {
+            f"{name}-{key}": companion
+            for name in self.names
+            for key, companion in self.parts[name].companions().items()
+        }
+
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         sums: dict[str, Tensor] = {}
         for name, own in self._split(batch):
@@ -164,8 +174,14 @@ class Mixture(Judged):
 
 
 def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    start = f"{name}{AT}"
-    return {key.removeprefix(start): v for key, v in values.items() if key.startswith(start)}
+    """What belongs to a part; also of other rows, as "other.0.part/field"."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        owner, _, field = key.rpartition(AT)
+        *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
+        if owner == name:
+            found[".".join([*other, field])] = value
+    return found
 
 
 def _unlike(name: str, known: Mapping[str, Any]) -> str:

@@ -70,6 +70,9 @@ class Regression(Judged):
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        raise GlassformerError("Numbers do not compete; distill a regression with soft = 0.")
+
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         found = said(net, batch, self.head).tolist()
         return list(zip(found, batch.targets["value"].tolist(), strict=True))

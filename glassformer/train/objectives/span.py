@@ -20,7 +20,7 @@ from glassformer.text.encoded import Encoded
 from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import column, count_tokens, require_head
@@ -138,10 +138,14 @@ class Span(Judged):
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
-        scores = said(net, batch, self.head)  # [window, slot, 2]
-        scores = scores.masked_fill(~batch.inputs["mask"][..., None], float("-inf"))
-        loss = F.cross_entropy(scores, batch.targets["span"], reduction="sum")
-        return {self.head: loss / 2}
+        rows, weights = self.rivals(said(net, batch, self.head), batch)
+        loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
+        return {self.head: (loss * weights).sum()}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The slots of a window, for its start and for its end: [window, slot, 2] comes in."""
+        rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
+        return rows, scores.new_full((len(rows),), 0.5)
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """Of every window its best span, with the answers to its question."""

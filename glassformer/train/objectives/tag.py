@@ -80,6 +80,9 @@ class Tagging(Judged):
         tags = batch.targets["tags"].flatten()
         return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
 
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
+
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         found = said(net, batch, self.head).argmax(-1)
         return [
