@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.model import Model
+
 Record = Mapping[str, Any]
 """A line of a file, by the names of its columns; `where` says which line. A long text comes in
 pieces: `begins` is False in all but its first (no start token there), `ends` in all but its last
@@ -44,6 +46,10 @@ class Objective(nn.Module, ABC):
     arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
     before: int = 0  # so many tokens of the text before a row's own come along, as "before"
     beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
+<<<<<<< HEAD
+=======
+    others: int = 0  # so many other rows, drawn at random, come along: their fields as "other.0.x"
+>>>>>>> answers
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -59,6 +65,10 @@ class Objective(nn.Module, ABC):
 
     def advance(self, progress: float) -> None:
         """Told before every step which share of training is over, for what ends before the rest."""
+
+    def companions(self) -> Mapping[str, Model]:
+        """Models that learn along, and are saved beside the net under these names."""
+        return {}
 
     @abstractmethod
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:

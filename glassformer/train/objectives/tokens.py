@@ -1,24 +1,24 @@
-"""Train room, objectives: what those over running text share. Texts become token ids, rows of
-different length a batch, and logits a sum of losses."""
+"""Train room, objectives: what those over running text share. Records become token ids in pieces,
+and examples the inputs of a net."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
-from glassformer.train.objectives.objective import Record
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.objectives.objective import Example, Record
 
 Ids = NDArray[np.int64]
 IGNORED = -100  # a target that is not asked for
+USUAL_LENGTH = 512  # of a model that has no longest
 
 
 def tokenizer_of(model: Model) -> Tokenizer:
@@ -34,6 +34,25 @@ def tokenizer_of(model: Model) -> Tokenizer:
     return model.tokenizer
 
 
+def length_of(model: Model, asked: int | None) -> int:
+    """How many tokens a text may have: as was asked for, or as the model's positions allow."""
+    table = (model.spec.encoder or model.spec.last_stack).embed.position
+    longest = None if table is None else table.length
+    if asked is not None and longest is not None and asked > longest:
+        raise GlassformerError(
+            f"A length of {asked} is more than the {longest} positions of {model.architecture}."
+        )
+    return asked or longest or USUAL_LENGTH
+
+
+def require_head(model: Model, name: str, objective: str, such: str) -> None:
+    if all(head.name != name for head in model.spec.heads):
+        raise GlassformerError(
+            f"{objective} needs the head {name!r}, and {model.architecture} has "
+            f"{', '.join(head.name for head in model.spec.heads) or 'none'}; choose {such}."
+        )
+
+
 def column(record: Record, name: str) -> Any:
     if name not in record:
         raise GlassformerError(
@@ -44,24 +63,51 @@ def column(record: Record, name: str) -> Any:
     return record[name]
 
 
-def padded(rows: Sequence[NDArray[Any]], value: int = 0, side: str = "right") -> Tensor:
-    """Rows of different length, one below the other: [row, longest]."""
-    longest = max(map(len, rows))
-    grid = np.full((len(rows), longest), value, dtype=np.int64)
-    for line, row in zip(grid, rows, strict=True):
-        line[slice(len(row)) if side == "right" else slice(longest - len(row), None)] = row
-    return torch.from_numpy(grid)
+class Frame:
+    """The special tokens that a tokenizer puts before and behind a text."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        sample = tokenizer.encode("a")
+        inner = [i for i, special in enumerate(sample.special_mask) if not special]
+        first, last = (inner[0], inner[-1]) if inner else (len(sample), len(sample))
+        self.before, self.behind = sample.ids[:first], sample.ids[last + 1 :]
+        self.size = len(self.before) + len(self.behind)
+
+    def ids(self, text: str) -> list[int]:
+        """Of the text alone."""
+        return self.tokenizer.encode(text, special=False).ids
+
+    def around(self, ids: Sequence[int]) -> list[int]:
+        return [*self.before, *ids, *self.behind]
+
+    def pieces(self, text: str, length: int) -> Iterator[Example]:
+        """A text in pieces of at most so many tokens, each framed."""
+        ids, room = self.ids(text), self.room(length)
+        for start in range(0, len(ids), room):
+            yield {"tokens": np.array(self.around(ids[start : start + room]), dtype=np.int32)}
+
+    def room(self, length: int, size: int | None = None) -> int:
+        """For tokens of the text."""
+        room = length - (self.size if size is None else size)
+        if room < 1:
+            raise GlassformerError(f"A length of {length} leaves no room for text; raise it.")
+        return room
 
 
-def real(rows: Sequence[NDArray[Any]], side: str = "right") -> Tensor | None:
-    """True at what is no padding; None where nothing is."""
-    if len({len(row) for row in rows}) == 1:
-        return None
-    return padded([np.ones(len(row)) for row in rows], side=side).bool()
+def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
+    """What an encoder reads: the tokens, more fields of the same length, which are real, and where
+    several documents share a row, whose they are."""
+    tokens, mask = pad_rows([example["tokens"] for example in examples])
+    inputs = {"tokens": tokens}
+    if not bool(mask.all()):
+        inputs["mask"] = mask
+    for field in fields:
+        inputs[field], _ = pad_rows([example[field] for example in examples])
+    if any(np.ptp(example["documents"]) for example in examples if "documents" in example):
+        inputs["documents"], _ = pad_rows([example["documents"] for example in examples], -1)
+    return inputs
 
 
-def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The cross-entropy, summed over the targets that are asked for."""
-    return F.cross_entropy(
-        logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-    )
+def count_tokens(examples: Sequence[Example]) -> int:
+    return sum(len(example["tokens"]) for example in examples)
