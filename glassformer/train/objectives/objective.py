@@ -46,10 +46,7 @@ class Objective(nn.Module, ABC):
     arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
     before: int = 0  # so many tokens of the text before a row's own come along, as "before"
     beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
-<<<<<<< HEAD
-=======
     others: int = 0  # so many other rows, drawn at random, come along: their fields as "other.0.x"
->>>>>>> answers
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
