@@ -11,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
 from glassformer.errors import GlassformerError
+from glassformer.train.adaptive import adaptive_loss
 
 IGNORE = -100  # a target that is not judged
 EVEN = 64  # columns of which logits should have a multiple, without which products are slow
@@ -65,6 +67,8 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
         return cross_entropy(hidden, layer.weight, layer.bias, targets, smoothing, spec.softcap)
 
     def judge(rows: Tensor, targets: Tensor) -> Tensor:
+        if isinstance(layer, AdaptiveSoftmax) and not smoothing:
+            return adaptive_loss(layer, rows, targets, IGNORE)
         return F.cross_entropy(
             output(head, rows), targets, reduction="sum", label_smoothing=smoothing
         )
@@ -79,11 +83,15 @@ def _is_plain(layer: nn.Module) -> TypeGuard[Projection]:
 
 def output(head: Head, rows: Tensor) -> Tensor:
     """What follows the head's features, in float32 or finer: [row, width] to [row, word]."""
-    logits: Tensor = head.out(rows)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = exact(head.out(rows))
     if head.spec.softcap is not None:
         logits = torch.tanh(logits / head.spec.softcap) * head.spec.softcap
     return head.activation(logits)
+
+
+def exact(x: Tensor) -> Tensor:
+    """In float32 or finer: sums of exponentials need the digits."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def by_rows(judge: Any, words: int, *rows: Tensor) -> Tensor:

@@ -113,9 +113,13 @@ def packed(objective: Objective) -> bytes | None:
 
 class _Weightless(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.device.type != "meta":
-            return torch.empty, (value.shape,), {"dtype": value.dtype, "device": "meta"}
+        if isinstance(value, torch.Tensor):
+            return _blank, (tuple(value.shape), value.dtype)
         return NotImplemented
+
+
+def _blank(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def main(source: BinaryIO, sink: BinaryIO) -> None:

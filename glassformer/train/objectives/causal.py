@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,16 +13,11 @@ from glassformer.core import Cache
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.spec import Head, ModelSpec
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.entropy import head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import (
-    IGNORED,
-    column,
-    padded,
-    real,
-    token_loss,
-    tokenizer_of,
-)
+from glassformer.train.objectives.tokens import IGNORED, Frame, column, tokenizer_of
 
 
 @objective("causal-lm")
@@ -38,12 +33,13 @@ class CausalLM(Objective):
     layer l of n (counted from 1) has done its part when l/2n of training is over.
     """
 
-    fields: ClassVar = {"tokens": np.int32}
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+    arrange = "stream"
     beyond = 1
 
     def __init__(self, model: Model, *, memory: int = 0) -> None:
         super().__init__()
-        self.tokenizer = tokenizer_of(model)
+        self.frame = Frame(tokenizer_of(model))
         self.before = memory
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
@@ -52,38 +48,37 @@ class CausalLM(Objective):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """A document ends with the end-of-text token where the vocabulary has one."""
-        tokens = self.tokenizer.encode(column(record, "text")).ids
-        end = self.tokenizer.special.get("eos")
-        if end is not None and tokens[-1:] != [end]:
-            tokens = [*tokens, end]
+        tokens = self.frame.ids(column(record, "text"))
+        if record.get("begins", True):
+            tokens = [*self.frame.before, *tokens]
+        if record.get("ends", True):
+            end = self.frame.tokenizer.special.get("eos")
+            tokens += self.frame.behind or ([] if end is None else [end])
         yield {"tokens": np.array(tokens, dtype=np.int32)}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        rows = [example["tokens"] for example in examples]
-        inputs = {"tokens": padded([row[:-1] for row in rows])}
-        mask = real([row[:-1] for row in rows])
-        if mask is not None:
-            inputs["mask"] = mask
+        rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
+        inputs = {"tokens": rows[:, :-1].clamp(min=0)}
+        if not bool(mask.all()):
+            inputs["mask"] = mask[:, :-1]
         documents = None
         if "documents" in examples[0]:
-            documents = padded([example["documents"] for example in examples], -1)
+            documents, _ = pad_rows([example["documents"] for example in examples], -1)
             inputs["documents"] = documents[:, :-1]
-        before = [example["before"] for example in examples if self.before]
-        if any(map(len, before)):
-            inputs["before"] = padded(before, side="left")
-            behind = real(before, "left")
-            if behind is not None:
-                inputs["before_mask"] = behind
-        following = padded(rows, IGNORED)
+        if any(len(example["before"]) for example in examples if self.before):
+            before = [example["before"] for example in examples]
+            inputs["before"], real = pad_rows(before, side="left")
+            if not bool(real.all()):
+                inputs["before_mask"] = real
         targets = {
-            str(ahead): _ahead(following, documents, ahead)
+            str(ahead): _ahead(rows, documents, ahead)
             for ahead in {head.ahead for head in self.heads.values()}
         }
         counts = {
             name: float(targets[str(head.ahead)].ne(IGNORED).sum())
             for name, head in self.heads.items()
         }
-        return Batch(inputs, targets, counts, sum(len(row) - 1 for row in rows))
+        return Batch(inputs, targets, counts, int(mask[:, 1:].sum()))
 
     def advance(self, progress: float) -> None:
         """Which heads count by now."""
@@ -94,10 +89,13 @@ class CausalLM(Objective):
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs.pop("before", None), inputs.pop("before_mask", None))
-        helped = any(self.heads[name].auxiliary for name in self.counting)
-        said = net(**inputs, cache=cache, auxiliary=helped).heads
+        features = net(**inputs, cache=cache, heads=self.counting, project=False).heads
         return {
-            name: token_loss(said[name], batch.targets[str(self.heads[name].ahead)])
+            name: head_loss(
+                head_of(net, name),
+                features[name].flatten(0, -2),
+                batch.targets[str(self.heads[name].ahead)].flatten(),
+            )
             for name in self.counting
         }
 

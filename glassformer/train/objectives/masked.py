@@ -71,9 +71,7 @@ class MaskedLM(Objective):
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         targets = asked([example["targets"] for example in examples])
-        return Batch(
-            read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
-        )
+        return Batch(read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets

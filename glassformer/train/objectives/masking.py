@@ -52,7 +52,7 @@ class Masking:
         """What is shown, and what is asked for (IGNORED where nothing is)."""
         tokens = tokens.astype(np.int64)
         if self.static:
-            rng = np.random.default_rng([crc32(tokens.tobytes()), rng.integers(self.static)])
+            rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(self.static))])
         asked = self.choose(tokens, rng, documents)
         targets = np.full_like(tokens, IGNORED)
         targets[asked] = tokens[asked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from string import punctuation
 
 import numpy as np
@@ -11,50 +12,49 @@ from glassformer.text import Tokenizer
 from glassformer.train.objectives.tokens import Ids
 
 Flags = NDArray[np.bool_]
-OPENS = ("Ġ", "Ċ", "▁", " ", "\n")  # byte-level, SentencePiece, characters
-CLOSES = "</w>"  # GPT, XLM
-GOES_ON = "@@"  # CTRL, FSMT's ancestors
-CONTINUES = "##"  # WordPiece
+OPENS = ("Ġ", "Ċ", "▁", " ", "\n")  # how a token begins that begins a word: byte-level,
+# SentencePiece, characters
+CONTINUES = "##"  # or one that does not: WordPiece
+CLOSES = "</w>"  # how one ends that ends a word: GPT, XLM
+GOES_ON = "@@"  # or one that does not: CTRL
+STOPS = tuple(".!?。！？")  # how one ends that ends a sentence
 
 
 class Vocabulary:
     """What is known of every token by its id.
 
-    A vocabulary marks either the tokens that begin a word, those that go on with one, or those
-    that end one; the marks that most tokens have say which it is. One without marks has a word a
-    token. Punctuation is a word of its own.
+    A vocabulary marks its tokens in one of these four ways, the one that most tokens show. Without
+    any a token is a word. Punctuation is a word of its own.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokens = tokenizer.vocabulary
         size = max(tokens.values()) + 1
-        self.special = np.zeros(size, dtype=bool)
-        self.special[list(tokenizer.special_ids)] = True
-        self.ordinary: Ids = np.flatnonzero(~self.special & _there(tokens.values(), size))
-        opens, continues, closes, goes_on, marks = (np.zeros(size, dtype=bool) for _ in range(5))
-        for token, id in tokens.items():
-            opens[id] = token.startswith(OPENS)
-            continues[id] = token.startswith(CONTINUES)
-            closes[id] = token.endswith(CLOSES)
-            goes_on[id] = token.endswith(GOES_ON)
-            bare = token.lstrip("".join(OPENS)).removesuffix(CLOSES)
-            marks[id] = all(letter in punctuation for letter in bare)  # or nothing but a space
-        kinds = {
-            "opens": (opens, np.zeros(size, dtype=bool)),
-            "continues": (~continues, np.zeros(size, dtype=bool)),
-            "closes": (np.zeros(size, dtype=bool), closes),
-            "goes on": (np.zeros(size, dtype=bool), ~goes_on),
-        }
-        counts = {
-            "opens": opens.sum(),
-            "continues": continues.sum(),
-            "closes": closes.sum(),
-            "goes on": goes_on.sum(),
-        }
-        most = max(counts, key=lambda kind: counts[kind])
-        begins, ends = kinds[most] if counts[most] else (np.ones(size, dtype=bool), goes_on)
-        self.begins = begins | marks | self.special
-        self.ends = ends | marks | self.special
+
+        def flags(test: Callable[[str], bool]) -> Flags:
+            found = np.zeros(size, dtype=bool)
+            found[[id for token, id in tokens.items() if test(token)]] = True
+            return found
+
+        self.special = flags(lambda token: tokens[token] in tokenizer.special_ids)
+        self.ordinary: Ids = np.flatnonzero(flags(lambda token: True) & ~self.special)
+        none, every = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
+        opens = flags(lambda token: token.startswith(OPENS))
+        continues = flags(lambda token: token.startswith(CONTINUES))
+        closes = flags(lambda token: token.endswith(CLOSES))
+        goes_on = flags(lambda token: token.endswith(GOES_ON))
+        ways = [
+            (opens, (opens, none)),
+            (continues, (~continues, none)),
+            (closes, (none, closes)),
+            (goes_on, (none, ~goes_on)),
+        ]
+        shown, (begins, ends) = max(ways, key=lambda way: way[0].sum())
+        if not shown.any():
+            begins = every
+        alone = flags(_punctuation) | self.special
+        self.begins, self.ends = begins | alone, ends | alone
+        self.stops = flags(lambda token: token.removesuffix(CLOSES).endswith(STOPS))
 
     def starts(self, tokens: Ids, documents: Ids | None = None) -> Flags:
         """True where a word begins."""
@@ -66,7 +66,6 @@ class Vocabulary:
         return found
 
 
-def _there(ids: object, size: int) -> Flags:
-    there = np.zeros(size, dtype=bool)
-    there[list(ids)] = True  # type: ignore[call-overload]
-    return there
+def _punctuation(token: str) -> bool:
+    """Or nothing but the space before it."""
+    return all(letter in punctuation for letter in token.lstrip("".join(OPENS)))

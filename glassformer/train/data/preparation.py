@@ -72,10 +72,12 @@ def prepare(
                 _write(draft, records, objective, said, progress)
     store = Store(folder)
     if not len(store):
-        why = f" Of {store.skipped} records none could be used; the first: {store.reasons[0]}"
+        why = "".join(
+            f" Of {store.skipped} records none could be used; the first: {reason}"
+            for reason in store.reasons[:1]
+        )
         raise GlassformerError(
-            f"There are no examples in data.{split} ({records.paths[0]}, ...)."
-            + (why if store.skipped else "")
+            f"There are no examples in data.{split} ({records.paths[0]}, ...).{why}"
         )
     return store
 
