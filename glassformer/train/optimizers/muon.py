@@ -50,6 +50,10 @@ class Muon(torch.optim.AdamW):
                     else first_moments(weight)
                 )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """AdamW's own asks every state for what only its half has."""
+        torch.optim.Optimizer.__setstate__(self, state)
+
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         every = self.param_groups
