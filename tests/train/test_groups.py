@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 import torch
 from optimizing import Settings, give_gradients, net, task
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer import GlassformerError
+from glassformer.core import Net
 from glassformer.families import classes_of, families, translate
 from glassformer.train.groups import (
     body_matrices,
@@ -20,6 +22,7 @@ from glassformer.train.groups import (
     unfreeze,
 )
 from glassformer.train.optimizers import make_optimizer
+from glassformer.train.schedules import schedule, set_rate
 from glassformer.weights.plan import make_net
 
 ULMFIT = ("awd-lstm", "AwdLstmForSequenceClassification")
@@ -188,3 +191,47 @@ def test_matrices_of_the_body_and_what_is_joined_in_them():
     assert len(body) == 4 * len(made.decoder.blocks)
     walk = net(*ULMFIT).decoder.blocks[0].ahead
     assert row_blocks(walk) == {walk.weight_in: (24,) * 4, walk.weight_state: (24,) * 4}
+
+
+def test_ulmfits_recipe():
+    """With its dropouts: a language model learns that a text has either words below 20 or others,
+    then its body, with a new head, to say which; without that, 50 steps are too few."""
+    torch.manual_seed(0)
+    ulmfit = {"betas": (0.7, 0.99), "weight_decay": 0.01, "schedule": "slanted-triangular"}
+    first = Settings(learning_rate=0.1, steps=120, **ulmfit)
+    second = Settings(
+        learning_rate=0.02, steps=50, layer_decay=1 / 2.6, unfreeze_every=10, **ulmfit
+    )
+    reader = net("awd-lstm", "AwdLstmForCausalLM")
+    assert tune(reader, first, next_words) < 3.0 < math.log(36)
+    judge = net(*ULMFIT, num_labels=2)
+    assert tune(judge, second, sort) > 0.5
+    judge = net(*ULMFIT, num_labels=2)
+    judge.decoder.load_state_dict(reader.decoder.state_dict())
+    assert tune(judge, second, sort) < 0.1
+
+
+def tune(made: Net, settings: Settings, loss_of) -> float:
+    """The loss, as a mean of the last ten steps."""
+    optimizer, factor = make_optimizer(task(made.train()), settings), schedule(settings)
+    draw = torch.Generator().manual_seed(0)
+    losses = []
+    for step in range(settings.steps):
+        label = torch.randint(2, (16, 1), generator=draw)
+        tokens = torch.randint(2, 20, (16, 9), generator=draw) + 20 * label
+        unfreeze(optimizer, settings, step)
+        set_rate(optimizer, settings.learning_rate * factor(step))
+        loss = loss_of(made(tokens).logits, tokens, label[:, 0])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return sum(losses[-10:]) / 10
+
+
+def next_words(logits: Tensor, tokens: Tensor, label: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def sort(logits: Tensor, tokens: Tensor, label: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, label)
