@@ -18,7 +18,8 @@ from glassformer.train.groups import (
     row_blocks,
 )
 from glassformer.train.optimizers.adafactor import Adafactor
-from glassformer.train.optimizers.muon import Muon, first_moments
+from glassformer.train.optimizers.adamw import make_adamw
+from glassformer.train.optimizers.muon import Muon
 
 Groups = list[dict[str, Any]]
 
@@ -66,10 +67,7 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    optimizer = torch.optim.AdamW(groups, betas=_pair(settings), eps=settings.eps, fused=True)
-    for parameter in _parameters(optimizer):
-        optimizer.state[parameter] = first_moments(parameter)
-    return optimizer
+    return make_adamw(groups, _pair(settings), settings.eps)
 
 
 def adafactor(
@@ -86,8 +84,9 @@ def muon(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.
 def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
     optimizer = torch.optim.SGD(groups, momentum=settings.momentum)
     if settings.momentum:
-        for parameter in _parameters(optimizer):
-            optimizer.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter)}
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
     return optimizer
 
 
@@ -98,10 +97,6 @@ def _pair(settings: OptimizerSettings) -> tuple[float, float]:
             f"{list(settings.betas)}."
         )
     return settings.betas[0], settings.betas[1]
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 Make = Callable[[nn.Module, Groups, OptimizerSettings], torch.optim.Optimizer]

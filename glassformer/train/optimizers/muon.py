@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.train.optimizers.adamw import first_moments
 from glassformer.train.optimizers.shards import shared_like, whole
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at zero, so that five rounds are enough
@@ -86,15 +87,6 @@ class Muon(torch.optim.AdamW):
             change = torch.cat([0.2 * math.sqrt(max(x.shape)) * x for x in pieces])
             weight.mul_(1 - group["lr"] * group["weight_decay"])
             weight.sub_(shared_like(change.to(weight.dtype), weight), alpha=group["lr"])
-
-
-def first_moments(weight: Tensor) -> dict[str, Tensor]:
-    """The state of AdamW as torch would begin it at the first step."""
-    return {
-        "step": torch.zeros((), device=weight.device),
-        "exp_avg": torch.zeros_like(weight),
-        "exp_avg_sq": torch.zeros_like(weight),
-    }
 
 
 def orthogonalized(matrices: list[Tensor]) -> list[Tensor]:
