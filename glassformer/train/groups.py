@@ -34,7 +34,7 @@ def storeys(net: Net) -> list[list[nn.Module]]:
     for stack in stacks:
         storey = {index: [stack.blocks[index]] for index in stack.spec.order}
         for index, place in enumerate(stack.position_of):
-            if place is not None:
+            if place is not None and index in storey:
                 storey[index].append(stack.positions[place])
         if hasattr(stack, "tables"):
             for index, table in zip(stack.spec.order[1:], stack.tables, strict=True):

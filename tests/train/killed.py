@@ -2,8 +2,8 @@
 and at last without being killed. `python killed.py RUNS.json`: recipes with their moments.
 
 A moment is a function's name and how many times it is called before the process dies in it; a
-number instead of a name is a time in seconds. Processes are forked from this one, which has imported
-everything and computed nothing.
+number instead of a name is a time in seconds. Processes are forked from this one, which has
+imported everything and computed nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pydoc import locate
 
 import glassformer as gf
 import glassformer.train.start
+from glassformer.train.objectives import objectives
 
 
 def kill_in(name: str, times: int) -> None:

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.train.groups import GroupSettings, freeze_body, parameter_groups
+from glassformer.train.groups import (
+    GroupSettings,
+    body_matrices,
+    freeze_body,
+    parameter_groups,
+    row_blocks,
+)
+from glassformer.train.optimizers.adafactor import Adafactor
+from glassformer.train.optimizers.adamw import make_adamw
+from glassformer.train.optimizers.muon import Muon
 
 Groups = list[dict[str, Any]]
 
@@ -58,26 +67,26 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    optimizer = torch.optim.AdamW(groups, betas=_pair(settings), eps=settings.eps, fused=True)
-    for parameter in _parameters(optimizer):
-        begin_adamw(optimizer, parameter)
-    return optimizer
+    return make_adamw(groups, _pair(settings), settings.eps)
 
 
-def begin_adamw(optimizer: torch.optim.AdamW, parameter: Tensor) -> None:
-    """The state as torch would begin it at the first step."""
-    optimizer.state[parameter] = {
-        "step": torch.zeros((), device=parameter.device),
-        "exp_avg": torch.zeros_like(parameter),
-        "exp_avg_sq": torch.zeros_like(parameter),
-    }
+def adafactor(
+    task: nn.Module, groups: Groups, settings: OptimizerSettings
+) -> torch.optim.Optimizer:
+    return Adafactor(groups, row_blocks(task))
+
+
+def muon(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    parts = body_matrices(task)
+    return Muon(groups, parts, settings.momentum, _pair(settings), settings.eps)
 
 
 def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
     optimizer = torch.optim.SGD(groups, momentum=settings.momentum)
     if settings.momentum:
-        for parameter in _parameters(optimizer):
-            optimizer.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter)}
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
     return optimizer
 
 
@@ -90,9 +99,10 @@ def _pair(settings: OptimizerSettings) -> tuple[float, float]:
     return settings.betas[0], settings.betas[1]
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 Make = Callable[[nn.Module, Groups, OptimizerSettings], torch.optim.Optimizer]
-OPTIMIZERS: dict[str, Make] = {"adamw": adamw, "sgd": sgd}
+OPTIMIZERS: dict[str, Make] = {
+    "adamw": adamw,
+    "adafactor": adafactor,
+    "muon": muon,
+    "sgd": sgd,
+}
