@@ -14,8 +14,9 @@ from glassformer.train.objectives import make_objective
 
 SIZE = material.SIZE
 GPT2 = {"n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64, "vocab_size": SIZE}
-LLAMA = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": SIZE,
-         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+LLAMA = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64,
+         "vocab_size": SIZE}  # fmt: skip
 XL = {"vocab_size": SIZE, "cutoffs": [10, 25], "d_model": 32, "d_embed": 32, "n_head": 4,
       "d_head": 8, "d_inner": 48, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": -1,
       "same_length": False}  # fmt: skip
