@@ -83,11 +83,15 @@ def _is_plain(layer: nn.Module) -> TypeGuard[Projection]:
 
 def output(head: Head, rows: Tensor) -> Tensor:
     """What follows the head's features, in float32 or finer: [row, width] to [row, word]."""
-    logits: Tensor = head.out(rows)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = exact(head.out(rows))
     if head.spec.softcap is not None:
         logits = torch.tanh(logits / head.spec.softcap) * head.spec.softcap
     return head.activation(logits)
+
+
+def exact(x: Tensor) -> Tensor:
+    """In float32 or finer: sums of exponentials need the digits."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def by_rows(judge: Any, words: int, *rows: Tensor) -> Tensor:
