@@ -111,6 +111,30 @@ def test_the_gradient_with_what_stands_before_in_memory(name):
     assert abs(float(sums[0] - sums[1])) > 1e-4
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
+    net = model(name)
+    objective = make_objective("causal-lm", net, {"memory": 8})
+    stored = rows(objective, 16, 14, documents=True)
+    for example, size in zip(stored, (6, 3), strict=True):
+        example["before"] = np.arange(5, 5 + size, dtype=np.int32)
+
+    def reference(net, example):
+        """Every document by itself: the first behind its beginning, of which nothing is learned."""
+        losses = []
+        for number in np.unique(example["documents"]):
+            tokens = example["tokens"][example["documents"] == number]
+            cache = net.remember()
+            if number == 0:
+                with torch.no_grad():
+                    net(material.ids(example["before"]), cache=cache)
+            logits = net(material.ids(tokens[:-1]), cache=cache).logits[0]
+            losses += map(material.surprise, logits, tokens[1:].tolist())
+        return {"lm": losses}
+
+    material.check_gradients(objective, net, stored, reference)
+
+
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     net = model("transfo-xl")
     net.net.float()

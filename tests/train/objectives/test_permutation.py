@@ -80,7 +80,12 @@ def test_the_gradient_with_a_memory():
     assert objective.arrange == "stream" and objective.before == 10
     tokens = stored(objective)[0]["tokens"]
     rows = [
-        {"tokens": tokens[s : s + 20], "before": tokens[max(0, s - 10) : s]} for s in (0, 6, 20)
+        {
+            "tokens": tokens[s : s + 20],
+            "before": tokens[max(0, s - 10) : s],
+            "documents": np.arange(20) // 9,  # a text is read on across documents
+        }
+        for s in (0, 6, 20)
     ]
     material.check_gradients(objective, model, rows, by_hand)
 
