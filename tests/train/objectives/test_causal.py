@@ -146,16 +146,31 @@ def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     assert all(block.ffn.up.weight.grad is not None for block in net.net.decoder.blocks)
 
 
-def test_helper_heads_leave_one_after_the_other():
+@pytest.mark.parametrize("layer", [1, 2])
+def test_a_layers_share_is_gone_after_l_of_2n(layer):
+    net = model("char-transformer")
+    objective = make_objective("causal-lm", net, {})
+    batch = objective.collate(rows(objective, 12))
+    end = layer / (2 * CHARS["num_hidden_layers"])
+    for progress, there in ((0.0, True), (end - 1e-6, True), (end, False), (1.0, False)):
+        objective.advance(progress)
+        said = set(objective(net.net, batch))
+        assert (f"layer{layer - 1}" in said) == (f"layer{layer - 1}_ahead2" in said) == there
+        assert {"lm", "lm_ahead2"} <= said
+
+
+def test_every_head_learns_from_its_own_loss_by_its_weight():
     net = model("char-transformer")
     objective = make_objective("causal-lm", net, {})
     batch = objective.collate(rows(objective, 12, 12))
-    inner = {"layer0", "layer0_ahead2", "layer1", "layer1_ahead2"}
-    for progress, gone in ((0.0, set()), (1 / 6, {"layer0", "layer0_ahead2"}), (1 / 3, inner)):
-        objective.advance(progress)
-        assert set(objective(net.net, batch)) == {"lm", "lm_ahead2"} | inner - gone
     assert objective.weights["lm"] == 1.0 and objective.weights["lm_ahead2"] == 0.5
     assert batch.counts["lm"] == 22 and batch.counts["lm_ahead2"] == 20
+    for name, total in objective(net.net, batch).items():
+        net.net.zero_grad()
+        total.backward(retain_graph=True)
+        learned = {n for n, head in net.net.heads.items() if head.out.weight.grad is not None}
+        learned = {n for n in learned if net.net.heads[n].out.weight.grad.any()}
+        assert learned == {name}
 
 
 @pytest.mark.parametrize("name", MODELS)
