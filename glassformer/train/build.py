@@ -155,8 +155,8 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         labels=settings.labels or None,
         seed=seed,
     )
-    for parameter in model.net.parameters():  # some lie in the file itself, and will change
-        parameter.data = parameter.data.clone()
+    for parameter in model.net.parameters():  # some lie in the file itself, or transposed
+        parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     if tokenizer is None:
         return model
     return Model(

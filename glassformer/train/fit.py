@@ -3,7 +3,7 @@ the first value that does not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, field, fields
 from difflib import get_close_matches
 from types import NoneType, UnionType
@@ -66,7 +66,10 @@ def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
 def fitted(path: str, value: Any, kind: Any) -> Any:
     """The value as the type that is wanted; one value where several may stand is a list of one."""
     if get_origin(kind) in (Union, UnionType):
-        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        kind = kinds[0]
+        if len(kinds) > 1:
+            kind = next((k for k in kinds if isinstance(value, get_origin(k) or k)), kind)
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Literal:
         if value not in inside:
@@ -74,7 +77,7 @@ def fitted(path: str, value: Any, kind: Any) -> Any:
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise _wrong(path, value, f"one of {', '.join(inside)}{hint}")
         return value
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         several = value if isinstance(value, list | tuple) else [value]
         return tuple(fitted(path, one, inside[0]) for one in several)
     if origin is Mapping:

@@ -23,14 +23,32 @@ from glassformer.train.reporter import Reporter
 def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
     """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
     in the folder from an earlier time."""
-    (asked,) = recipe.objective
-    if not recipe.model.labels and recipe.model.folder is None:
-        labels = find_labels(asked.name, Records(recipe.data, "train").strict())
-        recipe = replace(recipe, model=replace(recipe.model, labels=labels))
+    recipe = with_labels(recipe)
     model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
-    objective = make_objective(asked.name, model, asked.options)
+    objective = objective_of(recipe, model)
     feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
     return Loop(recipe, model, objective, feed, place)
+
+
+def with_labels(recipe: Recipe) -> Recipe:
+    """Labels that nobody has named, for a head that is to be made, are those of the data."""
+    fresh = recipe.model.preset is not None or recipe.model.make
+    if recipe.model.labels or not fresh:
+        return recipe
+    found: dict[str, None] = {}
+    for one in recipe.objective:
+        task = one.options.get("task", one.name)  # distillation is of another's labels
+        name = task["name"] if isinstance(task, dict) else task
+        found |= dict.fromkeys(find_labels(name, Records(recipe.data, "train").strict()))
+    return replace(recipe, model=replace(recipe.model, labels=tuple(found)))
+
+
+def objective_of(recipe: Recipe, model: Model) -> Objective:
+    if len(recipe.objective) == 1:
+        (one,) = recipe.objective
+        return make_objective(one.name, model, one.options)
+    parts = [{"name": one.name, **one.options} for one in recipe.objective]
+    return make_objective("mixture", model, {"parts": parts})
 
 
 def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:

@@ -20,6 +20,8 @@ from glassformer.train.run import Run, open_run
 from glassformer.train.trouble import memory_explained
 
 Source = str | Path | Table | Recipe
+MIXED = {"weight": 1.0, "rate": 1.0}
+UNSAID = (Parameter.empty, None)  # a recipe has no word for none
 
 
 def train(
@@ -88,18 +90,20 @@ def dry_run(
 
 def filled(recipe: Recipe) -> Recipe:
     """With every option of the objectives, which know their own."""
-    return replace(recipe, objective=tuple(map(_filled, recipe.objective)))
+    mixed = len(recipe.objective) > 1
+    return replace(recipe, objective=tuple(_filled(one, mixed) for one in recipe.objective))
 
 
-def _filled(settings: ObjectiveSettings) -> ObjectiveSettings:
+def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
+    """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
     known = options_of(settings.name)
     hints = get_type_hints(objectives()[settings.name].__init__)
-    defaults = {k: known[k].default for k in known if known[k].default is not Parameter.empty}
+    defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
     given = {
         key: fitted(f"objective.{key}", value, hints[key]) if key in known else value
         for key, value in settings.options.items()
     }
-    return replace(settings, options=defaults | given)
+    return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
 
 
 def _place(recipe: Recipe, device: str | None) -> Place:
