@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset
 from glassformer.families.config import Config
 from glassformer.model import Model, create, load
-from glassformer.spec import ModelSpec, SpecialTokens
+from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
 from glassformer.text.kinds import KINDS
@@ -106,12 +107,23 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
         for word in ("layers", "heads", "width", "ffn", "context", "dropout")
         if (value := getattr(settings, word)) is not None
     }
+    for word in wanted:
+        if not keys_of(word, reader.used):
+            raise GlassformerError(
+                f"model.{word} has no meaning for the preset {settings.preset!r}; leave it out, or "
+                "say it under [model.settings] in the words of its config.json."
+            )
     if tokenizer is not None:
         wanted["vocabulary"] = max(tokenizer.size, tokenizer.target.size)
-    wanted = _in_proportion(before, wanted) | wanted
-    named = _named(wanted, reader.used, settings.preset)
+    named = {
+        key: value
+        for word, value in (_in_proportion(before, wanted) | wanted).items()
+        for key in keys_of(word, reader.used)
+    }
+    if settings.layers is not None:
+        named |= _layer_by_layer(reader.values, settings.layers)
     if tokenizer is not None:
-        named |= _special(before.tokens, tokenizer, reader.used)
+        named |= _special(before, tokenizer, reader.used)
     if settings.labels:
         named["id2label"] = {str(i): label for i, label in enumerate(settings.labels)}
         named["label2id"] = {label: i for i, label in enumerate(settings.labels)}
@@ -192,22 +204,25 @@ def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _named(wanted: Mapping[str, Any], used: set[str], preset: str) -> dict[str, Any]:
-    """Every key of the family that has the meaning; a word without any is an error."""
+def _layer_by_layer(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """What a config says of each layer is said of as many, over and over."""
     named: dict[str, Any] = {}
-    for word, value in wanted.items():
-        keys = [key for key in SIZES[word].split() if key in used]
-        if not keys and hasattr(ModelSettings, word):
-            raise GlassformerError(
-                f"model.{word} has no meaning for the preset {preset!r}; leave it out, or say it "
-                "under [model.settings] in the words of its config.json."
-            )
-        named |= dict.fromkeys(keys, value)
+    if config.get("layer_types"):
+        named["layer_types"] = list(islice(cycle(config["layer_types"]), layers))
+    if config.get("attention_types"):  # groups, with how often each is repeated
+        kinds = [kind for group, times in config["attention_types"] for kind in group * times]
+        named["attention_types"] = [[list(islice(cycle(kinds), layers)), 1]]
     return named
 
 
-def _special(before: SpecialTokens, tokenizer: Tokenizer, used: set[str]) -> dict[str, Any]:
+def keys_of(word: str, used: set[str]) -> list[str]:
+    """Every key of a family's config that has the meaning of the word."""
+    return [key for key in SIZES[word].split() if key in used]
+
+
+def _special(spec: ModelSpec, tokenizer: Tokenizer, used: set[str]) -> dict[str, Any]:
     """The ids that the new vocabulary has for what the family's own ids mean."""
+    before = spec.tokens
     roles = {"pad": before.pad, "bos": before.bos, "eos": before.eos}
     found = {role: tokenizer.special.get(role) for role in roles}
     if found["bos"] is None:
@@ -217,7 +232,7 @@ def _special(before: SpecialTokens, tokenizer: Tokenizer, used: set[str]) -> dic
     if found["pad"] is None:
         found["pad"] = found["eos"] if found["eos"] is not None else 0
     named = {f"{role}_token_id": id for role, id in found.items()}
-    if before.start is not None:  # a decoder starts from one of the three
+    if spec.encoder is not None and spec.decoder is not None:  # it starts from one of the three
         same = [role for role, id in roles.items() if id == before.start]
-        named["decoder_start_token_id"] = found[same[0]] if same else found["bos"]
+        named["decoder_start_token_id"] = found[same[0] if same else "eos"]
     return {key: id for key, id in named.items() if key in used}
