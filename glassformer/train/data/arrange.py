@@ -4,6 +4,7 @@ example that is a whole row goes out."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 
 import numpy as np
 
@@ -79,17 +80,14 @@ class Stream(Rows):
         self.tokens = self.count * self.length
 
     def row(self, epoch: int, number: int) -> Example:
-        start = (self._shift(epoch) + number * self.length) % self.store.size
+        free = self.store.size > self.length + self.beyond
+        shift = _drawn(self.seed, epoch, self.length) if free else 0
+        start = (shift + number * self.length) % self.store.size
         return self._window(start, start + self.length + self.beyond)
 
     def fixed(self, number: int) -> Example:
         start = number * self.length
         return self._window(start, min(start + self.length + self.beyond, self.store.size))
-
-    def _shift(self, epoch: int) -> int:
-        if self.store.size <= self.length + self.beyond:
-            return 0
-        return int(np.random.default_rng([self.seed, epoch]).integers(self.length))
 
     def _window(self, start: int, end: int) -> Example:
         """The ring's tokens from `start` up to `end`, which may lie behind where it closes."""
@@ -125,15 +123,15 @@ class Pack(Rows):
             )
         self.store = store
         shuffled = Shuffle(len(store), seed)(np.arange(len(store)))
-        members: list[int] = []
-        starts = [0]
-        for first in range(0, len(store), POOL):
-            pool = shuffled[first : first + POOL]
-            for row in packed(lengths[pool], room):
-                members += pool[row].tolist()
-                starts.append(len(members))
-        self.members, self.starts = np.array(members), np.array(starts)
-        self.count = self.all = len(starts) - 1
+        members: list[Numbers] = []
+        sizes: list[int] = []
+        for pool in np.split(shuffled, range(POOL, len(store), POOL)):
+            rows = packed(lengths[pool], room)
+            members.append(pool[np.concatenate(rows)])
+            sizes += map(len, rows)
+        self.members = np.concatenate(members)
+        self.starts = np.cumsum([0, *sizes])
+        self.count = self.all = len(sizes)
         self.tokens = int(lengths.sum())
 
     def row(self, epoch: int, number: int) -> Example:
@@ -143,6 +141,11 @@ class Pack(Rows):
         sizes = [len(next(iter(part.values()))) for part in parts]
         row["documents"] = np.repeat(np.arange(len(parts)), sizes)
         return row
+
+
+@lru_cache(maxsize=16)
+def _drawn(seed: int, epoch: int, below: int) -> int:
+    return int(np.random.default_rng([seed, epoch]).integers(below))
 
 
 def packed(lengths: Numbers, room: int) -> list[list[int]]:

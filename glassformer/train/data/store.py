@@ -133,7 +133,10 @@ class StoreWriter:
             file.flush()
             os.fsync(file.fileno())
             file.close()
-        (self.folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", "utf-8")
+        with (self.folder / HEADER).open("wb") as file:
+            file.write((json.dumps(header, indent=2) + "\n").encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
 
     def abandon(self) -> None:
         for file in self._files.values():
