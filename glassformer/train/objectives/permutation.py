@@ -77,7 +77,8 @@ class PermutationLM(Objective):
         ordered = np.union1d(targets, np.flatnonzero(self.vocabulary.special[tokens]))
         order = np.full(len(tokens), -1)
         order[ordered] = rng.permutation(len(ordered))
-        return {**example, "order": order, "at": targets, "targets": tokens[targets]}
+        drawn = {"tokens": tokens, "order": order, "at": targets, "targets": tokens[targets]}
+        return {**drawn, "before": example["before"]} if self.before else drawn
 
     def choose(self, tokens: Ids, rng: np.random.Generator) -> Ids:
         """The places that are asked for."""
@@ -112,7 +113,7 @@ class PermutationLM(Objective):
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
-        cache = remembered(net, inputs.pop("before", None), inputs.pop("before_mask", None))
+        cache = remembered(net, inputs)
         permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))
         asked = {**inputs, "permutation": permutation, "cache": cache}
         return {"lm": token_loss(net, asked, batch.targets["tokens"])}
