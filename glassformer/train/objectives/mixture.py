@@ -4,6 +4,7 @@ the shares that were asked for."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.model import Model
+from glassformer.families import heads
+from glassformer.model import Model, create
+from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
-from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.registry import make_objective, objective, options_of
 from glassformer.train.objectives.tokens import length_of
 
 AT = "/"  # between a part's name and the name of what belongs to it
@@ -171,6 +174,48 @@ class Mixture(Judged):
 
     def _has(self, example: Example, name: str) -> bool:
         return any(len(value) for value in _own(example, name).values())
+
+
+def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
+    """The same body with a fresh head for every part of a mixture that lacks its own. No published
+    class has such heads, so the model is saved with its description in the place of a family's
+    config."""
+    known = {head.name for head in model.spec.heads}
+    fresh: list[Head] = []
+    for table in parts:
+        argument = options_of(str(table.get("name", ""))).get("head")
+        if argument is None:
+            continue
+        name = str(table.get("head", argument.default))
+        if name not in known:
+            known.add(name)
+            count = len(table.get("labels", model.spec.labels))
+            fresh.append(replace(_usual_head(model, argument.default, count), name=name))
+    if not fresh:
+        return model
+    described = replace(model.spec, heads=(*model.spec.heads, *fresh))
+    made = create(described, seed, tokenizer=model.tokenizer)
+    made.net.load_state_dict(model.net.state_dict(), strict=False)
+    return made
+
+
+def _usual_head(model: Model, kind: str, count: int) -> Head:
+    """BERT's on an encoder, GPT's on a decoder."""
+    spec = model.spec
+    if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
+        raise GlassformerError(
+            f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
+            "that has one."
+        )
+    if kind == "span":
+        return heads.span()
+    if kind == "tag":
+        return heads.tag(count)
+    head = heads.classify_last(count)
+    if spec.decoder is None:
+        pooled = heads.pooler(spec.last_stack.out_width)
+        head = replace(pooled, name=kind, outputs=count)
+    return replace(head, outputs=1, choices=True) if kind == "choose" else head
 
 
 def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:
