@@ -54,8 +54,8 @@ def make_objective(
     """The objective of this name, for this model. Where the data's rows have a `length`, it is the
     objective's too, if that knows one and nothing else was said."""
     known = options_of(name)
-    if length is not None and "length" in known:
-        options = {"length": length, **options}
+    if "length" in known and options.get("length") is None:
+        options = {**options, "length": length}
     for key in options:
         if key not in known:
             raise GlassformerError(

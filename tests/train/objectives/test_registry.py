@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import material
@@ -12,6 +13,7 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.train.data import DataSettings, make_loader, prepare
 from glassformer.train.objectives import make_objective, objectives
+from glassformer.train.objectives.registry import options_of
 
 NAMES = ["causal-lm", "masked-lm", "next-sentence", "sentence-order", "replaced-token",
          "translation-lm", "span-corruption", "denoising", "permutation-lm"]  # fmt: skip
@@ -107,3 +109,21 @@ def test_names_and_options_that_there_are_not():
         make_objective("mixture", model, {})
     assert make_objective("masked-lm", model, {}, length=30).length == 30
     assert make_objective("masked-lm", model, {"length": 20}, length=30).length == 20
+
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_guide_has_every_option_with_its_default(name):
+    (row,) = re.findall(rf"^\| `{name}` \| (.*?) \|", GUIDE, re.M)
+    said = dict(re.findall(r"`(\w+)` ([^,]+)", row))
+    assert said == {key: str(option.default) for key, option in options_of(name).items()}
+
+
+def test_the_guides_example_runs(capsys):
+    (example,) = (b for b in re.findall(r"```python\n(.*?)```", GUIDE, re.S) if "masked-lm" in b)
+    exec(compile(example, "train.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "[CLS]" in said and "[MASK]" in said
+    assert float(re.search(r"tensor\((\d+\.\d+)", said)[1]) == pytest.approx(np.log(80), rel=0.1)
