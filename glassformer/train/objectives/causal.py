@@ -41,6 +41,9 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = Frame(tokenizer_of(model))
         self.before = memory
+        self.separates = (
+            not model.spec.last_stack.blanks
+        )  # Transformer-XL reads on across documents
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
@@ -62,7 +65,7 @@ class CausalLM(Objective):
         if not bool(mask.all()):
             inputs["mask"] = mask[:, :-1]
         documents = None
-        if "documents" in examples[0]:
+        if "documents" in examples[0] and self.separates:
             documents, _ = pad_rows([example["documents"] for example in examples], -1)
             inputs["documents"] = documents[:, :-1]
         if any(len(example["before"]) for example in examples if self.before):
@@ -70,6 +73,8 @@ class CausalLM(Objective):
             inputs["before"], real = pad_rows(before, side="left")
             if not bool(real.all()):
                 inputs["before_mask"] = real
+            if documents is not None:
+                inputs["positions"] = _positions(documents[:, :-1], real.sum(-1, keepdim=True))
         targets = {
             str(ahead): _ahead(rows, documents, ahead)
             for ahead in {head.ahead for head in self.heads.values()}
@@ -88,7 +93,7 @@ class CausalLM(Objective):
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
-        cache = remembered(net, inputs.pop("before", None), inputs.pop("before_mask", None))
+        cache = remembered(net, inputs)
         features = net(**inputs, cache=cache, heads=self.counting, project=False).heads
         return {
             name: head_loss(
@@ -127,12 +132,26 @@ def _ahead(tokens: Tensor, documents: Tensor | None, ahead: int) -> Tensor:
     return targets
 
 
-def remembered(net: Any, before: Tensor | None, mask: Tensor | None) -> Cache | None:
-    """What the model keeps in mind of the tokens before a row; nothing is learned through it."""
+def _positions(documents: Tensor, before: Tensor) -> Tensor:
+    """Within each document; the first one's go on where what stands before the row ended."""
+    slots = torch.arange(documents.shape[1])
+    new = torch.ones_like(documents, dtype=torch.bool)
+    new[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    first = torch.where(new, slots, 0).cummax(-1).values
+    return slots - first + before * (documents == documents[:, :1])
+
+
+def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
+    """What the model keeps in mind of the tokens before a row; nothing is learned through it. They
+    belong to the document that the row begins with."""
+    before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
     if before is None:
         return None
     cache: Cache = net.remember()
+    documents = inputs.get("documents")
+    if documents is not None:
+        documents = documents[:, :1].expand_as(before)
     with torch.no_grad():
-        net(before, mask, cache=cache)
+        net(before, mask, cache=cache, documents=documents, heads=())
     torch.clear_autocast_cache()  # weights that were cast without gradients would have none
     return cache

@@ -65,7 +65,7 @@ class ReplacedToken(MaskedLM):
             whole_words=whole_words,
             most=most,
         )
-        self.generator: Net = guesser.net
+        self.generator: Net = guesser.net.to(next(model.net.parameters()))
         share_embedding(self.generator, model.net)
         config, architecture = published(model, self.generator.spec)
         saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)

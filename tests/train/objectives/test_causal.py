@@ -14,8 +14,9 @@ from glassformer.train.objectives import make_objective
 
 SIZE = material.SIZE
 GPT2 = {"n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64, "vocab_size": SIZE}
-LLAMA = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": SIZE,
-         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
+LLAMA = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64,
+         "vocab_size": SIZE}  # fmt: skip
 XL = {"vocab_size": SIZE, "cutoffs": [10, 25], "d_model": 32, "d_embed": 32, "n_head": 4,
       "d_head": 8, "d_inner": 48, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": -1,
       "same_length": False}  # fmt: skip
@@ -110,6 +111,30 @@ def test_the_gradient_with_what_stands_before_in_memory(name):
     assert abs(float(sums[0] - sums[1])) > 1e-4
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
+    net = model(name)
+    objective = make_objective("causal-lm", net, {"memory": 8})
+    stored = rows(objective, 16, 14, documents=True)
+    for example, size in zip(stored, (6, 3), strict=True):
+        example["before"] = np.arange(5, 5 + size, dtype=np.int32)
+
+    def reference(net, example):
+        """Every document by itself: the first behind its beginning, of which nothing is learned."""
+        losses = []
+        for number in np.unique(example["documents"]):
+            tokens = example["tokens"][example["documents"] == number]
+            cache = net.remember()
+            if number == 0:
+                with torch.no_grad():
+                    net(material.ids(example["before"]), cache=cache)
+            logits = net(material.ids(tokens[:-1]), cache=cache).logits[0]
+            losses += map(material.surprise, logits, tokens[1:].tolist())
+        return {"lm": losses}
+
+    material.check_gradients(objective, net, stored, reference)
+
+
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     net = model("transfo-xl")
     net.net.float()
@@ -121,16 +146,31 @@ def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     assert all(block.ffn.up.weight.grad is not None for block in net.net.decoder.blocks)
 
 
-def test_helper_heads_leave_one_after_the_other():
+@pytest.mark.parametrize("layer", [1, 2])
+def test_a_layers_share_is_gone_after_l_of_2n(layer):
+    net = model("char-transformer")
+    objective = make_objective("causal-lm", net, {})
+    batch = objective.collate(rows(objective, 12))
+    end = layer / (2 * CHARS["num_hidden_layers"])
+    for progress, there in ((0.0, True), (end - 1e-6, True), (end, False), (1.0, False)):
+        objective.advance(progress)
+        said = set(objective(net.net, batch))
+        assert (f"layer{layer - 1}" in said) == (f"layer{layer - 1}_ahead2" in said) == there
+        assert {"lm", "lm_ahead2"} <= said
+
+
+def test_every_head_learns_from_its_own_loss_by_its_weight():
     net = model("char-transformer")
     objective = make_objective("causal-lm", net, {})
     batch = objective.collate(rows(objective, 12, 12))
-    inner = {"layer0", "layer0_ahead2", "layer1", "layer1_ahead2"}
-    for progress, gone in ((0.0, set()), (1 / 6, {"layer0", "layer0_ahead2"}), (1 / 3, inner)):
-        objective.advance(progress)
-        assert set(objective(net.net, batch)) == {"lm", "lm_ahead2"} | inner - gone
     assert objective.weights["lm"] == 1.0 and objective.weights["lm_ahead2"] == 0.5
     assert batch.counts["lm"] == 22 and batch.counts["lm_ahead2"] == 20
+    for name, total in objective(net.net, batch).items():
+        net.net.zero_grad()
+        total.backward(retain_graph=True)
+        learned = {n for n, head in net.net.heads.items() if head.out.weight.grad is not None}
+        learned = {n for n in learned if net.net.heads[n].out.weight.grad.any()}
+        assert learned == {name}
 
 
 @pytest.mark.parametrize("name", MODELS)
