@@ -6,8 +6,9 @@ ahead change nothing but the time it takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -70,10 +71,11 @@ class Loader:
                 "fewer processes."
             )
         for batch in self.order.sweep(self.rows.all, world):
-            examples = [
-                self._varied(self.rows.fixed(row), np.random.default_rng([self.seed, row]))
-                for row in batch[_share(len(batch), rank, world)].tolist()
-            ]
+            examples = []
+            for number in batch[_share(len(batch), rank, world)].tolist():
+                rng = np.random.default_rng([self.seed, number])
+                row = self._with_others(self.rows.fixed, self.rows.all, number, rng)
+                examples.append(self.objective.vary(row, rng))
             yield self.objective.collate(examples)
 
     def close(self) -> None:
@@ -91,17 +93,23 @@ class Loader:
             examples = []
             for slot in slots:
                 rng = np.random.default_rng([self.seed, step, before + slot])
-                examples.append(self._varied(self.rows.row(*places[slot]), rng))
+                epoch, number = places[slot]
+                of_epoch = partial(self.rows.row, epoch)
+                row = self._with_others(of_epoch, self.rows.count, number, rng)
+                examples.append(self.objective.vary(row, rng))
             made.append(self.objective.collate(examples))
             before += len(places)
         return made
 
-    def _varied(self, example: Example, rng: np.random.Generator) -> Example:
-        """With as many other rows beside it as the objective asks for."""
-        for number in range(self.objective.others):
-            other = self.rows.fixed(int(rng.integers(self.rows.all)))
-            example = {**example, **{f"other.{number}.{field}": other[field] for field in other}}
-        return self.objective.vary(example, rng)
+    def _with_others(
+        self, row: Callable[[int], Example], count: int, number: int, rng: np.random.Generator
+    ) -> Example:
+        """A row, and as many others, drawn from all, as the objective wants beside it."""
+        found = row(number)
+        others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
+        for i, other in enumerate(others):
+            found |= {f"other.{i}.{name}": value for name, value in other.items()}
+        return found
 
 
 def _share(rows: int, rank: int, world: int) -> slice:

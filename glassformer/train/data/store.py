@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -46,8 +47,8 @@ class Store:
         self.skipped: int = header["skipped"]
         self.reasons: list[str] = header["reasons"]
         fields = header["fields"]
-        self._values = {name: _mapped(folder / f"{name}.bin", fields[name]) for name in fields}
-        self._offsets = {name: _mapped(folder / f"{name}.offsets", np.int64) for name in fields}
+        self._values = {name: _mapped(folder / _values(name), fields[name]) for name in fields}
+        self._offsets = {name: _mapped(folder / _offsets(name), np.int64) for name in fields}
         self._begins = _mapped(folder / "begins", np.bool_)
 
     def __len__(self) -> int:
@@ -97,17 +98,17 @@ class StoreWriter:
         self._files: dict[str, BinaryIO] = {
             name: (folder / name).open("wb")
             for field in fields
-            for name in (f"{field}.bin", f"{field}.offsets")
+            for name in (_values(field), _offsets(field))
         }
         self._files["begins"] = (folder / "begins").open("wb")
         for field in fields:
-            self._files[f"{field}.offsets"].write(np.zeros(1, np.int64).tobytes())
+            self._files[_offsets(field)].write(np.zeros(1, np.int64).tobytes())
 
     def add(self, block: Block) -> None:
         for name, values in block.values.items():
-            self._files[f"{name}.bin"].write(values.data)
+            self._files[_values(name)].write(values.data)
             ends = self._sizes[name] + np.cumsum(block.lengths[name])
-            self._files[f"{name}.offsets"].write(ends.data)
+            self._files[_offsets(name)].write(ends.data)
             self._sizes[name] += len(values)
         self._files["begins"].write(block.begins.data)
         self.count += len(block.begins)
@@ -164,6 +165,15 @@ def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
             f"{array.max()} do not fit that; its objective must declare a wider one."
         )
     return array.astype(kind)
+
+
+def _values(field: str) -> str:
+    """Names of fields may have a slash."""
+    return f"{quote(field, safe='')}.bin"
+
+
+def _offsets(field: str) -> str:
+    return f"{quote(field, safe='')}.offsets"
 
 
 def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:

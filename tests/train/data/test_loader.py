@@ -154,3 +154,30 @@ def test_an_error_ahead_is_said_when_its_step_comes(store):
     with pytest.raises(GlassformerError, match="the second one"):
         made.batches(1)
     made.close()
+
+
+def test_other_rows_come_along(store):
+    """Drawn for each row anew, from all of them."""
+    drawn = []
+
+    class Curious(Letters):
+        def vary(self, example, rng):
+            assert example.keys() == {
+                f"{prefix}{name}"
+                for prefix in ("", "other.0.", "other.1.")
+                for name in ("tokens", "places")
+            }
+            drawn.append([bytes(example[f"{p}tokens"]) for p in ("", "other.0.", "other.1.")])
+            return super().vary(example, rng)
+
+    options = {"context": None, "seed": 3, "batch": 50, "ahead": 0}
+    made = make_loader(SETTINGS["single"], store, Curious(others=2), **options)
+    made.batches(0)
+    first = list(drawn)
+    assert len({row[1] for row in first}) > 25 and all(row[1] != row[2] for row in first[:5])
+    drawn.clear()
+    made.batches(0)
+    assert drawn == first
+    drawn.clear()
+    list(made.sweep())
+    assert len({row[1] for row in drawn}) > 50

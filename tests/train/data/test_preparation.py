@@ -263,11 +263,11 @@ def test_numbers_that_do_not_fit_their_field():
 
 
 def test_fields_of_different_lengths(tmp_path):
-    fields = {"tokens": np.uint16, "label": np.int64, "said": np.uint8}
+    fields = {"tokens": np.uint16, "part/label": np.int64, "said": np.uint8}
     examples = [
         {
             "tokens": np.arange(n),
-            "label": np.array([n]),
+            "part/label": np.array([n]),
             "said": np.frombuffer(b"bytes of text", np.uint8),
         }
         for n in (3, 0, 5)
