@@ -73,6 +73,9 @@ class Store:
                 np.maximum(longest, np.diff(self._offsets[name]), out=longest)
         return longest
 
+    def lengths_of(self, field: str) -> Numbers:
+        return np.diff(self._offsets[field])
+
     def slice(self, start: int, end: int) -> Example:
         """Tokens of the stream that all examples make one after another."""
         return {name: np.array(values[start:end]) for name, values in self._values.items()}
