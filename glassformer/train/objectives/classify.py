@@ -35,7 +35,7 @@ class Classification(Judged):
         self,
         model: Model,
         *,
-        labels: Sequence[str] | None = None,
+        labels: tuple[str, ...] = (),
         several: bool = False,
         smoothing: float = 0.0,
         length: int | None = None,

@@ -36,8 +36,8 @@ class Labels:
     """The numbers of a model's labels, or where several heads have different ones, of those that
     an objective names itself."""
 
-    def __init__(self, model: Model, head: str, given: Sequence[str] | None = None) -> None:
-        self.names: Sequence[str] = model.spec.labels if given is None else tuple(given)
+    def __init__(self, model: Model, head: str, given: Sequence[str] = ()) -> None:
+        self.names: Sequence[str] = tuple(given) or model.spec.labels
         outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         if len(self.names) != outputs:
             raise GlassformerError(

@@ -17,6 +17,7 @@ from glassformer.families import heads
 from glassformer.model import Model, create
 from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
+from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import make_objective, objective, options_of
 from glassformer.train.objectives.tokens import length_of
@@ -39,7 +40,9 @@ class Mixture(Judged):
     FSDP rely on.
     """
 
-    def __init__(self, model: Model, *, parts: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, model: Model, *, parts: Sequence[Mapping[str, Any]], length: int | None = None
+    ) -> None:
         super().__init__()
         if not parts:
             raise GlassformerError("A mixture needs parts, each with the name of an objective.")
@@ -51,7 +54,7 @@ class Mixture(Judged):
             name, weight = str(options.pop("name", "")), float(options.pop("weight", 1.0))
             rates.append(float(options.pop("rate", 1.0)))
             key = _unlike(name, made)
-            made[key] = make_objective(name, model, options)
+            made[key] = make_objective(name, model, options, length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
             raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
@@ -61,7 +64,7 @@ class Mixture(Judged):
         if any(part.before for part in made.values()):
             raise GlassformerError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
-        self.length = length_of(model, None)
+        self.length = length_of(model, length)
 
     @property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
@@ -194,6 +197,20 @@ class Mixture(Judged):
         return any(len(value) for value in _own(example, name).values())
 
 
+def with_labels(
+    parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
+) -> list[dict[str, Any]]:
+    """The same parts, those with labels of their own given the labels of their data."""
+    found: list[dict[str, Any]] = []
+    for table in map(dict, parts):
+        name = str(table.get("name", ""))
+        if "labels" in options_of(name) and not table.get("labels"):
+            own = (record for record in records() if record.get("objective", name) == name)
+            table["labels"] = find_labels(name, own)
+        found.append(table)
+    return found
+
+
 def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
     """The same body with a fresh head for every part of a mixture that lacks its own. No published
     class has such heads, so the model is saved with its description in the place of a family's
@@ -207,7 +224,8 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
         name = str(table.get("head", argument.default))
         if name not in known:
             known.add(name)
-            count = len(table.get("labels", model.spec.labels))
+            labeled = "labels" in options_of(str(table["name"]))
+            count = len(table.get("labels") or model.spec.labels) if labeled else 1
             fresh.append(replace(_usual_head(model, argument.default, count), name=name))
     if not fresh:
         return model

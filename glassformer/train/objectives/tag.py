@@ -42,7 +42,7 @@ class Tagging(Judged):
         self,
         model: Model,
         *,
-        labels: Sequence[str] | None = None,
+        labels: tuple[str, ...] = (),
         length: int | None = None,
         head: str = "tag",
     ) -> None:

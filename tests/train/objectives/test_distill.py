@@ -81,7 +81,7 @@ def test_answers_about_tokens(loss, teacher):
     """Of a causal language model, token by token, through the chunks."""
     model = readers.make("llama", "ForCausalLM")
     options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=3), "loss": loss}
-    options |= {"task": {"name": "causal-lm"}, "temperature": TEMPERATURE}
+    options |= {"task": "causal-lm", "temperature": TEMPERATURE}
     objective = make_objective("distillation", model, options)
     whole = prepared(objective)
     rows = [{"tokens": whole[0]["tokens"][:9]}, {"tokens": whole[1]["tokens"][:14]}]
@@ -209,8 +209,8 @@ def test_around_every_kind_of_task(name, teacher):
 def test_several_labels_are_each_yes_or_no(teacher):
     kind = "ForSequenceClassification"
     model = readers.make("bert", kind, LABELS)
-    task = {"name": "classification", "several": True}
-    options = {"teacher": teacher("bert", kind, LABELS), "task": task, "hard": 0.0}
+    options = {"teacher": teacher("bert", kind, LABELS), "task": "classification", "hard": 0.0}
+    options |= {"settings": {"several": True}}
     objective = make_objective("distillation", model, {**options, "temperature": TEMPERATURE})
 
     def reference(net, example):

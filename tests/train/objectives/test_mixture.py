@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.mixture import with_heads
+from glassformer.train.objectives.mixture import with_heads, with_labels
 
 LABELS = ("bad", "good")
 TAGS = ["O", "B-X", "I-X"]
@@ -175,6 +175,22 @@ def test_rates_hold_where_each_part_has_data_of_its_own():
     assert set(draws.values()) == {55, 56, 1500}
     assert order.batch(77) == Shared(objective.kinds(lengths), batch=8, seed=3).batch(77)
     assert objective.kinds(lambda field: np.ones(10, dtype=int)) == []
+
+
+def test_labels_are_those_of_each_parts_data():
+    parts = [{"name": "classification"}, {"name": "tagging"}, {"name": "span"}]
+    own = [{**RECORDS[0], "objective": "classification", "tags": ["?"]}, *RECORDS]
+    found = with_labels(parts, lambda: own)
+    assert found[0]["labels"] == ("bad", "good") and found[1]["labels"] == ("B-X", "I-X", "O")
+    assert found[2] == {"name": "span"}
+
+
+def test_a_number_beside_classes():
+    parts = [{"name": "classification"}, {"name": "regression", "head": "much"}]
+    model = with_heads(readers.make("bert", "ForSequenceClassification", LABELS), parts)
+    objective = make_objective("mixture", model, {"parts": parts})
+    stored = prepared(objective, [{**record, "value": 1.5} for record in RECORDS])
+    assert material.falls(objective, model, stored)[1] < 1
 
 
 def test_shares_of_a_period():
