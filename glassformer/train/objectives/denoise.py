@@ -102,9 +102,10 @@ class Denoising(Objective):
 
     def permuted(self, text: Ids, rng: np.random.Generator) -> Ids:
         stops = self.vocabulary.stops[text]
-        ends = np.flatnonzero(stops[:-1] & ~stops[1:]) + 1  # "?!" and "..." end one sentence
-        sentences = np.split(text, ends)
-        return np.concatenate([sentences[i] for i in rng.permutation(len(sentences))])
+        begins = np.append(False, stops[:-1] & ~stops[1:])  # "?!" and "..." end one sentence
+        sentence = begins.cumsum()
+        place = rng.permutation(sentence[-1] + 1)
+        return text[np.argsort(place[sentence], kind="stable")]
 
     def infilled(self, text: Ids, rng: np.random.Generator) -> Ids:
         starts = np.arange(len(text))
@@ -113,9 +114,8 @@ class Denoising(Objective):
         first, sizes = placed_spans(len(starts), self.infill, self.span, rng)
         bounds = np.append(starts, len(text))
         begin, end = bounds[first], bounds[first + sizes]
-        covered = np.zeros(len(text) + 1, dtype=np.int64)
-        np.add.at(covered, begin, 1)
-        np.add.at(covered, end, -1)
+        slots = len(text) + 1
+        covered = np.bincount(begin, minlength=slots) - np.bincount(end, minlength=slots)
         kept = covered.cumsum()[:-1] == 0
         before = np.concatenate(([0], kept.cumsum()))[begin]  # how many are kept before each span
         return np.insert(text[kept], before, self.mask_token)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
@@ -33,7 +33,8 @@ from glassformer.train.objectives.tokens import (
 @objective("sequence-to-sequence")
 class SequenceToSequence(Judged):
     """Columns `source` and `target`. The decoder reads the target one place later, behind the
-    family's start token, and predicts it up to its end token.
+    family's start token (or the target's language, where the tokenizer ends a text with that, as
+    mBART's does), and predicts it up to its end.
 
     Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
     the least that smoothed labels allow, with the same gradient. `prefix` stands before every
@@ -41,7 +42,7 @@ class SequenceToSequence(Judged):
     `target_language`, in the tokenizer's codes.
     """
 
-    fields: ClassVar = {"source": np.int32, "tokens": np.int32}
+    fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
 
     def __init__(
         self,
@@ -74,12 +75,7 @@ class SequenceToSequence(Judged):
         table = spec.decoder.embed.position
         longest = USUAL_LENGTH if table is None else table.length
         self.target_length = min(target_length or longest, longest)
-        self.start, self.from_last = spec.tokens.start, spec.start_from_last
-        if self.start is None and not self.from_last:
-            raise GlassformerError(
-                "The model's config has no decoder_start_token_id, which its decoder starts from; "
-                "name one in model.settings."
-            )
+        self.special = spec.tokens
         self.pad = spec.tokens.pad or 0
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
@@ -105,16 +101,29 @@ class SequenceToSequence(Judged):
         target = ended(tokenizer.target, column(record, "target"), self.target_length)
         if not source or not target:
             raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+        last = tokenizer.target.language == target[-1]
         yield {
             "source": np.array(source, dtype=np.int32),
             "tokens": np.array(target, dtype=np.int32),
+            "start": np.array([target[-1] if last else self.start()], dtype=np.int32),
         }
+
+    def start(self) -> int:
+        """As in generation."""
+        order = (self.special.start, self.special.bos, self.special.eos)
+        found = next((id for id in order if id is not None), None)
+        if found is None:
+            raise GlassformerError(
+                "The model's config has no decoder_start_token_id, which its decoder starts from; "
+                "name one in model.settings."
+            )
+        return found
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Behind a target is nothing that its tokens see, so the decoder needs no mask."""
         source, source_mask = pad(examples, "source", self.pad)
         target, mask = pad(examples, "tokens", self.pad)
-        start = last_tokens(target, mask) if self.from_last else self.start
+        start, _ = pad(examples, "start")
         inputs = {"tokens": shifted_right(target, mask, start), "source": source}
         if not bool(source_mask.all()):
             inputs["source_mask"] = source_mask
@@ -132,7 +141,7 @@ class SequenceToSequence(Judged):
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
-        return [(float(loss), batch.counts[self.head])]
+        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))

@@ -17,7 +17,13 @@ from glassformer.train.entropy import token_loss
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.rewrite import end_of, rewriting, start_of
-from glassformer.train.objectives.tokens import Frame, column, require_head, tokenizer_of
+from glassformer.train.objectives.tokens import (
+    Frame,
+    column,
+    length_of,
+    require_head,
+    tokenizer_of,
+)
 
 Flags = NDArray[np.bool_]
 SENTINEL = "<extra_id_{}>"
@@ -32,7 +38,7 @@ class SpanCorruption(Objective):
     arrange = "stream"
 
     def __init__(
-        self, model: Model, *, length: int = 512, density: float = 0.15, mean: float = 3.0
+        self, model: Model, *, length: int | None = None, density: float = 0.15, mean: float = 3.0
     ) -> None:
         super().__init__()
         require_head(model, "lm", "span-corruption", "T5ForConditionalGeneration")
@@ -44,6 +50,7 @@ class SpanCorruption(Objective):
                 f"density = {density} must lie between 0 and 1, and mean = {mean} be at least 1."
             )
         self.density, self.mean = density, mean
+        length = length_of(model, length)
         self.beyond = row_length(length, density, mean) - length
         self.sentinels = sentinels_of(self.frame)
         _, spans = noise_sizes(length + self.beyond, density, mean)
