@@ -3,12 +3,13 @@ the shares that were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
@@ -28,9 +29,10 @@ class Mixture(Judged):
     """`parts` are tables as of [objective], each with its `name` and options, a `weight` of its
     loss and a `rate` of the rows it gets (both 1 if not said); `[[objective]]` in a recipe.
 
-    A record is prepared for every part, or for the one that its column `objective` names. A row
-    is drawn for one of the parts it can serve, by their rates and from the seed, step and row
-    alone. Heads are the model's, each by its name; the body is shared.
+    A record is prepared for every part, or for the one that its column `objective` names. Whose
+    turn it is follows from the rates, the seed, the step and the row alone: rows that could serve
+    several parts draw one, and those that serve different ones are drawn by the rates of these,
+    however many there are of each. Heads are the model's, each by its name; the body is shared.
 
     Every micro-batch runs every part that one of its rows could serve. One without rows of its own
     is run on another's, and counts nothing: so all processes make the same passes, which DDP and
@@ -97,6 +99,22 @@ class Mixture(Judged):
                 piece = {key: value[start : start + size] for key, value in example.items()}
                 if len(piece["tokens"]) > part.beyond:
                     yield piece
+
+    def kinds(
+        self, lengths: Callable[[str], NDArray[np.int64]]
+    ) -> list[tuple[NDArray[np.int64], float]]:
+        """Rows that serve different parts are drawn by the rates of those."""
+        there = np.stack(
+            [
+                np.max([lengths(f"{name}{AT}{field}") for field in self.parts[name].fields], 0) > 0
+                for name in self.names
+            ]
+        )  # [part, row]
+        sets, kind = np.unique(there, axis=1, return_inverse=True)  # [part, kind], [row]
+        if sets.shape[1] == 1:
+            return []
+        shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
+        return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         """The row's part is drawn first, then what that one draws. What others would read comes

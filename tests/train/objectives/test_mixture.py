@@ -12,6 +12,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
+from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture import with_heads
 
@@ -154,3 +155,29 @@ def test_bad_mixtures():
         make_objective("mixture", model, {"parts": [{"name": "classification", "rate": 0}]})
     with pytest.raises(GlassformerError, match="no head 'lm', and none can be put on it"):
         with_heads(model, [{"name": "continuation"}])
+
+
+def test_rates_hold_where_each_part_has_data_of_its_own():
+    """9 texts to classify and 1 to tag are drawn 1 to 3 all the same, each as often as any other
+    of its kind."""
+    _, objective = made()
+    names = ["classification"] * 9 + ["tagging"]
+    records = [{**r, "objective": n} for r, n in zip(RECORDS, names, strict=True)]
+    stored = prepared(objective, records)
+
+    def lengths(field):
+        return np.array([len(example[field]) for example in stored])
+
+    order = Shared(objective.kinds(lengths), batch=8, seed=3)
+    places = [place for number in range(250) for place in order.batch(number)]
+    draws = Counter(row for _, row in places)
+    assert draws[9] == 1500 and draws.total() == 2000
+    assert set(draws.values()) == {55, 56, 1500}
+    assert order.batch(77) == Shared(objective.kinds(lengths), batch=8, seed=3).batch(77)
+    assert objective.kinds(lambda field: np.ones(10, dtype=int)) == []
+
+
+def test_shares_of_a_period():
+    assert apportioned([1, 1, 1]) == [334, 333, 333]
+    assert apportioned([0, 3]) == [0, 1000]
+    assert apportioned([1e-9, 1]) == [0, 1000]
