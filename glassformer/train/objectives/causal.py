@@ -47,9 +47,7 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = Frame(tokenizer_of(model))
         self.before = memory
-        self.separates = (
-            not model.spec.last_stack.blanks
-        )  # Transformer-XL reads on across documents
+        self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
