@@ -56,7 +56,6 @@ def has_kernel(net: Net) -> bool:
         for block in blocks
     )
 
-
 def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
     """One token a row through the decoder: the logits of what follows, [row, token]."""
     assert net.decoder is not None
