@@ -53,7 +53,7 @@ def find_place(device: str) -> Place:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     found = as_device(device)
-    if found.type == "cuda" and found.index is None:
+    if found == torch.device("cuda"):  # without a number
         found = torch.device("cuda", torch.cuda.current_device())
     return Place(found)
 

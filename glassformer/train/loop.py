@@ -25,7 +25,7 @@ from glassformer.train.optimizers import make_optimizer
 from glassformer.train.plan import Plan
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
-from glassformer.train.recompute import recompute_layers
+from glassformer.train.recompute import compiled, recompute_layers
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
@@ -68,7 +68,7 @@ class Loop:
         self.recipe, self.settings = recipe, settings
         self.model, self.feed, self.place = model, feed, place
         self.task = Task(model.net, objective).to(place.device)
-        if settings.checkpoint:
+        if settings.checkpoint and not settings.compile:
             recompute_layers(self.task)
         self.optimizer = make_optimizer(self.task, settings)
         self.factor = schedule(settings, model.spec.last_stack.width)
@@ -82,7 +82,7 @@ class Loop:
         self.precision = Precision(settings.precision, place.device)
         self.state = State(self.task, self.optimizer, self.average)
         self.call: Callable[[Batch], Sums] = (
-            torch.compile(self.task) if settings.compile else self.task
+            compiled(self.task, frugal=settings.checkpoint) if settings.compile else self.task
         )
         self.notes = Notes()
 

@@ -3,14 +3,34 @@ the backward pass. A step takes a third longer and needs far less memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+import torch
+import torch._functorch.config as functorch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
 from glassformer.core.stack import Stack
+
+BUDGET = 0.1
+"""The share of what it would keep that a compiled step may keep; the rest is computed again."""
+
+
+def compiled(task: nn.Module, *, frugal: bool) -> Callable[..., Any]:
+    """The compiler itself chooses what to compute again: it sees the whole step, and cannot see
+    layers that share things in a pass by the wrapper below."""
+    run = torch.compile(task)
+    if not frugal:
+        return run
+
+    def call(*words: Any) -> Any:
+        with functorch.patch(activation_memory_budget=BUDGET):
+            return run(*words)
+
+    return call
 
 
 def recompute_layers(module: nn.Module) -> None:

@@ -186,7 +186,7 @@ def test_out_of_memory_names_what_to_turn(error):
         ({"data": {"train": "nowhere.txt"}}, "nowhere.txt does not exist"),
         ({"train": {"optimizer": "adamv"}}, "did you mean 'adamw'"),
         ({"train": {"schedule": "cosinus"}}, "did you mean 'cosine'"),
-        ({"objective": {"name": "masked-lm"}}, "no mask token"),
+        ({"objective": {"name": "masked-lm"}}, "masks are for encoders"),
     ],
 )
 def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
