@@ -94,14 +94,15 @@ class DisentangledPosition(nn.Module):
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
-        linear = self.linear(attention, part)
-        if self.spec.shared:
-            height = self.heads * self.dim
-            own = slice(0, height) if part == "query" else slice(height, 2 * height)
+        linear, height = self.linear(attention, part), self.heads * self.dim
+        own = slice(height, 2 * height) if part == "key" else slice(0, height)
+        if not self.spec.shared:
+            rows = linear(table)
+        elif linear._forward_hooks:  # an adapter is heard where the layer is called
+            rows = linear(table)[:, own]
+        else:
             bias = linear.whole_bias
             rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
-        else:
-            rows = linear(table)
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
 
     def linear(self, attention: Any, part: str) -> Linear:

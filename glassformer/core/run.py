@@ -13,15 +13,23 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
 
-def run(
+def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **given: Any) -> Tensor:
+    """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
+    if stack.around is None:
+        return _run(name, stack, tokens, mask=mask, **given)
+    hidden: Tensor = stack.around(_run, name, stack, tokens, mask=mask, **given)
+    return hidden
+
+
+def _run(
     name: str,
     stack: Stack,
     tokens: Tensor,
+    *,
     mask: Tensor | None = None,
     segments: Tensor | None = None,
     languages: Tensor | None = None,
     positions: Tensor | None = None,
-    *,
     cache: Cache | None = None,
     documents: Tensor | None = None,
     memory_mask: Tensor | None = None,
