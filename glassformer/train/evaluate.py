@@ -53,7 +53,7 @@ def evaluate(
 
 
 def figures(sums: dict[str, float], counts: Counter[str], task: Task) -> dict[str, float]:
-    weights = task.objective.weights
+    weights = task.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts[part]}
     if not parts:
         raise GlassformerError("The validation files hold nothing that could be judged.")

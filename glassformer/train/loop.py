@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from glassformer import adapters
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.average import Average
@@ -30,7 +31,7 @@ from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
 from glassformer.train.state import State
-from glassformer.train.step import Sums, Task, counts_of, passes
+from glassformer.train.step import Sums, Task, passes
 
 
 @dataclass
@@ -95,18 +96,19 @@ class Loop:
         rate = settings.learning_rate * self.factor(step)
         set_rate(self.optimizer, rate)
         batches = self.feed.batches(step)
-        counts = place.total(counts_of(batches))
+        counts = place.total(self.task.counts(batches))
         tokens = int(place.total({"": float(sum(batch.tokens for batch in batches))})[""])
         sums = passes(
             self.call,
             batches,
             counts,
-            objective.weights,
+            self.task.weights,
             self.precision,
             place,
             (settings.seed, step),
         )
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
+        adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)
         self.average.update()
         self.notes.step += 1
@@ -131,9 +133,12 @@ class Loop:
             chosen(self.evaluate(most=1), self.settings.best)
 
     def publish(self, folder: Path) -> None:
-        """The model in the published layout."""
+        """The model in the published layout; of an adapter, that alone, in peft's."""
         with self.average.in_place():
-            self.model.save(folder)
+            if self.recipe.adapter is None:
+                self.model.save(folder)
+            else:
+                self.model.save_adapter(folder)
             for name, companion in self.task.objective.companions().items():
                 companion.save(folder / name)
 
@@ -184,7 +189,7 @@ class Loop:
         return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
 
     def entry(self, taken: Taken) -> Entry:
-        sums, weights = taken.sums, self.task.objective.weights
+        sums, weights = taken.sums, self.task.weights
         totals = self.place.total({part: float(value) for part, value in sums.items()})
         parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
         return {

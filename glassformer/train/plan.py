@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.train.distributed import Place
 from glassformer.train.precision import DTYPES
-from glassformer.train.step import counts_of, passes
+from glassformer.train.step import passes
 
 if TYPE_CHECKING:
     from glassformer.train.loop import Loop
@@ -114,9 +114,9 @@ def _measured(loop: Loop) -> tuple[int, float]:
 
     loop.task.train()
     batch = loop.feed.batches(0)[:1]
-    weights = loop.task.objective.weights
+    counts, weights = loop.task.counts(batch), loop.task.weights
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
-        passes(loop.call, batch, counts_of(batch), weights, loop.precision, loop.place, (0, 0))
+        passes(loop.call, batch, counts, weights, loop.precision, loop.place, (0, 0))
     loop.take_step()
     for _ in range(TIMED):
         loop.place.wait()

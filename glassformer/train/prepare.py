@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from glassformer import adapters
+from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.build import build
 from glassformer.train.data import Loader, Records, fingerprint, make_loader
@@ -25,6 +27,8 @@ def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Repo
     in the folder from an earlier time."""
     recipe = with_labels(recipe)
     model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+    if recipe.adapter is not None:
+        model = adapted(model, recipe)
     objective = objective_of(recipe, model)
     feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
     return Loop(recipe, model, objective, feed, place)
@@ -49,6 +53,20 @@ def objective_of(recipe: Recipe, model: Model) -> Objective:
         return make_objective(one.name, model, one.options)
     parts = [{"name": one.name, **one.options} for one in recipe.objective]
     return make_objective("mixture", model, {"parts": parts})
+
+
+def adapted(model: Model, recipe: Recipe) -> Model:
+    """From here on the adapter is all that learns."""
+    assert recipe.adapter is not None
+    if recipe.model.folder is None:
+        raise GlassformerError(
+            "An [adapter] stands beside the weights of a model that is there: name its folder as "
+            "model.folder."
+        )
+    kind, options = recipe.adapter.kind, recipe.adapter.options
+    return model.add_adapter(
+        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
+    )
 
 
 def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:

@@ -9,32 +9,49 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer import adapters
+from glassformer.core import Net
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.precision import Precision
 
 Sums = dict[str, Tensor]
+ADAPTER = "adapter"
 EVALUATION = 2**32  # stands where a step's number would, so that evaluation draws its own
 
 
 class Task(nn.Module):
-    """Net and objective as one module: what is compiled, wrapped and saved."""
+    """Net and objective as one module: what is compiled, wrapped and saved. An adapter whose
+    ranks are allocated (AdaLoRA) adds a part of its own to the loss."""
 
-    def __init__(self, net: nn.Module, objective: Objective) -> None:
+    def __init__(self, net: Net, objective: Objective) -> None:
         super().__init__()
         self.net = net
         self.objective = objective
+        adapter = adapters.active(net)
+        settings = None if adapter is None else adapter.settings
+        self.adapted = settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
 
     def forward(self, batch: Batch) -> Sums:
         sums: Sums = self.objective(self.net, batch)
+        if self.adapted and self.training:
+            far = adapters.penalty(self.net)
+            assert far is not None
+            sums[ADAPTER] = far
         return sums
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of the loss's parts, by name."""
+        own = {ADAPTER: self.adapted} if self.adapted else {}
+        return self.objective.weights | own
 
-def counts_of(batches: Sequence[Batch]) -> dict[str, float]:
-    total: Counter[str] = Counter()
-    for batch in batches:
-        total.update(batch.counts)
-    return dict(total)
+    def counts(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """What the parts' sums over these micro-batches are to be divided by."""
+        total: Counter[str] = Counter()
+        for batch in batches:
+            total.update(batch.counts)
+        return dict(total) | ({ADAPTER: float(len(batches))} if self.adapted else {})
 
 
 def weighted(sums: Sums, counts: dict[str, float], weights: dict[str, float]) -> Tensor:

@@ -52,6 +52,11 @@ RUNS = {
         {"name": "causal-lm"},
         {"accumulate": 2, "precision": "float16"},
     ),
+    "lora": (
+        {"folder": "shakespeare"},
+        {"name": "causal-lm"},
+        {"batch": 1},
+    ),
     "electra": (
         {"preset": "electra-small", "layers": 1, "heads": 4, "width": 16, "context": 16}
         | {"settings": {"embedding_size": 16}},
@@ -69,10 +74,13 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
         if not (data / name).exists():
             (data / name).write_text(text)
     special = {"mask": "<mask>", "cls": "<cls>", "sep": "<sep>"} if kind == "electra" else {}
+    adapted = {"adapter": {"kind": "lora", "rank": 2}} if kind == "lora" else {}
+    learned = {"tokenizer": {"kind": "char", "special": special}} if kind != "lora" else {}
     return {
         "model": model,
-        "tokenizer": {"kind": "char", "special": special},
-        "data": {"train": str(data / "train"), "valid": str(data / "valid")},
+        **learned,
+        **adapted,
+        "data": {"train": str(data / "train"), "valid": str(data / "valid"), "length": 16},
         "objective": objective,
         "train": {"steps": 32, "batch": 4, "learning_rate": 0.01, "warmup": 2, "seed": 5}
         | {"save_every": 3, "evaluate_every": 4}
