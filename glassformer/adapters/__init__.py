@@ -10,8 +10,9 @@ from glassformer.adapters.adapter import (
 )
 from glassformer.adapters.add import add
 from glassformer.adapters.allocate import after_step, penalty
-from glassformer.adapters.folder import load_adapter, save_adapter
+from glassformer.adapters.load import load_adapter
 from glassformer.adapters.merge import merge, unmerge
+from glassformer.adapters.save import save_adapter
 from glassformer.adapters.settings import (
     KINDS,
     AdaLoRA,

@@ -23,7 +23,6 @@ from glassformer.adapters.settings import (
     Settings,
     nearest,
 )
-from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
@@ -115,11 +114,6 @@ def gather(adapter: Adapter) -> None:
 
 
 def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
-    if settings.activation not in ACTIVATIONS:
-        raise GlassformerError(
-            f"There is no activation {settings.activation!r}; "
-            f"{nearest(settings.activation, ACTIVATIONS)}."
-        )
     places = {p.linear: name for name, p in find_places(model).items()}
     for module in model.net.modules():
         if isinstance(module, Block):
@@ -143,6 +137,8 @@ def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]
         module, _, leaf = name.rpartition(".")
         if leaf == "bias" and (biases == "all" or (biases == "lora_only" and module in adapted)):
             chosen.append(name)
+    if isinstance(settings, BitFit) and not chosen:
+        raise GlassformerError("The model has no biases to train; choose another adapter.")
     if settings.also is None:
         words = net.spec.last_stack.embed.vocabulary
         outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]

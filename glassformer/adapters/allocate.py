@@ -77,17 +77,17 @@ def after_step(net: Net, step: int) -> None:
     settings = adapter.settings
     last = _steps(settings) - settings.final  # from here on ranks stay as they are
     parts = [part for part in adapter.parts.values() if isinstance(part, LowRank)]
-    if step <= last:
-        for part in parts:
-            _importance(part).update(part, settings.betas)
-        due = settings.warmup < step and step % settings.every == 0
-        if due or step == last:
-            begin = sum(len(part.a) for part in parts)
-            allocate(parts, budget(settings, step, begin, settings.target_rank * len(parts)))
-    elif step > last:
+    if step > last:
         for part in parts:
             assert part.e is not None
             part.e[~_importance(part).mask] = 0.0
+        return
+    if step < last:
+        for part in parts:
+            _importance(part).update(part, settings.betas)
+    if (settings.warmup < step and step % settings.every == 0) or step == last:
+        begin = sum(len(part.a) for part in parts)
+        allocate(parts, budget(settings, step, begin, settings.target_rank * len(parts)))
 
 
 def allocate(parts: list[LowRank], count: int) -> None:

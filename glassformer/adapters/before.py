@@ -1,7 +1,7 @@
 """Adapters room, before the text: vectors that a stack reads in front of a row.
 
-`core.run` lets what stands around a stack have a say in every pass through it. Prefixes are keys and
-values of a cache that is not empty; prompts are tokens whose vectors are not in the vocabulary.
+`core.run` lets what stands around a stack have a say in every pass through it. Prefixes are keys
+and values of a cache that is not empty; prompts are tokens whose vectors are not in the vocabulary.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ class PrefixKeys(nn.Module):
     def draw(self, generator: torch.Generator) -> None:
         self.weight.copy_(torch.empty(self.weight.shape).normal_(generator=generator))
         if self.make is not None:
-            for layer in (self.make[0], self.make[2]):
-                reach = layer.in_features**-0.5
-                for tensor in (layer.weight, layer.bias):
-                    tensor.copy_(
-                        torch.empty(tensor.shape).uniform_(-reach, reach, generator=generator)
-                    )
+            for layer in self.make:
+                for tensor in layer.parameters():
+                    reach = next(layer.parameters()).shape[1] ** -0.5
+                    drawn = torch.empty(tensor.shape).uniform_(-reach, reach, generator=generator)
+                    tensor.copy_(drawn)
 
     def rows(self) -> Tensor:
         made: Tensor = self.weight if self.make is None else self.make(self.weight)

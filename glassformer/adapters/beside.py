@@ -1,12 +1,13 @@
 """Adapters room, beside a linear layer: modules that see its input and change its output.
 
-They are forward hooks of the layer, so that it may hold floats or codes, joined or not, and keeps its
-name; as its submodules they move, shard and are saved with it.
+They are forward hooks of the layer, so that it may hold floats or codes, joined or not, and keeps
+its name; as its submodules they move, shard and are saved with it.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from glassformer.adapters.places import Place
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.linear import Linear
+from glassformer.spec import Activation
 
 
 class LowRank(nn.Module):
@@ -66,7 +68,7 @@ class Updates(nn.ModuleList):
 class Neck(nn.Module):
     """y + up(activation(down(y))), which begins as y."""
 
-    def __init__(self, linear: Linear, width: int, activation: str) -> None:
+    def __init__(self, linear: Linear, width: int, activation: Activation) -> None:
         super().__init__()
         like = _like(linear)
         self.down = nn.Linear(linear.out_features, width, **like)
@@ -82,10 +84,11 @@ class Neck(nn.Module):
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         read = output.to(self.down.weight.dtype)
-        return output + self.up(self.activation(self.down(read))).to(output.dtype)
+        change: Tensor = self.up(self.activation(self.down(read)))
+        return output + change.to(output.dtype)
 
 
-def _like(linear: Linear) -> dict[str, object]:
+def _like(linear: Linear) -> dict[str, Any]:
     """Where the layer is, in float32 or finer: small changes need the digits."""
     tensor = next(t for t in (*linear.parameters(), *linear.buffers()))
     floating = tensor.dtype if tensor.is_floating_point() else torch.float32

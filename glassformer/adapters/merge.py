@@ -26,7 +26,9 @@ def merge(net: Net, name: str, *, forget: bool = False) -> None:
     shared = {id(net.get_parameter(n)) for pair in net.spec.tie for n in pair}
     for place in adapter.places.values():
         if isinstance(place.linear, QuantizedLinear):
-            raise GlassformerError("Weights that are codes cannot take an adapter in; load them whole.")
+            raise GlassformerError(
+                "Weights that are codes cannot take an adapter in; load them whole."
+            )
         if id(place.linear.weight) in shared:
             raise GlassformerError(
                 f"{place.published} shares its weight with another layer, which would change too; "

@@ -1,8 +1,8 @@
 """Adapters room, places: where a published linear layer stands in our net.
 
 Files name a layer for each of queries, keys and values, or one for all, head by head, or keep it
-transposed. The families' weight rules know; what a rule does to rows is seen by letting it write the
-rows' own numbers.
+transposed. The families' weight rules know; what a rule does to rows is seen by letting it write
+the rows' own numbers.
 """
 
 from __future__ import annotations
@@ -98,12 +98,9 @@ def choose(places: Mapping[str, Place], targets: Sequence[str] | None) -> list[P
         return [place for place in places.values() if ".blocks." in place.module]
     for target in targets:
         if not any(ends(name, target) for name in places):
-            parts = {name.rpartition(".")[2] for name in places} | set(places)
+            words = {name.rpartition(".")[2] for name in places}
             raise GlassformerError(
-                f"The model has no linear layer {target!r} to adapt; {nearest(target, parts)}"
-                if nearest(target, parts).endswith("?")
-                else f"The model has no linear layer {target!r} to adapt; there are "
-                f"{', '.join(sorted({name.rpartition('.')[2] for name in places}))}."
+                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}."
             )
     return [p for name, p in places.items() if any(ends(name, target) for target in targets)]
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from glassformer.errors import GlassformerError
+from glassformer.spec import Activation
 
 Biases = Literal["none", "all", "lora_only"]
 Places = Literal["both", "ffn"]
@@ -111,12 +112,13 @@ class Bottleneck(Settings):
     2019), or behind the feed-forward alone (Pfeiffer et al., 2021)."""
 
     width: int = 64
-    activation: str = "relu"
+    activation: Activation = "relu"
     places: Places = "both"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least("width", self.width, 1)
+        _one_of("activation", self.activation, get_args(Activation))
         _one_of("places", self.places, get_args(Places))
 
 
@@ -187,7 +189,12 @@ def scale_of(alpha: float, rank: int, rank_stable: bool) -> float:
 def nearest(name: str, known: Any) -> str:
     """What may have been meant, or what there is."""
     near = get_close_matches(name, known, 1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}"
+
+
+def _listed(names: Any) -> str:
+    some = sorted(names)
+    return ", ".join(some[:12]) + (f" and {len(some) - 12} more" if len(some) > 12 else "")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

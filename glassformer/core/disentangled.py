@@ -95,6 +95,7 @@ class DisentangledPosition(nn.Module):
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
         linear, height = self.linear(attention, part), self.heads * self.dim
+        rows: Tensor
         own = slice(height, 2 * height) if part == "key" else slice(0, height)
         if not self.spec.shared:
             rows = linear(table)

@@ -13,7 +13,9 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
 
-def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **given: Any) -> Tensor:
+def run(
+    name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **given: Any
+) -> Tensor:
     """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
     if stack.around is None:
         return _run(name, stack, tokens, mask=mask, **given)
