@@ -61,7 +61,11 @@ class Updates(nn.ModuleList):
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         for part in self:
-            output[..., part.start : part.stop] += part(inputs[0]).to(output.dtype)
+            update = part(inputs[0]).to(output.dtype)
+            if update.shape == output.shape:  # torch refuses to add to the whole of a frozen output
+                output = output + update
+            else:
+                output[..., part.start : part.stop] += update
         return output
 
 
