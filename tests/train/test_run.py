@@ -15,6 +15,7 @@ from test_resume import assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
+from glassformer.model import BUILT_IN
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import open_run
@@ -199,10 +200,31 @@ def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
     assert not (tmp_path / "run/metrics.jsonl").exists()
 
 
+def test_several_objectives_are_learned_at_once(tmp_path):
+    tables = [{"name": "causal-lm", "weight": 2.0}, {"name": "causal-lm", "rate": 3.0}]
+    run = gf.train({**recipe(tmp_path / "run", steps=3), "objective": tables})
+    entry = [entry for entry in run.entries() if "loss" in entry][-1]
+    one, other = entry["parts"]["causal-lm/lm"], entry["parts"]["causal-lm-2/lm"]
+    assert entry["loss"] == pytest.approx(2 * one + other)
+
+
+def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
+    run = gf.train(recipe(tmp_path / "run", "lora", steps=2))
+    assert sorted(path.name for path in run.model.iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    (state,) = run.state.glob("*/*.safetensors")
+    assert state.stat().st_size < 0.2 * (BUILT_IN / "shakespeare/model.safetensors").stat().st_size
+    plain = gf.load("shakespeare").score("To be, or not").total
+    assert gf.load("shakespeare").load_adapter(run.model).score("To be, or not").total != plain
+    fresh = {**recipe(tmp_path / "other"), "adapter": {"kind": "lora"}}
+    with pytest.raises(GlassformerError, match=r"name its folder as model\.folder"):
+        gf.train(fresh)
+
+
 def test_a_model_of_a_folder_is_trained_further(tmp_path):
     """And the folder stays as it was."""
-    from glassformer.model import BUILT_IN
-
     files = {path: path.read_bytes() for path in (BUILT_IN / "shakespeare").iterdir()}
     whole = recipe(tmp_path / "run", steps=2, batch=1)
     del whole["tokenizer"]
