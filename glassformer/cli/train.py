@@ -77,6 +77,9 @@ class Bar(Reporter):
         far = "" if not total else f"{done / total:.0%}"
         self._bar.update(self._task, description=what, completed=done, total=total, far=far)
 
+    def note(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False)
+
     def begin(self, run: Run, plan: Plan) -> None:
         self._plan = plan
         self._bar.start()

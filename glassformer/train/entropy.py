@@ -123,8 +123,8 @@ def cross_entropy(
     of smoothing; targets of -100 are left out.
 
     x: [row, width], weight: [word, width]. Products are in x's dtype, or autocast's; softmax in
-    float32 or finer. The gradients are made in the forward pass, as the logits are at hand, so a
-    backward pass scales them and is allowed once. To a compiler all of it is one operation.
+    float32 or finer. The gradients are made in the forward pass, as the logits are at hand, and a
+    backward pass only scales them. To a compiler all of it is one operation.
     """
     kind = x.device.type
     if torch.is_autocast_enabled(kind):
@@ -267,7 +267,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     pairs = zip(ctx.saved_tensors, ctx.wants, strict=True)
-    grads = [gradient.mul_(grad) if wanted else None for gradient, wanted in pairs]
+    grads = [gradient * grad if wanted else None for gradient, wanted in pairs]
     return *grads, None, None, None, None
 
 

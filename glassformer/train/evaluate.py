@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ def evaluate(
 ) -> dict[str, float]:
     """The loss, its parts where there are several, the perplexity of a language model, and what
     the objective measures itself. `run` is the task, perhaps compiled."""
-    draw_from(seed, EVALUATION, place.rank)
+    draw_from(place, seed, EVALUATION)
     was = task.training
     task.eval()
     sums: dict[str, Tensor] = {}
@@ -78,7 +78,3 @@ def chosen(found: dict[str, float], name: str) -> float:
             f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."
         )
     return found[name]
-
-
-def check_best(names: Sequence[str], name: str) -> None:
-    chosen(dict.fromkeys(names, 0.0), name)

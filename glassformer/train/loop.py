@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -112,17 +113,22 @@ class Loop:
         self.notes.tokens += tokens
         return Taken(sums, counts, rate, gradient, tokens)
 
-    def evaluate(self) -> dict[str, float]:
-        """Of the averaged weights, where there is an average."""
+    def evaluate(self, most: int | None = None) -> dict[str, float]:
+        """Of the averaged weights, where there is an average; on at most so many batches."""
         with self.average.in_place():
             return evaluate(
                 self.task,
                 self.call,
-                self.feed.valid,
+                lambda: islice(self.feed.valid(), most),
                 self.precision,
                 self.place,
                 self.settings.seed,
             )
+
+    def rehearse(self) -> None:
+        """Finds out before the first step whether the figure that is to be best will be there."""
+        if self.feed.judges and self.settings.best != "loss":
+            chosen(self.evaluate(most=1), self.settings.best)
 
     def publish(self, folder: Path) -> None:
         """The model in the published layout."""

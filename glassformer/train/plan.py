@@ -94,7 +94,7 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
 def _first_step(loop: Loop) -> tuple[int, float]:
     """Tokens of the first step, and floating-point operations a token of them takes: a backward
     pass needs twice as many as a forward pass."""
-    batches = loop.feed.batches(0)
+    batches = loop.feed.batches(loop.notes.step)
     with FlopCounterMode(display=False) as counter, loop.precision.autocast():
         loop.task(loop.place.moved(batches[0]))
     tokens = sum(batch.tokens for batch in batches)

@@ -85,7 +85,11 @@ def make_feed(
             progress=lambda done, total: tell(reporters, f"reading {split}", done, total),
         )
         if store.skipped:
-            tell(reporters, f"{split}: {store.skipped} records left out", 1, 1)
+            for reporter in reporters:
+                reporter.note(
+                    f"{store.skipped:,} records of data.{split} are left out; the first: "
+                    f"{store.reasons[0]}"
+                )
         return make_loader(
             data,
             store,

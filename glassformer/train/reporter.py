@@ -17,6 +17,9 @@ class Reporter:
     def prepare(self, what: str, done: int, total: int | None) -> None:
         """Before training: what is being done, how far it is, and how much there is if known."""
 
+    def note(self, text: str) -> None:
+        """Something that deserves a line."""
+
     def begin(self, run: Run, plan: Plan) -> None:
         """The first step comes next, or the one behind the last checkpoint."""
 

@@ -52,6 +52,7 @@ def train(
             loop.resume(run)
         else:
             run.cut(0)
+            loop.rehearse()
         plan = make_plan(loop)
         try:
             for reporter in reporters:

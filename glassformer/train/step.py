@@ -58,7 +58,7 @@ def passes(
     the micro-batch alone."""
     total: Sums = {}
     for number, batch in enumerate(batches):
-        draw_from(*seed, number, place.rank)
+        draw_from(place, *seed, number)
         with precision.autocast():
             sums = task(place.moved(batch))
             loss = weighted(sums, counts, weights)
@@ -68,7 +68,10 @@ def passes(
     return total
 
 
-def draw_from(*numbers: int) -> None:
-    """Random numbers of torch start anew from these."""
-    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
-    torch.manual_seed(int(state[0]))
+def draw_from(place: Place, *numbers: int) -> None:
+    """Random numbers start anew from these, on each process others. (`torch.manual_seed` would
+    seed every kind of device, and take as long as a small step.)"""
+    state = int(np.random.SeedSequence((*numbers, place.rank)).generate_state(1, np.uint64)[0])
+    torch.default_generator.manual_seed(state)
+    if place.device.type == "cuda":
+        torch.cuda.default_generators[place.device.index or 0].manual_seed(state)

@@ -16,6 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.arrange import Pack, Rows, Single, Stream
 from glassformer.train.data.order import Bucketed, Order, Shuffled
 from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.shares import Shared
 from glassformer.train.data.store import Store
 from glassformer.train.objectives.objective import Batch, Example, Objective
 
@@ -139,6 +140,8 @@ def make_loader(
     if arrange == "buckets":
         assert settings.tokens is not None
         order = Bucketed(store.lengths(), settings.tokens, seed)
+    elif kinds := objective.kinds(store.lengths_of):
+        order = Shared(kinds, batch, seed)
     else:
         order = Shuffled(rows.count, batch, seed)
     return Loader(rows, order, objective, seed=seed, accumulate=accumulate, ahead=ahead)

@@ -78,6 +78,9 @@ class Store:
         """Where examples begin in the stream of all, and where the last one ends."""
         return np.asarray(next(iter(self._offsets.values())))
 
+    def lengths_of(self, field: str) -> Numbers:
+        return np.diff(self._offsets[field])
+
     def slice(self, start: int, end: int) -> Example:
         """Tokens of the stream that all examples make one after another."""
         return {name: np.array(values[start:end]) for name, values in self._values.items()}

@@ -17,7 +17,13 @@ from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import IGNORED, Frame, column, tokenizer_of
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    column,
+    several_documents,
+    tokenizer_of,
+)
 
 
 @objective("causal-lm")
@@ -41,9 +47,7 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = Frame(tokenizer_of(model))
         self.before = memory
-        self.separates = (
-            not model.spec.last_stack.blanks
-        )  # Transformer-XL reads on across documents
+        self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
@@ -57,7 +61,8 @@ class CausalLM(Objective):
         if record.get("ends", True):
             end = self.frame.tokenizer.special.get("eos")
             tokens += self.frame.behind or ([] if end is None else [end])
-        yield {"tokens": np.array(tokens, dtype=np.int32)}
+        if tokens:
+            yield {"tokens": np.array(tokens, dtype=np.int32)}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
@@ -65,7 +70,7 @@ class CausalLM(Objective):
         if not bool(mask.all()):
             inputs["mask"] = mask[:, :-1]
         documents = None
-        if "documents" in examples[0] and self.separates:
+        if self.separates and several_documents(examples):
             documents, _ = pad_rows([example["documents"] for example in examples], -1)
             inputs["documents"] = documents[:, :-1]
         if any(len(example["before"]) for example in examples if self.before):

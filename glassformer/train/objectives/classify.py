@@ -35,6 +35,7 @@ class Classification(Judged):
         self,
         model: Model,
         *,
+        labels: tuple[str, ...] = (),
         several: bool = False,
         smoothing: float = 0.0,
         length: int | None = None,
@@ -44,7 +45,7 @@ class Classification(Judged):
         such = "a class such as BertForSequenceClassification"
         require_head(model, head, "classification", such)
         self.texts = Texts(model, length)
-        self.labels = Labels(model, head)
+        self.labels = Labels(model, head, labels)
         self.several, self.smoothing, self.head = several, smoothing, head
         self.weights = {head: 1.0}
         kind = "multi_label" if several else "single_label"

@@ -105,7 +105,7 @@ class Continuation(Judged):
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
-        return [(float(loss), batch.counts[self.head])]
+        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))

@@ -24,8 +24,8 @@ from glassformer.train.objectives.tokens import IGNORED
 
 @objective("distillation")
 class Distillation(Judged):
-    """Around another objective, `task`: its name, or a table of its name and options. Its data and
-    its metric are used, and wherever it asks, the teacher's answer is a second target.
+    """Around another objective: `task` is its name, `settings` are its options. Its data and its
+    metric are used, and wherever it asks, the teacher's answer is a second target.
 
     The loss is the sum of the task's own (times `hard`; 0 leaves the teacher alone), the
     divergence of softened answers (times `soft`), the squared distance of hidden states (`hidden`)
@@ -41,7 +41,8 @@ class Distillation(Judged):
         model: Model,
         *,
         teacher: str,
-        task: str | Mapping[str, Any],
+        task: str,
+        settings: Mapping[str, Any] | None = None,
         temperature: float = 2.0,
         loss: Literal["kl", "cross-entropy"] = "kl",
         hard: float = 0.5,
@@ -49,14 +50,14 @@ class Distillation(Judged):
         hidden: float = 0.0,
         cosine: float = 0.0,
         layers: Literal["last", "all"] = "last",
+        length: int | None = None,
     ) -> None:
         super().__init__()
         if loss not in ("kl", "cross-entropy"):
             raise GlassformerError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
         if layers not in ("last", "all"):
             raise GlassformerError(f'objective.layers is "last" or "all", not {layers!r}.')
-        options = {"name": task} if isinstance(task, str) else dict(task)
-        self.task = make_objective(str(options.pop("name", "")), model, options)
+        self.task = make_objective(task, model, settings or {}, length)
         if self.task.before:
             raise GlassformerError("A teacher has no memory of the row before; leave it out.")
         self.arrange, self.beyond = self.task.arrange, self.task.beyond

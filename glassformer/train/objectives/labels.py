@@ -33,15 +33,16 @@ def written(value: Any) -> str:
 
 
 class Labels:
-    """The numbers of a model's labels."""
+    """The numbers of a model's labels, or where several heads have different ones, of those that
+    an objective names itself."""
 
-    def __init__(self, model: Model, head: str) -> None:
-        self.names: Sequence[str] = model.spec.labels
+    def __init__(self, model: Model, head: str, given: Sequence[str] = ()) -> None:
+        self.names: Sequence[str] = tuple(given) or model.spec.labels
         outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         if len(self.names) != outputs:
             raise GlassformerError(
-                f"The head {head!r} of {model.architecture} has {outputs} outputs and the config "
-                f"names {len(self.names)} labels; name as many in the recipe (model.labels)."
+                f"The head {head!r} of {model.architecture} has {outputs} outputs and there "
+                f"are {len(self.names)} labels; name as many in the recipe (model.labels)."
             )
         self.ids = {name: i for i, name in enumerate(self.names)}
 

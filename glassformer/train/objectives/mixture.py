@@ -3,18 +3,23 @@ the shares that were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.model import Model
+from glassformer.families import heads
+from glassformer.model import Model, create
+from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
+from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
-from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.registry import make_objective, objective, options_of
 from glassformer.train.objectives.tokens import length_of
 
 AT = "/"  # between a part's name and the name of what belongs to it
@@ -25,16 +30,19 @@ class Mixture(Judged):
     """`parts` are tables as of [objective], each with its `name` and options, a `weight` of its
     loss and a `rate` of the rows it gets (both 1 if not said); `[[objective]]` in a recipe.
 
-    A record is prepared for every part, or for the one that its column `objective` names. A row
-    is drawn for one of the parts it can serve, by their rates and from the seed, step and row
-    alone. Heads are the model's, each by its name; the body is shared.
+    A record is prepared for every part, or for the one that its column `objective` names. Whose
+    turn it is follows from the rates, the seed, the step and the row alone: rows that could serve
+    several parts draw one, and those that serve different ones are drawn by the rates of these,
+    however many there are of each. Heads are the model's, each by its name; the body is shared.
 
     Every micro-batch runs every part that one of its rows could serve. One without rows of its own
     is run on another's, and counts nothing: so all processes make the same passes, which DDP and
     FSDP rely on.
     """
 
-    def __init__(self, model: Model, *, parts: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, model: Model, *, parts: Sequence[Mapping[str, Any]], length: int | None = None
+    ) -> None:
         super().__init__()
         if not parts:
             raise GlassformerError("A mixture needs parts, each with the name of an objective.")
@@ -46,7 +54,7 @@ class Mixture(Judged):
             name, weight = str(options.pop("name", "")), float(options.pop("weight", 1.0))
             rates.append(float(options.pop("rate", 1.0)))
             key = _unlike(name, made)
-            made[key] = make_objective(name, model, options)
+            made[key] = make_objective(name, model, options, length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
             raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
@@ -56,7 +64,7 @@ class Mixture(Judged):
         if any(part.before for part in made.values()):
             raise GlassformerError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
-        self.length = length_of(model, None)
+        self.length = length_of(model, length)
 
     @property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
@@ -94,6 +102,22 @@ class Mixture(Judged):
                 piece = {key: value[start : start + size] for key, value in example.items()}
                 if len(piece["tokens"]) > part.beyond:
                     yield piece
+
+    def kinds(
+        self, lengths: Callable[[str], NDArray[np.int64]]
+    ) -> list[tuple[NDArray[np.int64], float]]:
+        """Rows that serve different parts are drawn by the rates of those."""
+        there = np.stack(
+            [
+                np.max([lengths(f"{name}{AT}{field}") for field in self.parts[name].fields], 0) > 0
+                for name in self.names
+            ]
+        )  # [part, row]
+        sets, kind = np.unique(there, axis=1, return_inverse=True)  # [part, kind], [row]
+        if sets.shape[1] == 1:
+            return []
+        shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
+        return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         """The row's part is drawn first, then what that one draws. What others would read comes
@@ -171,6 +195,63 @@ class Mixture(Judged):
 
     def _has(self, example: Example, name: str) -> bool:
         return any(len(value) for value in _own(example, name).values())
+
+
+def with_labels(
+    parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
+) -> list[dict[str, Any]]:
+    """The same parts, those with labels of their own given the labels of their data."""
+    found: list[dict[str, Any]] = []
+    for table in map(dict, parts):
+        name = str(table.get("name", ""))
+        if "labels" in options_of(name) and not table.get("labels"):
+            own = (record for record in records() if record.get("objective", name) == name)
+            table["labels"] = find_labels(name, own)
+        found.append(table)
+    return found
+
+
+def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
+    """The same body with a fresh head for every part of a mixture that lacks its own. No published
+    class has such heads, so the model is saved with its description in the place of a family's
+    config."""
+    known = {head.name for head in model.spec.heads}
+    fresh: list[Head] = []
+    for table in parts:
+        argument = options_of(str(table.get("name", ""))).get("head")
+        if argument is None:
+            continue
+        name = str(table.get("head", argument.default))
+        if name not in known:
+            known.add(name)
+            labeled = "labels" in options_of(str(table["name"]))
+            count = len(table.get("labels") or model.spec.labels) if labeled else 1
+            fresh.append(replace(_usual_head(model, argument.default, count), name=name))
+    if not fresh:
+        return model
+    described = replace(model.spec, heads=(*model.spec.heads, *fresh))
+    made = create(described, seed, tokenizer=model.tokenizer)
+    made.net.load_state_dict(model.net.state_dict(), strict=False)
+    return made
+
+
+def _usual_head(model: Model, kind: str, count: int) -> Head:
+    """BERT's on an encoder, GPT's on a decoder."""
+    spec = model.spec
+    if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
+        raise GlassformerError(
+            f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
+            "that has one."
+        )
+    if kind == "span":
+        return heads.span()
+    if kind == "tag":
+        return heads.tag(count)
+    head = heads.classify_last(count)
+    if spec.decoder is None:
+        pooled = heads.pooler(spec.last_stack.out_width)
+        head = replace(pooled, name=kind, outputs=count)
+    return replace(head, outputs=1, choices=True) if kind == "choose" else head
 
 
 def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ a batch, read by the net, the sums of which the loss is made."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,6 +59,13 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
+
+    def kinds(
+        self, lengths: Callable[[str], NDArray[np.int64]]
+    ) -> list[tuple[NDArray[np.int64], float]]:
+        """Rows that are drawn in shares of their own, and these shares; none where all rows are
+        alike. `lengths` says how long a field is in every row."""
+        return []
 
     def advance(self, progress: float) -> None:
         """Told before every step which share of training is over, for what ends before the rest."""

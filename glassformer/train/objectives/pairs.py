@@ -96,7 +96,8 @@ class SegmentPairs(Objective):
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         tokens = example["tokens"].astype(np.int64)
-        cut = rng.choice(np.flatnonzero(example["starts"])[1:])
+        starts = np.flatnonzero(example["starts"])
+        cut = starts[rng.integers(1, len(starts))]
         first, second, turned = self.paired(example, tokens[:cut], tokens[cut:], rng)
         room = self.room
         if rng.random() < self.short:
@@ -115,11 +116,10 @@ class SegmentPairs(Objective):
     def framed(self, first: Ids, second: Ids) -> Example:
         """As the tokenizer frames a pair; what stands between them belongs to the first."""
         before, between, behind = self.around
-        a = [*before, *first, *between]
-        b = [*second, *behind]
+        sizes = [len(before) + len(first) + len(between), len(second) + len(behind)]
         return {
-            "tokens": np.array([*a, *b], dtype=np.int64),
-            "segments": np.repeat([0, 1], [len(a), len(b)]),
+            "tokens": np.concatenate((before, first, between, second, behind)).astype(np.int64),
+            "segments": np.repeat([0, 1], sizes),
         }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
@@ -146,7 +146,8 @@ class SegmentPairs(Objective):
 
 @objective("next-sentence")
 class NextSentence(SegmentPairs):
-    """In half of the pairs the second segment is from another document (Devlin et al., 2018)."""
+    """In half of the pairs the second segment is from another document (Devlin et al., 2018), drawn
+    of all; where that is the same one after all, the pair is left as it is."""
 
     others = 1
 
@@ -154,7 +155,8 @@ class NextSentence(SegmentPairs):
         self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
     ) -> tuple[Ids, Ids, bool]:
         elsewhere = example["other.0.tokens"].astype(np.int64)
-        start = rng.choice(np.flatnonzero(example["other.0.starts"]))
+        starts = np.flatnonzero(example["other.0.starts"])
+        start = starts[rng.integers(len(starts))]
         same = example["document"][0] == example["other.0.document"][0]
         if rng.random() < 0.5 or same:
             return first, second, False

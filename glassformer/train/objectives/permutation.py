@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from glassformer.core import Permutation
@@ -28,7 +29,7 @@ from glassformer.train.objectives.tokens import (
     require_head,
     tokenizer_of,
 )
-from glassformer.train.objectives.words import Vocabulary
+from glassformer.train.objectives.words import Flags, Vocabulary
 
 
 @objective("permutation-lm")
@@ -63,7 +64,10 @@ class PermutationLM(Objective):
         self.frame = Frame(tokenizer_of(model))
         self.vocabulary = Vocabulary(self.frame.tokenizer)
         self.length = length_of(model, length)
-        self.partial, self.spans = partial, spans
+        self.segmented = model.spec.last_stack.scores_segments
+        self.partial = partial
+        weights = 1 / np.arange(1, spans + 1)
+        self.reached = weights.cumsum() / weights.sum()  # by spans of so many words and fewer
         self.before = memory
         self.arrange = "stream" if memory else "single"
         self.weights = {"lm": 1.0}
@@ -73,35 +77,37 @@ class PermutationLM(Objective):
 
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         tokens = example["tokens"].astype(np.int64)
-        targets = self.choose(tokens, rng)
-        ordered = np.union1d(targets, np.flatnonzero(self.vocabulary.special[tokens]))
+        special = self.vocabulary.special[tokens]
+        asked = self.choose(tokens, special, rng)
         order = np.full(len(tokens), -1)
+        ordered = np.flatnonzero(asked | special)
         order[ordered] = rng.permutation(len(ordered))
-        drawn = {"tokens": tokens, "order": order, "at": targets, "targets": tokens[targets]}
+        at = np.flatnonzero(asked)
+        drawn = {"tokens": tokens, "order": order, "at": at, "targets": tokens[at]}
         return {**drawn, "before": example["before"]} if self.before else drawn
 
-    def choose(self, tokens: Ids, rng: np.random.Generator) -> Ids:
-        """The places that are asked for."""
-        special = self.vocabulary.special[tokens]
-        starts = np.flatnonzero(self.vocabulary.starts(tokens) & ~special)
-        sizes = np.arange(1, self.spans + 1)
-        drawn = rng.choice(
-            sizes, len(starts) // self.partial + 1, p=(1 / sizes) / (1 / sizes).sum()
-        )
-        windows = np.concatenate(([0], (drawn * self.partial).cumsum()[:-1]))
-        first = windows + rng.integers(0, drawn * (self.partial - 1) + 1)
-        inside = first + drawn <= len(starts)
-        asked = np.zeros(len(starts) + 1, dtype=np.int64)
-        np.add.at(asked, first[inside], 1)
-        np.add.at(asked, (first + drawn)[inside], -1)
-        words = asked.cumsum()[:-1] > 0
-        if not words.any() and len(words):
-            words[rng.integers(len(words))] = True
-        belongs = np.cumsum(np.isin(np.arange(len(tokens)), starts)) - 1
-        return np.flatnonzero(~special & words[belongs]) if len(words) else starts
+    def choose(self, tokens: Ids, special: Flags, rng: np.random.Generator) -> Flags:
+        """True at what is asked for. Windows of words follow each other, each with its span."""
+        starts = self.vocabulary.starts(tokens) & ~special
+        count = int(starts.sum())
+        if not count:
+            return starts
+        sizes = 1 + np.searchsorted(self.reached, rng.random(count // self.partial + 1))
+        windows = (sizes * self.partial).cumsum() - sizes * self.partial
+        first = windows + rng.integers(0, sizes * (self.partial - 1) + 1)
+        inside = first + sizes <= count
+        first, last = first[inside], (first + sizes)[inside]
+        turns = np.bincount(first, minlength=count + 1) - np.bincount(last, minlength=count + 1)
+        words: Flags = turns.cumsum()[:-1] > 0
+        if not len(first):
+            words[rng.integers(count)] = True
+        asked: Flags = ~special & words[starts.cumsum() - 1]
+        return asked
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         inputs = read_inputs(examples)
+        if self.segmented:  # so that what scores segments learns, too
+            inputs["segments"] = torch.zeros_like(inputs["tokens"])
         inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
         inputs["at"], _ = pad_rows([example["at"] for example in examples])
         targets, real = pad_rows([example["targets"] for example in examples], IGNORED)

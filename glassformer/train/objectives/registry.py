@@ -48,9 +48,14 @@ def options_of(name: str) -> dict[str, Parameter]:
     return {key: a for key, a in arguments.items() if a.kind is Parameter.KEYWORD_ONLY}
 
 
-def make_objective(name: str, model: Model, options: Mapping[str, Any]) -> Objective:
-    """The objective of this name, for this model."""
+def make_objective(
+    name: str, model: Model, options: Mapping[str, Any], length: int | None = None
+) -> Objective:
+    """The objective of this name, for this model. Where the data's rows have a `length`, it is the
+    objective's too, if that knows one and nothing else was said."""
     known = options_of(name)
+    if "length" in known and options.get("length") is None:
+        options = {**options, "length": length}
     for key in options:
         if key not in known:
             raise GlassformerError(

@@ -15,7 +15,6 @@ from glassformer.model import Model
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said, text_and_pair
-from glassformer.train.objectives.labels import Labels
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import column, count_tokens, require_head
@@ -33,7 +32,8 @@ class Regression(Judged):
         such = "a class such as BertForSequenceClassification with one label"
         require_head(model, head, "regression", such)
         self.texts = Texts(model, length)
-        self.head, self.outputs = head, len(Labels(model, head))
+        self.head = head
+        self.outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}
         model.config["problem_type"] = "regression"  # what else reads the folder asks for it
 

@@ -9,17 +9,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
-from glassformer.train.data.collate import pad
 from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
 from glassformer.train.objectives.judged import Answer, Judged
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     IGNORED,
     USUAL_LENGTH,
@@ -33,7 +32,8 @@ from glassformer.train.objectives.tokens import (
 @objective("sequence-to-sequence")
 class SequenceToSequence(Judged):
     """Columns `source` and `target`. The decoder reads the target one place later, behind the
-    family's start token, and predicts it up to its end token.
+    family's start token (or the target's language, where the tokenizer ends a text with that, as
+    mBART's does), and predicts it up to its end.
 
     Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
     the least that smoothed labels allow, with the same gradient. `prefix` stands before every
@@ -41,7 +41,7 @@ class SequenceToSequence(Judged):
     `target_language`, in the tokenizer's codes.
     """
 
-    fields: ClassVar = {"source": np.int32, "tokens": np.int32}
+    fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
 
     def __init__(
         self,
@@ -74,13 +74,7 @@ class SequenceToSequence(Judged):
         table = spec.decoder.embed.position
         longest = USUAL_LENGTH if table is None else table.length
         self.target_length = min(target_length or longest, longest)
-        self.start, self.from_last = spec.tokens.start, spec.start_from_last
-        if self.start is None and not self.from_last:
-            raise GlassformerError(
-                "The model's config has no decoder_start_token_id, which its decoder starts from; "
-                "name one in model.settings."
-            )
-        self.pad = spec.tokens.pad or 0
+        self.start = Start(model)
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
         self.weights = {head: 1.0}
@@ -105,22 +99,15 @@ class SequenceToSequence(Judged):
         target = ended(tokenizer.target, column(record, "target"), self.target_length)
         if not source or not target:
             raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+        tokens = np.array(target)
         yield {
             "source": np.array(source, dtype=np.int32),
-            "tokens": np.array(target, dtype=np.int32),
+            "tokens": tokens.astype(np.int32),
+            "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
         }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Behind a target is nothing that its tokens see, so the decoder needs no mask."""
-        source, source_mask = pad(examples, "source", self.pad)
-        target, mask = pad(examples, "tokens", self.pad)
-        start = last_tokens(target, mask) if self.from_last else self.start
-        inputs = {"tokens": shifted_right(target, mask, start), "source": source}
-        if not bool(source_mask.all()):
-            inputs["source_mask"] = source_mask
-        targets = {"tokens": target.masked_fill(~mask, IGNORED)}
-        read = float(mask.sum())
-        return Batch(inputs, targets, {self.head: read}, int(read + source_mask.sum()))
+        return rewriting(examples, self.head)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets["tokens"]
@@ -132,7 +119,7 @@ class SequenceToSequence(Judged):
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
-        return [(float(loss), batch.counts[self.head])]
+        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))

@@ -25,6 +25,8 @@ from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import column, count_tokens, require_head
 
+USUAL_STRIDE = 128
+
 
 class Window(NamedTuple):
     """The best span of one window, and how it compares with there being no answer in it."""
@@ -40,10 +42,11 @@ class Span(Judged):
     """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}) and perhaps
     `impossible` and `id`, as in SQuAD. The first answer is learned, all count as right.
 
-    A window has at most `length` tokens and moves on by `stride`; of the question at most
-    `question` are kept. Where a window lacks the answer, or there is none, the first token is the
-    answer (the CLS token, where it stands elsewhere). An answer that is given has at most
-    `longest` tokens; with `impossible` it may also be that there is none.
+    A window has at most `length` tokens and moves on by `stride` of the context's (128, or half of
+    what there is room for); of the question at most `question` are kept. Where a window lacks the
+    answer, or there is none, the first token is the answer (the CLS token, where it stands
+    elsewhere). An answer that is given has at most `longest` tokens; with `impossible` it may also
+    be that there is none.
     """
 
     fields: ClassVar = {
@@ -61,7 +64,7 @@ class Span(Judged):
         model: Model,
         *,
         length: int | None = None,
-        stride: int = 128,
+        stride: int | None = None,
         question: int = 64,
         longest: int = 30,
         impossible: bool = False,
@@ -89,7 +92,7 @@ class Span(Judged):
             "answers": as_bytes(json.dumps([] if record.get("impossible") else texts)),
             "asked": np.array([number_of(str(record.get("id", where)))]),
         }
-        stride = min(self.stride, room)
+        stride = min(self.stride or min(USUAL_STRIDE, (room + 1) // 2), room)
         for start in range(0, max(1, len(inside) - room + stride), stride):
             part = inside[start : start + room]
             yield self._window(whole, before, part, behind, start, found, context) | about

@@ -38,12 +38,19 @@ class Tagging(Judged):
 
     fields: ClassVar = {**TEXT, "tags": np.int32}
 
-    def __init__(self, model: Model, *, length: int | None = None, head: str = "tag") -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        labels: tuple[str, ...] = (),
+        length: int | None = None,
+        head: str = "tag",
+    ) -> None:
         super().__init__()
         require_head(model, head, "tagging", "a class such as BertForTokenClassification")
         self.texts = Texts(model, length)
         self.frame = Frame(self.texts.tokenizer)
-        self.labels = Labels(model, head)
+        self.labels = Labels(model, head, labels)
         self.head = head
         self.weights = {head: 1.0}
 
