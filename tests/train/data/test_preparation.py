@@ -141,11 +141,11 @@ def test_what_is_skipped_is_counted(text, tmp_path):
     assert "a.txt:2: nobody" in store.reasons[0] and "a.txt:3: the byte 0xff" in store.reasons[1]
     path.write_text("bad!\n")
     with pytest.raises(
-        GlassformerError, match=r"no examples in data.train.*Of 1 .*a.txt:1: nobody"
+        GlassformerError, match=r"no records in data.train.*None of 1 .*a.txt:1: nobody"
     ):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
     path.write_text("\n \n")
-    with pytest.raises(GlassformerError, match=r"There are no examples in data.train"):
+    with pytest.raises(GlassformerError, match=r"There are no records in data.train"):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
 
 

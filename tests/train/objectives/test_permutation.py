@@ -60,7 +60,8 @@ def by_hand(net, example):
             with torch.no_grad():
                 net(material.ids(example["before"]), cache=cache)
         asked = Permutation(hidden, torch.tensor([[place]]))
-        logits = net(tokens, permutation=asked, cache=cache).logits[0, 0]
+        segments = torch.zeros_like(tokens)
+        logits = net(tokens, segments=segments, permutation=asked, cache=cache).logits[0, 0]
         losses.append(material.surprise(logits, target))
     return {"lm": losses}
 

@@ -100,6 +100,22 @@ def test_a_memory_comes_from_the_rows_before(name, tmp_path):
     assert np.isfinite(float(objective(model.net, batch)["lm"]))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_learns_also_in_bfloat16(name, tmp_path):
+    """Processes wait for all gradients; one that never came would keep them waiting."""
+    model, objective = make(name)
+    both = torch.nn.ModuleDict({"net": model.net, "objective": objective}).float()
+    (batch,) = loader_of(name, objective, tmp_path).batches(0)
+    with torch.autocast("cpu", torch.bfloat16):
+        sums = objective(model.net, batch)
+    sum(sums.values()).backward()
+    assert all(total.dtype == torch.float32 for total in sums.values())
+    assert [n for n, p in both.named_parameters() if p.grad is None] == []
+    with torch.no_grad():
+        for part, total in objective(model.net, batch).items():
+            torch.testing.assert_close(sums[part], total, rtol=1e-3, atol=1e-3)
+
+
 def test_names_and_options_that_there_are_not():
     model, _ = make("masked-lm")
     with pytest.raises(GlassformerError, match=r"'mask-lm'; did you mean 'masked-lm'\?"):
