@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Net
+from glassformer.generate.fused import Best
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.sampling import chances, draw, shaped
-from glassformer.generate.static import Slots, StaticRunner, decode
+from glassformer.generate.slots import Slots
+from glassformer.generate.static import StaticRunner
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, Request, Token, logprobs_of
 
-BURST = 16
-PARTS = 64  # in which a large vocabulary is searched for its maximum
+BURST = 64  # the most; the first are shorter, for a text may end soon
+SHORTEST = 16
 
 
 class Row:
@@ -30,6 +33,7 @@ class Row:
         self.request, self.sequence = request, sequence
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
+        self.ahead = 0  # tokens that it has, or will have when all bursts are back
         self.chances = chances(knobs.seed, sequence, request.limit) if knobs.do_sample else None
 
     def written(self) -> list[int]:
@@ -37,7 +41,16 @@ class Row:
 
     @property
     def left(self) -> int:
-        return self.request.limit - len(self.tokens)
+        return self.request.limit - self.ahead
+
+
+class Flight(NamedTuple):
+    """A burst that the device is working on."""
+
+    rows: list[Row]
+    made: Tensor  # [row, step], on the host
+    logprobs: Tensor
+    done: torch.cuda.Event
 
 
 class BurstRunner(StaticRunner):
@@ -49,101 +62,117 @@ class BurstRunner(StaticRunner):
         self.made = torch.zeros(shape, dtype=torch.long, device=device)
         self.logprobs = torch.zeros(shape, device=device)
         self.chance = torch.ones(shape, dtype=torch.float64, device=device)
+        head = next(h for h in net.spec.heads if h.pick == "each" and h.outputs is not None)
+        self.best = Best(rows, head.outputs or 0, device)
 
     def work(self, net: Net, tokens: Tensor, slots: Slots) -> Tensor:
-        logits = decode(net, tokens, slots)
-        token = self.choose(logits, self.chance.index_select(1, self.count)[:, 0])
-        self.logprobs.index_copy_(1, self.count, logprobs_of(logits, token)[:, None])
-        self.made.index_copy_(1, self.count, token[:, None])
-        tokens.copy_(token[:, None])
+        logits = super().work(net, tokens, slots)
+        if self.knobs.do_sample:
+            token = self.choose(logits, self.chance.index_select(1, self.count)[:, 0])
+            self.logprobs.index_copy_(1, self.count, logprobs_of(logits, token)[:, None])
+            self.made.index_copy_(1, self.count, token[:, None])
+            tokens.copy_(token[:, None])
+        else:
+            self.best(logits, tokens, self.made, self.logprobs, self.count)
         self.count.add_(1)
         return logits
 
     def choose(self, logits: Tensor, chance: Tensor) -> Tensor:
         if self.knobs.do_sample:
             return draw(shaped(logits, self.knobs), chance)
-        return first_maximum(logits)
+        return logits.argmax(-1)
 
     def record(self) -> None:
         self.count.zero_()
         super().record()
 
-    def burst(
-        self, steps: int, chance: Sequence[Tensor | None]
-    ) -> tuple[list[list[int]], list[list[float]]]:
-        """So many tokens of every live row, and their log-probabilities."""
+    def burst(self, rows: list[Row], steps: int) -> Flight:
+        """Sets out for so many tokens of every row."""
         assert self.slots is not None
-        if self.knobs.do_sample:
-            rows = [F.pad(c, (0, BURST - len(c)), value=1.0) for c in chance if c is not None]
-            table = torch.stack(rows)
+        ahead = [row.chances[row.ahead :][:BURST] for row in rows if row.chances is not None]
+        if ahead:
+            table = torch.stack([F.pad(c, (0, BURST - len(c)), value=1.0) for c in ahead])
             self.chance[: len(table)] = table.to(self.device)
         self.count.zero_()
         for _ in range(steps):
             self.graph.replay()
         self.slots.length += steps
-        live = slice(0, self.live)
-        return self.made[live, :steps].tolist(), self.logprobs[live, :steps].tolist()
-
-
-def first_maximum(scores: Tensor) -> Tensor:
-    """argmax over [row, token], in two steps: one row alone would keep most of a GPU waiting."""
-    size = -(-scores.shape[1] // PARTS)
-    parts = F.pad(scores, (0, PARTS * size - scores.shape[1]), value=float("-inf"))
-    best, at = parts.view(len(scores), PARTS, size).max(-1)
-    part = best.argmax(-1, keepdim=True)
-    return (part * size + at.gather(1, part))[:, 0]
+        for row in rows:
+            row.ahead += steps
+        results = []
+        for on_device in (self.made, self.logprobs):
+            part = on_device[: len(rows), :steps]
+            host = torch.empty(part.shape, dtype=part.dtype, pin_memory=True)
+            results.append(host.copy_(part, non_blocking=True))
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
+        return Flight(rows, results[0], results[1], done)
 
 
 @torch.inference_mode()
 def run_bursts(
     runner: BurstRunner, knobs: Knobs, stops: Stops, requests: Sequence[Request]
 ) -> Iterator[News]:
-    """Yields what every burst brought."""
+    """Yields what every burst brought. While the host looks at one, the device works on the next;
+    of rows that turn out to have ended, that one is in vain."""
     waiting, rows, width = deque(requests), list[Row](), knobs.num_return_sequences
+    flight: Flight | None = None
     while waiting or rows:
         room = min((runner.rows - len(rows)) // width, len(waiting))
-        new = [waiting.popleft() for _ in range(room)]
-        if new:
-            stops.begin(new)
-            logits = runner.read(new, width)
-            fresh = [Row(request, i, knobs) for request in new for i in range(width)]
-            first = [torch.ones(()) if row.chances is None else row.chances[0] for row in fresh]
-            chance = torch.stack(first).to(logits.device, torch.float64)
-            token = runner.choose(logits, chance)
-            runner.tokens[len(rows) : len(rows) + len(fresh), 0] = token
-            logprobs = logprobs_of(logits, token)
-            yield from take(fresh, token[:, None].tolist(), logprobs[:, None].tolist(), stops)
-            rows = rows + fresh
-        rows = leave(runner, rows)
-        if not rows:
+        if room and flight is None:
+            new = [waiting.popleft() for _ in range(room)]
+            fresh, news = admit(runner, knobs, stops, new, len(rows))
+            yield news
+            rows = leave(runner, rows + fresh)
             continue
-        steps = min(BURST, min(row.left for row in rows))
-        chances_ahead = [
-            None if row.chances is None else row.chances[len(row.tokens) :][:BURST] for row in rows
-        ]
-        yield from take(rows, *runner.burst(steps, chances_ahead), stops)
-        rows = leave(runner, rows)
+        steps = min((BURST, max(SHORTEST, rows[0].ahead), *(row.left for row in rows)))
+        following = runner.burst(rows, steps) if steps and not room else None
+        if flight is not None:
+            yield from take(flight, stops)
+            rows = leave(runner, rows)
+        flight = following
 
 
-def take(
-    rows: list[Row], made: list[list[int]], logprobs: list[list[float]], stops: Stops
-) -> Iterator[News]:
-    """Adds the tokens to their rows, step by step, up to where each row ends."""
-    for tokens, values in zip(zip(*made, strict=True), zip(*logprobs, strict=True), strict=True):
-        news = News()
-        for row, token, value in zip(rows, tokens, values, strict=True):
-            if row.request is ENDED:
-                continue
-            row.tokens.append(token)
-            row.logprobs.append(value)
-            number = row.request.number
-            news.tokens.append(Token(number, row.sequence, token, value))
-            reason = stops.reason(token, len(row.tokens), row.request, row.written)
-            if reason is not None:
-                whole = Finished(number, row.sequence, row.tokens, row.logprobs, reason)
-                news.finished.append(whole)
-                row.request = ENDED
-        yield news
+def admit(
+    runner: BurstRunner, knobs: Knobs, stops: Stops, requests: list[Request], first: int
+) -> tuple[list[Row], News]:
+    """Reads prompts, whose rows come behind the first so many; their first tokens."""
+    stops.begin(requests)
+    width = knobs.num_return_sequences
+    logits = runner.read(requests, width)
+    rows = [Row(request, i, knobs) for request in requests for i in range(width)]
+    chance = torch.stack([torch.ones(()) if r.chances is None else r.chances[0] for r in rows])
+    token = runner.choose(logits, chance.to(logits.device, torch.float64))
+    runner.tokens[first : first + len(rows), 0] = token
+    logprobs = logprobs_of(logits, token)
+    for row in rows:
+        row.ahead = 1
+    return rows, taken(rows, token.tolist(), logprobs.tolist(), stops)
+
+
+def take(flight: Flight, stops: Stops) -> Iterator[News]:
+    """Waits for a burst, and adds the tokens to their rows step by step."""
+    flight.done.synchronize()
+    for made, logprobs in zip(flight.made.T.tolist(), flight.logprobs.T.tolist(), strict=True):
+        yield taken(flight.rows, made, logprobs, stops)
+
+
+def taken(rows: list[Row], tokens: list[int], logprobs: list[float], stops: Stops) -> News:
+    """One token for every row, up to where each row ends."""
+    news = News()
+    for row, token, value in zip(rows, tokens, logprobs, strict=True):
+        if row.request is ENDED:
+            continue
+        row.tokens.append(token)
+        row.logprobs.append(value)
+        number = row.request.number
+        news.tokens.append(Token(number, row.sequence, token, value))
+        reason = stops.reason(token, len(row.tokens), row.request, row.written)
+        if reason is not None:
+            whole = Finished(number, row.sequence, row.tokens, row.logprobs, reason)
+            news.finished.append(whole)
+            row.request = ENDED
+    return news
 
 
 ENDED = Request(-1, (), 0)

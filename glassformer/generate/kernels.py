@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear
+from glassformer.generate.fused_kernels import project_row, row_shape
 from glassformer.spec import Pattern
 
 QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
@@ -20,57 +21,17 @@ NO_LIMIT = 2**30
 EVEN = 64  # rows of which a weight should have a multiple, without which products are slow
 
 
-@triton.autotune(
-    [
-        triton.Config({"rows_at_once": rows, "columns_at_once": columns}, num_warps=warps)
-        for rows, columns, warps in (
-            (1, 1024, 4),
-            (2, 512, 4),
-            (4, 512, 4),
-            (4, 1024, 8),
-            (8, 256, 4),
-            (8, 512, 8),
-            (16, 256, 8),
-        )
-    ],
-    key=["height", "width"],
-)
-@triton.jit
-def _row_linear(  # type: ignore[no-untyped-def]
-    x,
-    weight,
-    bias,
-    out,
-    height,
-    width: tl.constexpr,
-    biased: tl.constexpr,
-    rows_at_once: tl.constexpr,
-    columns_at_once: tl.constexpr,
-):
-    rows = tl.program_id(0) * rows_at_once + tl.arange(0, rows_at_once)
-    there = rows < height
-    start = weight + rows[:, None].to(tl.int64) * width
-    sums = tl.zeros((rows_at_once, columns_at_once), tl.float32)
-    for first in range(0, width, columns_at_once):
-        columns = first + tl.arange(0, columns_at_once)
-        inside = columns < width
-        part = tl.load(start + columns[None, :], there[:, None] & inside[None, :], other=0.0)
-        values = tl.load(x + columns, inside, other=0.0)
-        sums += part.to(tl.float32) * values[None, :].to(tl.float32)
-    result = tl.sum(sums, 1)
-    if biased:
-        result += tl.load(bias + rows, there, other=0.0).to(tl.float32)
-    tl.store(out + rows, result.to(out.dtype.element_ty), there)
-
-
 @torch.library.custom_op("glassformer::row_linear", mutates_args=())
 def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W^T + b for one row x."""
     height, width = weight.shape
     out = x.new_empty(*x.shape[:-1], height)
-    _row_linear[lambda chosen: (triton.cdiv(height, chosen["rows_at_once"]),)](
-        x, weight, weight if bias is None else bias, out, height, width, bias is not None
-    )
+    rows, warps = row_shape(width)
+    project_row[(triton.cdiv(height, rows),)](
+        x, x, x, 0.0, weight, weight if bias is None else bias, out, height, width, "none",
+        "linear", bias is not None, False, False, False, rows, triton.next_power_of_2(width),
+        num_warps=warps,
+    )  # fmt: skip
     return out
 
 
@@ -79,13 +40,6 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return x.new_empty(*x.shape[:-1], weight.shape[0])
 
 
-@triton.autotune(
-    [
-        triton.Config({"keys_at_once": keys}, num_warps=warps)
-        for keys, warps in ((32, 2), (32, 4), (64, 2), (64, 4), (128, 4), (128, 8))
-    ],
-    key=["rows", "capacity", "dim"],
-)
 @triton.jit
 def _attend(  # type: ignore[no-untyped-def]
     q,
@@ -149,7 +103,8 @@ def _attend_newest(
     queries = max(QUERIES, triton.next_power_of_2(heads // key_heads))
     _attend[(rows, key_heads)](
         q, k, v, newest, real, out, scale, left, q.stride(0), q.stride(1), rows, capacity,
-        heads=heads, key_heads=key_heads, dim=dim, queries=queries,
+        heads=heads, key_heads=key_heads, dim=dim, keys_at_once=32 if dim > 128 else 64,
+        queries=queries, num_warps=4,
     )  # fmt: skip
     return out
 

@@ -10,17 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Cache, Net
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear
+from glassformer.generate.fused import FusedStep, knows
 from glassformer.generate.kernels import attend_newest, prepare
-from glassformer.generate.runner import Runner
+from glassformer.generate.runner import Runner, padded
+from glassformer.generate.slots import Filling, Slots
 from glassformer.generate.strategy import Request
 from glassformer.spec import Alibi, Block, Buckets, Pattern, Rotary
 
 PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
+LENGTH = 32  # prompts are padded to a multiple of it, for the same reason,
+LONGEST = 512  # and beyond that read unrecorded: then launches are not what takes the time
 
 
 def fits(net: Net) -> bool:
@@ -52,77 +57,6 @@ def has_kernel(net: Net) -> bool:
     )
 
 
-class Slots(Cache):
-    """A cache in storage that never moves. Where the next token goes is a tensor on the device."""
-
-    def __init__(self, like: Cache, rows: int, capacity: int) -> None:
-        super().__init__()
-        device = like.device
-        self.capacity = capacity
-        self.next = torch.zeros(1, dtype=torch.long, device=device)
-        self.places = torch.arange(capacity, device=device)
-        self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
-        self.real = torch.zeros(rows, capacity, dtype=torch.bool, device=device)
-        for depth, (k, _) in like._self.items():
-            both = k.new_zeros(2, rows, k.shape[1], capacity, k.shape[3])
-            self._self[depth] = (both[0], both[1])
-        for depth, (k, v) in like._cross.items():
-            self._cross[depth] = (k.new_zeros(rows, *k.shape[1:]), v.new_zeros(rows, *v.shape[1:]))
-        if like.memory_mask is not None:
-            self.memory_mask = like.memory_mask.new_ones(rows, like.memory_mask.shape[1])
-
-    def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        keys, values = self._self[depth]
-        keys.index_copy_(2, self.next, k)
-        values.index_copy_(2, self.next, v)
-        return keys, values
-
-    def holds(self, cache: Cache, longest: int) -> bool:
-        """Whether another batch can be laid here, as far as its shape goes."""
-        same = all(
-            (k.shape[2], k.dtype) == (self._cross[depth][0].shape[2], self._cross[depth][0].dtype)
-            for depth, (k, _) in cache._cross.items()
-        )
-        mask = (self.memory_mask is None) == (cache.memory_mask is None)
-        return self.capacity >= longest and same and mask
-
-    def lay(self, cache: Cache) -> None:
-        """Takes over what a growing cache holds, in the first rows."""
-        assert cache.positions is not None
-        rows, length = cache.batch, cache.length
-        for depth, held in cache._self.items():
-            for mine, other in zip(self._self[depth], held, strict=True):
-                mine[:rows, :, :length] = other[:, :, :length]
-        for depth, held in cache._cross.items():
-            for mine, other in zip(self._cross[depth], held, strict=True):
-                mine[:rows] = other
-        if self.memory_mask is not None and cache.memory_mask is not None:
-            self.memory_mask[:rows] = cache.memory_mask
-        self.real.fill_(False)
-        self.real[:rows, :length] = cache.real_tokens
-        self.real[:, length:] = True  # of tokens to come; until then they lie ahead
-        self.position[:rows] = cache.positions
-        self.next.fill_(length)
-        self.length = length
-
-    def lifted(self, rows: Tensor) -> Cache:
-        """Some rows as a growing cache."""
-        cache = Cache()
-        cache.length, cache.mask = self.length, self.real[rows, : self.length]
-        cache.positions = self.position[rows]
-        cache._self = {d: (k[rows], v[rows]) for d, (k, v) in self._self.items()}
-        cache._cross = {d: (k[rows], v[rows]) for d, (k, v) in self._cross.items()}
-        cache.memory_mask = None if self.memory_mask is None else self.memory_mask[rows]
-        return cache
-
-    def rearrange(self, parents: Tensor) -> None:
-        """Every row becomes a copy of its parent, in place."""
-        held = [x for pair in (*self._self.values(), *self._cross.values()) for x in pair]
-        masks = [] if self.memory_mask is None else [self.memory_mask]
-        for x in (*held, *masks, self.real, self.position):
-            x.copy_(x.index_select(0, parents))
-
-
 def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
     """One token a row through the decoder: the logits of what follows, [row, token]."""
     assert net.decoder is not None
@@ -146,7 +80,7 @@ def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
 
 
 class StaticRunner(Runner):
-    """`finish` turns a step's logits into what the step leaves behind; it is recorded too."""
+    """Steps that are recorded once and played back, and prompts of common lengths likewise."""
 
     def __init__(
         self,
@@ -162,22 +96,55 @@ class StaticRunner(Runner):
         self.slots: Slots | None = None
         self.tokens = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
         self.order = torch.arange(rows, device=self.device)
+        self.fused: FusedStep | None = None
+        self.fuses = knows(net)
+        self.readings: dict[tuple[int, bool], Reading] = {}
         self.one: Callable[..., Any] = self.work
-        if compiled:
+        if compiled and not self.fuses:
             self.one = torch.compile(self.work, fullgraph=True, dynamic=False)
         for module in net.modules():
             if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
                 prepare(module)
 
     def work(self, net: Net, tokens: Tensor, slots: Slots) -> Tensor:
-        return decode(net, tokens, slots)
+        return decode(net, tokens, slots) if self.fused is None else self.fused(tokens)
 
     def read(self, requests: Sequence[Request], width: int) -> Tensor:
+        length = self.recordable(requests, width)
+        known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
+        if length is not None and not known:
+            return self.play(requests, length)
         if self.slots is not None and self.live:
             self.cache = self.slots.lifted(self.order[: self.live])
         logits = super().read(requests, width)
         self.settle(max(request.limit for request in requests))
         return logits
+
+    def recordable(self, requests: Sequence[Request], width: int) -> int | None:
+        """The length of a recording that reads these prompts, if there can be one."""
+        if self.live or width > 1 or self.chunk is not None or requests[0].source is not None:
+            return None
+        length = -(-max(len(request.prompt) for request in requests) // LENGTH) * LENGTH
+        assert self.net.spec.decoder is not None
+        table = self.net.spec.decoder.embed.position
+        return length if length <= (LONGEST if table is None else table.length) else None
+
+    def play(self, requests: Sequence[Request], length: int) -> Tensor:
+        longest = length + max(request.limit for request in requests)
+        if self.slots is None or self.slots.capacity < longest:
+            self.slots = Slots.empty(self.net, self.rows, -(-longest // PAGE) * PAGE)
+            self.record()
+        self.live, self.slots.length = len(requests), length
+        spare = [(0,)] * (self.rows - self.live)
+        tokens, mask = padded([*(r.prompt for r in requests), *spare], self.device, "left")
+        short = length - tokens.shape[1]
+        if short:
+            mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+            tokens, mask = F.pad(tokens, (short, 0)), F.pad(mask, (short, 0))
+        key = length, mask is not None
+        if key not in self.readings:
+            self.readings[key] = Reading(self.net, self.slots, *key)
+        return self.readings[key](tokens, mask)[: self.live]
 
     def settle(self, limit: int) -> None:
         """Lays out what was read, in storage that is there already if it can be."""
@@ -191,16 +158,17 @@ class StaticRunner(Runner):
         self.slots.lay(cache)
 
     def record(self) -> None:
-        """Plays a step for once, and keeps it as a graph."""
         assert self.slots is not None
         slots = self.slots
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                slots.next.zero_()
-                self.one(self.net, self.tokens, slots)
-        torch.cuda.current_stream().wait_stream(side)
+        self.readings.clear()
+        self.fused = FusedStep(self.net, slots) if self.fuses else None
+
+        def step() -> Any:
+            slots.next.zero_()
+            slots.position.zero_()
+            return self.one(self.net, self.tokens, slots)
+
+        warm_up(step, 3)
         slots.next.zero_()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
@@ -222,3 +190,45 @@ class StaticRunner(Runner):
 
     def forget(self) -> None:
         self.live = 0
+
+    def held(self) -> Cache:
+        assert self.slots is not None
+        return self.slots.lifted(self.order[: self.live])
+
+
+class Reading:
+    """A recorded pass over prompts of one length, into slots that are free."""
+
+    def __init__(self, net: Net, slots: Slots, length: int, is_padded: bool) -> None:
+        self.net, self.slots = net, slots
+        rows, device = slots.real.shape[0], slots.real.device
+        self.tokens = torch.zeros(rows, length, dtype=torch.long, device=device)
+        self.mask = torch.ones_like(self.tokens, dtype=torch.bool) if is_padded else None
+        warm_up(self.work, 1)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.logits = self.work()
+
+    def work(self) -> Tensor:
+        cache = Filling(self.slots)
+        out = self.net(self.tokens, mask=self.mask, cache=cache, tail=1)
+        cache.settle()
+        logits: Tensor = out.logits[:, -1].float()
+        return logits
+
+    def __call__(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
+        self.tokens.copy_(tokens)
+        if self.mask is not None and mask is not None:
+            self.mask.copy_(mask)
+        self.graph.replay()
+        return self.logits
+
+
+def warm_up(work: Callable[[], Any], times: int) -> None:
+    """What is to be recorded first runs as it is, beside the stream, so that all is set up."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(times):
+            work()
+    torch.cuda.current_stream().wait_stream(side)

@@ -1,0 +1,444 @@
+"""Generate room, GPU kernels of the fused step: what a token passes on its way through a block, in
+as few launches as the data's way allows. At one token a row, launches and reading weights are all
+that costs time, so norms, biases, activations and residual sums ride along.
+
+Where the device can (`early`), a kernel is launched while the one before it still runs: it fetches
+what does not depend on that one, its weights above all, and then waits for it.
+
+Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+
+@triton.jit
+def _activated(x, kind: tl.constexpr):  # type: ignore[no-untyped-def]
+    if kind == "relu":
+        x = tl.maximum(x, 0.0)
+    elif kind == "gelu":
+        x = 0.5 * x * (1 + tl.math.erf(x * 0.7071067811865476))
+    elif kind == "gelu_tanh":
+        inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+        x = x * tl.sigmoid(2 * inner)  # (1 + tanh(y)) / 2 = sigmoid(2y)
+    elif kind == "silu":
+        x = x * tl.sigmoid(x)
+    return x
+
+
+@triton.jit
+def _normed(x, inside, column, weight, bias, eps, width: tl.constexpr, norm: tl.constexpr):  # type: ignore[no-untyped-def]
+    """`norm` is "none", "layer", "shiftless" (a layer norm without bias), "rms" or "offset" (an
+    rms norm whose scale is stored as its difference from one)."""
+    if norm != "none":
+        if (norm == "layer") | (norm == "shiftless"):
+            x = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
+        scale = tl.load(weight + column, inside, other=0.0).to(tl.float32)
+        if norm == "offset":
+            scale += 1.0
+        x = x * tl.rsqrt(tl.sum(x * x, 0) / width + eps) * scale
+        if norm == "layer":
+            x += tl.load(bias + column, inside, other=0.0).to(tl.float32)
+    return x
+
+
+@triton.jit
+def project_row(  # type: ignore[no-untyped-def]
+    x,
+    norm_weight,
+    norm_bias,
+    eps,
+    weight,
+    bias,
+    out,
+    height,
+    width: tl.constexpr,
+    norm: tl.constexpr,
+    activation: tl.constexpr,
+    biased: tl.constexpr,
+    gated: tl.constexpr,
+    adds: tl.constexpr,
+    early: tl.constexpr,
+    rows_at_once: tl.constexpr,
+    columns: tl.constexpr,
+):
+    """out [+]= activation(norm(x) W^T + b) for one row x. Gated, W has the gate's rows first."""
+    row = tl.program_id(0) * rows_at_once + tl.arange(0, rows_at_once)
+    column = tl.arange(0, columns)
+    there, inside = row < height, column < width
+    both = there[:, None] & inside[None, :]
+    place = weight + row[:, None].to(tl.int64) * width + column[None, :]
+    part = tl.load(place, both, other=0.0, eviction_policy="evict_first")
+    if gated:
+        further = place + height.to(tl.int64) * width
+        other = tl.load(further, both, other=0.0, eviction_policy="evict_first")
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    values = tl.load(x + column, inside, other=0.0).to(tl.float32)
+    values = _normed(values, inside, column, norm_weight, norm_bias, eps, width, norm)
+    result = tl.sum(part.to(tl.float32) * values[None, :], 1)
+    if biased:
+        result += tl.load(bias + row, there, other=0.0).to(tl.float32)
+    result = _activated(result, activation)
+    if gated:
+        linear = tl.sum(other.to(tl.float32) * values[None, :], 1)
+        if biased:
+            linear += tl.load(bias + height + row, there, other=0.0).to(tl.float32)
+        result *= linear
+    if adds:
+        result += tl.load(out + row, there, other=0.0)
+    tl.store(out + row, result.to(out.dtype.element_ty), there)
+
+
+@triton.jit
+def project_rows(  # type: ignore[no-untyped-def]
+    x,
+    weight,
+    bias,
+    out,
+    parts,
+    arrived,
+    rows,
+    height,
+    width: tl.constexpr,
+    activation: tl.constexpr,
+    biased: tl.constexpr,
+    gated: tl.constexpr,
+    adds: tl.constexpr,
+    early: tl.constexpr,
+    most_rows: tl.constexpr,
+    columns_at_once: tl.constexpr,
+    width_at_once: tl.constexpr,
+    splits: tl.constexpr,
+):
+    """out [+]= activation(x W^T + b) for some rows. The width is shared out to `splits` programs;
+    the last to arrive adds their parts up, always in the same order."""
+    tile, split = tl.program_id(0), tl.program_id(1)
+    row, inner = tl.arange(0, most_rows), tl.arange(0, width_at_once)
+    column = tile * columns_at_once + tl.arange(0, columns_at_once)
+    there, inside = row < rows, column < height
+    span: tl.constexpr = width // splits
+    left = x + row[:, None] * width + split * span + inner[None, :]
+    right = weight + column[:, None].to(tl.int64) * width + split * span + inner[None, :]
+    result = tl.zeros((most_rows, columns_at_once), tl.float32)
+    linear = tl.zeros((most_rows, columns_at_once), tl.float32)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    for first in range(0, span, width_at_once):
+        values = tl.load(left + first, there[:, None], other=0.0)
+        part = tl.load(right + first, inside[:, None], other=0.0)
+        result = tl.dot(values, tl.trans(part), result, input_precision="ieee")
+        if gated:
+            other = tl.load(right + height.to(tl.int64) * width + first, inside[:, None], other=0.0)
+            linear = tl.dot(values, tl.trans(other), linear, input_precision="ieee")
+    both = there[:, None] & inside[None, :]
+    place = row[:, None] * height + column[None, :]
+    last = True
+    if splits > 1:
+        tl.store(parts + split * rows * height + place, result, both)
+        tl.debug_barrier()
+        last = tl.atomic_add(arrived + tile, 1, sem="acq_rel") == splits - 1
+        if last:
+            tl.debug_barrier()
+            tl.store(arrived + tile, 0)
+            result = tl.zeros((most_rows, columns_at_once), tl.float32)
+            for i in tl.static_range(splits):
+                result += tl.load(parts + i * rows * height + place, both, other=0.0)
+    if last:
+        if biased:
+            result += tl.load(bias + column, inside, other=0.0).to(tl.float32)[None, :]
+        result = _activated(result, activation)
+        if gated:
+            if biased:
+                more = tl.load(bias + height + column, inside, other=0.0).to(tl.float32)
+                linear += more[None, :]
+            result *= linear
+        if adds:
+            result += tl.load(out + place, both, other=0.0)
+        tl.store(out + place, result.to(out.dtype.element_ty), both)
+
+
+@triton.jit
+def add_and_norm(  # type: ignore[no-untyped-def]
+    stream,
+    change,
+    norm_weight,
+    norm_bias,
+    eps,
+    out,
+    width: tl.constexpr,
+    norm: tl.constexpr,
+    adds: tl.constexpr,
+    early: tl.constexpr,
+    columns: tl.constexpr,
+):
+    """stream += change; out = norm(stream): a row a program."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, columns)
+    inside = column < width
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    x = tl.load(stream + row * width + column, inside, other=0.0)
+    if adds:
+        x += tl.load(change + row * width + column, inside, other=0.0).to(tl.float32)
+        tl.store(stream + row * width + column, x, inside)
+    x = _normed(x, inside, column, norm_weight, norm_bias, eps, width, norm)
+    tl.store(out + row * width + column, x.to(out.dtype.element_ty), inside)
+
+
+@triton.jit
+def activate(  # type: ignore[no-untyped-def]
+    x,
+    out,
+    width,
+    gated: tl.constexpr,
+    activation: tl.constexpr,
+    early: tl.constexpr,
+    at_once: tl.constexpr,
+):
+    """out = activation(x), or activation(gate) * the other half of x."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * at_once + tl.arange(0, at_once)
+    inside = column < width
+    start = x + row * width * (2 if gated else 1)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    result = _activated(tl.load(start + column, inside, other=0.0).to(tl.float32), activation)
+    if gated:
+        result *= tl.load(start + width + column, inside, other=0.0).to(tl.float32)
+    tl.store(out + row * width + column, result.to(out.dtype.element_ty), inside)
+
+
+@triton.jit
+def embed(  # type: ignore[no-untyped-def]
+    tokens,
+    table,
+    positions,
+    position,
+    stream,
+    scale,
+    offset,
+    width: tl.constexpr,
+    tabled: tl.constexpr,
+    columns: tl.constexpr,
+):
+    row = tl.program_id(0)
+    column = tl.arange(0, columns)
+    inside = column < width
+    token = tl.load(tokens + row)
+    x = tl.load(table + token * width + column, inside, other=0.0).to(tl.float32) * scale
+    if tabled:
+        at = tl.load(position + row) + offset
+        x += tl.load(positions + at * width + column, inside, other=0.0).to(tl.float32)
+    tl.store(stream + row * width + column, x, inside)
+
+
+@triton.jit
+def _turned(first, second, cos, sin):  # type: ignore[no-untyped-def]
+    return first * cos - second * sin, second * cos + first * sin
+
+
+@triton.jit
+def _tile(keys, values, first, end, at_once: tl.constexpr, dim: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The keys of some slots, in two halves, and their values."""
+    half: tl.constexpr = dim // 2
+    slot = first + tl.arange(0, at_once)
+    there = (slot < end)[:, None]
+    place = slot[:, None] * dim + tl.arange(0, half)[None, :]
+    whole = slot[:, None] * dim + tl.arange(0, dim)[None, :]
+    k1 = tl.load(keys + place, there, other=0.0)
+    k2 = tl.load(keys + place + half, there, other=0.0)
+    return k1, k2, tl.load(values + whole, there, other=0.0)
+
+
+@triton.jit
+def attend(  # type: ignore[no-untyped-def]
+    qkv,
+    keys,
+    values,
+    cos,
+    sin,
+    newest,
+    position,
+    parts,
+    tops,
+    totals,
+    arrived,
+    out,
+    scale,
+    left,
+    capacity,
+    heads: tl.constexpr,
+    key_heads: tl.constexpr,
+    dim: tl.constexpr,
+    turns: tl.constexpr,
+    queries: tl.constexpr,
+    early: tl.constexpr,
+    ahead: tl.constexpr,
+    at_once: tl.constexpr,
+    splits: tl.constexpr,
+):
+    """The newest token's attention: turns its query and key, keeps its key and value, and means
+    the values that it sees. Its row begins as many slots before it as its position says.
+
+    The slots of one row and group of heads are shared out to `splits` programs; the last to arrive
+    puts their parts together. With `ahead`, keys and values are fetched before they are needed.
+    """
+    row, group, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    half: tl.constexpr = dim // 2
+    share: tl.constexpr = heads // key_heads
+    last = tl.load(newest)
+    at = tl.load(position + row)
+    lane, column = tl.arange(0, half), tl.arange(0, dim)
+    head = tl.arange(0, queries)
+    mine = head < share
+    head += group * share
+    base = (row * key_heads + group).to(tl.int64) * capacity * dim
+    begin = tl.maximum(last - tl.minimum(at, left), 0)
+    span = (last + splits - 1) // splits
+    first_slot = tl.maximum(begin, split * span)
+    end = tl.minimum(last, (split + 1) * span)
+    if ahead:
+        k1, k2, value = _tile(keys + base, values + base, first_slot, end, at_once, dim)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    start = qkv + row.to(tl.int64) * (heads + 2 * key_heads) * dim
+    place = start + head[:, None] * dim + lane[None, :]
+    q1 = tl.load(place, mine[:, None], other=0.0).to(tl.float32)
+    q2 = tl.load(place + half, mine[:, None], other=0.0).to(tl.float32)
+    kind = keys.dtype.element_ty
+    if turns:
+        c, s = tl.load(cos + at * half + lane), tl.load(sin + at * half + lane)
+        q1, q2 = _turned(q1, q2, c[None, :], s[None, :])
+    q1, q2 = q1.to(kind), q2.to(kind)
+    top = tl.full((queries,), -1e30, tl.float32)
+    total = tl.zeros((queries,), tl.float32)
+    mean = tl.zeros((queries, dim), tl.float32)
+    if split == 0:  # the newest token itself
+        key = start + (heads + group) * dim + lane
+        new1, new2 = tl.load(key).to(tl.float32), tl.load(key + half).to(tl.float32)
+        if turns:
+            new1, new2 = _turned(new1, new2, c, s)
+        tl.store(keys + base + last * dim + lane, new1.to(kind))
+        tl.store(keys + base + last * dim + half + lane, new2.to(kind))
+        new_value = tl.load(start + (heads + key_heads + group) * dim + column)
+        tl.store(values + base + last * dim + column, new_value)
+        score = tl.sum(q1.to(tl.float32) * new1.to(kind).to(tl.float32)[None, :], 1)
+        score += tl.sum(q2.to(tl.float32) * new2.to(kind).to(tl.float32)[None, :], 1)
+        top = score * scale
+        total += 1.0
+        mean += new_value.to(tl.float32)[None, :]
+    for first in range(first_slot, end, at_once):
+        if not ahead:
+            k1, k2, value = _tile(keys + base, values + base, first, end, at_once, dim)
+        if queries == 1:
+            scores = tl.sum(k1.to(tl.float32) * q1.to(tl.float32), 1)
+            scores = (scores + tl.sum(k2.to(tl.float32) * q2.to(tl.float32), 1))[None, :]
+        else:
+            scores = tl.dot(q1, tl.trans(k1), input_precision="ieee")
+            scores = tl.dot(q2, tl.trans(k2), scores, input_precision="ieee")
+        seen = (first + tl.arange(0, at_once) < end)[None, :]
+        scores = tl.where(seen, scores * scale, -1e30)
+        higher = tl.maximum(top, tl.max(scores, 1))
+        weights = tl.where(seen, tl.exp(scores - higher[:, None]), 0.0)
+        fade = tl.exp(top - higher)
+        if queries == 1:
+            fresh = tl.sum(tl.trans(weights) * value.to(tl.float32), 0)[None, :]
+        else:
+            fresh = tl.dot(weights.to(kind), value, input_precision="ieee")
+        mean = mean * fade[:, None] + fresh
+        total = total * fade + tl.sum(weights, 1)
+        top = higher
+        if ahead:
+            k1, k2, value = _tile(keys + base, values + base, first + at_once, end, at_once, dim)
+    result = out + (row * heads + head[:, None]) * dim + column[None, :]
+    if splits == 1:
+        tl.store(result, (mean / total[:, None]).to(out.dtype.element_ty), mine[:, None])
+    else:
+        spot = (row * heads + head) * splits + split
+        tl.store(parts + spot[:, None] * dim + column[None, :], mean, mine[:, None])
+        tl.store(tops + spot, top, mine)
+        tl.store(totals + spot, total, mine)
+        tl.debug_barrier()
+        count = tl.atomic_add(arrived + row * key_heads + group, 1, sem="acq_rel")
+        if count == splits - 1:
+            tl.debug_barrier()
+            first_spot = (row * heads + head) * splits
+            highest = tl.full((queries,), -1e30, tl.float32)
+            for i in tl.static_range(splits):
+                highest = tl.maximum(highest, tl.load(tops + first_spot + i, mine, other=-1e30))
+            total = tl.zeros((queries,), tl.float32)
+            mean = tl.zeros((queries, dim), tl.float32)
+            for i in tl.static_range(splits):
+                spot = first_spot + i
+                weight = tl.exp(tl.load(tops + spot, mine, other=-1e30) - highest)
+                total += weight * tl.load(totals + spot, mine, other=1.0)
+                part = tl.load(
+                    parts + spot[:, None] * dim + column[None, :], mine[:, None], other=0.0
+                )
+                mean += weight[:, None] * part
+            tl.store(result, (mean / total[:, None]).to(out.dtype.element_ty), mine[:, None])
+            tl.store(arrived + row * key_heads + group, 0)
+
+
+@triton.jit
+def best_of_part(  # type: ignore[no-untyped-def]
+    logits, stride, best, where, total, height, parts: tl.constexpr, at_once: tl.constexpr
+):
+    """Of one part of a row: the highest score, its place, and the sum of exp(score - highest)."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    place = part * at_once + tl.arange(0, at_once)
+    x = tl.load(logits + row * stride + place, place < height, other=float("-inf"))
+    x = x.to(tl.float32)
+    highest = tl.max(x, 0)
+    at = tl.min(tl.where(x == highest, place, height - 1), 0)  # the first, as torch's argmax
+    spot = row * parts + part
+    tl.store(best + spot, highest)
+    tl.store(where + spot, at)
+    tl.store(total + spot, tl.sum(tl.exp(x - highest), 0))
+
+
+@triton.jit
+def choose_best(  # type: ignore[no-untyped-def]
+    best,
+    where,
+    total,
+    tokens,
+    made,
+    logprobs,
+    count,
+    room,
+    height,
+    parts: tl.constexpr,
+    columns: tl.constexpr,
+):
+    """A row's most probable token: the next input, and an entry of what the burst has made."""
+    row = tl.program_id(0)
+    part = tl.arange(0, columns)
+    inside = part < parts
+    values = tl.load(best + row * parts + part, inside, other=float("-inf"))
+    highest = tl.max(values, 0)
+    places = tl.load(where + row * parts + part, inside, other=height - 1)
+    token = tl.min(tl.where(values == highest, places, height - 1), 0).to(tl.int64)
+    sums = tl.load(total + row * parts + part, inside, other=0.0)
+    whole = tl.sum(tl.where(inside, sums * tl.exp(values - highest), 0.0), 0)
+    spot = row * room + tl.load(count)
+    tl.store(tokens + row, token)
+    tl.store(made + spot, token)
+    tl.store(logprobs + spot, -tl.log(whole))
+
+
+def row_shape(width: int, gated: bool = False) -> tuple[int, int]:
+    """For `project_row`: how many rows of the weight a program reads, and by how many warps. As
+    measured on an H200."""
+    columns = triton.next_power_of_2(width)
+    rows = 4 if columns <= 1024 else 2 if columns <= 4096 else 1
+    return max(1, rows // 2) if gated else rows, 4

@@ -1,0 +1,119 @@
+"""Generate room, slots: a cache in storage of a fixed shape, for steps that are recorded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Cache, Net
+from glassformer.spec import Block
+
+
+class Slots(Cache):
+    """A cache in storage that never moves. Where the next token goes is a tensor on the device."""
+
+    def __init__(self, like: Cache, rows: int, capacity: int) -> None:
+        super().__init__()
+        device = like.device
+        self.capacity = capacity
+        self.next = torch.zeros(1, dtype=torch.long, device=device)
+        self.places = torch.arange(capacity, device=device)
+        self.position = torch.zeros(rows, 1, dtype=torch.long, device=device)
+        self.real = torch.zeros(rows, capacity, dtype=torch.bool, device=device)
+        for depth, (k, _) in like._self.items():
+            both = k.new_zeros(2, rows, k.shape[1], capacity, k.shape[3])
+            self._self[depth] = (both[0], both[1])
+        for depth, (k, v) in like._cross.items():
+            self._cross[depth] = (k.new_zeros(rows, *k.shape[1:]), v.new_zeros(rows, *v.shape[1:]))
+        if like.memory_mask is not None:
+            self.memory_mask = like.memory_mask.new_ones(rows, like.memory_mask.shape[1])
+
+    @classmethod
+    def empty(cls, net: Net, rows: int, capacity: int) -> Slots:
+        """Of a decoder that reads nothing but its own text."""
+        assert net.spec.decoder is not None
+        like, weight = Cache(), next(net.parameters())
+        for depth, index in enumerate(net.spec.decoder.order):
+            block = net.spec.decoder.blocks[index]
+            assert isinstance(block, Block)
+            none = weight.new_empty(0, block.attention.key_heads, 0, block.attention.head_dim)
+            like._self[depth] = (none, none)
+        return cls(like, rows, capacity)
+
+    def pair(self, depth: int) -> tuple[Tensor, Tensor]:
+        """A layer's keys and values, [row, key head, slot, dim]."""
+        return self._self[depth]
+
+    def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        keys, values = self._self[depth]
+        keys.index_copy_(2, self.next, k)
+        values.index_copy_(2, self.next, v)
+        return keys, values
+
+    def holds(self, cache: Cache, longest: int) -> bool:
+        """Whether another batch can be laid here, as far as its shape goes."""
+        same = all(
+            (k.shape[2], k.dtype) == (self._cross[depth][0].shape[2], self._cross[depth][0].dtype)
+            for depth, (k, _) in cache._cross.items()
+        )
+        mask = (self.memory_mask is None) == (cache.memory_mask is None)
+        return self.capacity >= longest and same and mask
+
+    def lay(self, cache: Cache) -> None:
+        """Takes over what a growing cache holds, in the first rows."""
+        assert cache.positions is not None
+        rows, length = cache.batch, cache.length
+        for depth, held in cache._self.items():
+            for mine, other in zip(self._self[depth], held, strict=True):
+                mine[:rows, :, :length] = other[:, :, :length]
+        for depth, held in cache._cross.items():
+            for mine, other in zip(self._cross[depth], held, strict=True):
+                mine[:rows] = other
+        if self.memory_mask is not None and cache.memory_mask is not None:
+            self.memory_mask[:rows] = cache.memory_mask
+        self.real.fill_(False)
+        self.real[:rows, :length] = cache.real_tokens
+        self.real[:, length:] = True  # of tokens to come; until then they lie ahead
+        self.position[:rows] = cache.positions
+        self.next.fill_(length)
+        self.length = length
+
+    def lifted(self, rows: Tensor) -> Cache:
+        """Some rows as a growing cache."""
+        cache = Cache()
+        cache.length, cache.mask = self.length, self.real[rows, : self.length]
+        cache.positions = self.position[rows]
+        cache._self = {d: (k[rows], v[rows]) for d, (k, v) in self._self.items()}
+        cache._cross = {d: (k[rows], v[rows]) for d, (k, v) in self._cross.items()}
+        cache.memory_mask = None if self.memory_mask is None else self.memory_mask[rows]
+        return cache
+
+    def rearrange(self, parents: Tensor) -> None:
+        """Every row becomes a copy of its parent, in place."""
+        held = [x for pair in (*self._self.values(), *self._cross.values()) for x in pair]
+        masks = [] if self.memory_mask is None else [self.memory_mask]
+        for x in (*held, *masks, self.real, self.position):
+            x.copy_(x.index_select(0, parents))
+
+
+class Filling(Cache):
+    """Reads prompts straight into slots that are empty yet: what is read sees only itself."""
+
+    def __init__(self, slots: Slots) -> None:
+        super().__init__()
+        self.slots = slots
+
+    def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        for mine, new in zip(self.slots.pair(depth), (k, v), strict=True):
+            mine[:, :, : new.shape[2]] = new
+        return k, v
+
+    def settle(self) -> None:
+        """After the pass: the slots know how far the rows are."""
+        slots, length = self.slots, self.length
+        assert self.positions is not None
+        slots.real.fill_(True)
+        if self.mask is not None:
+            slots.real[:, :length] = self.mask
+        slots.position.copy_(self.positions.expand_as(slots.position))
+        slots.next.fill_(length)
