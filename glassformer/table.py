@@ -55,8 +55,3 @@ def _tensors(module: nn.Module, recurse: bool = True) -> Iterator[tuple[str, Ten
 
 def _new_parameters(module: nn.Module, owners: dict[int, str]) -> int:
     return sum(p.numel() for p in module.parameters() if id(p) not in owners)
-
-
-def count_parameters(net: Net) -> int:
-    """Tied parameters once, fixed tables not at all."""
-    return sum(parameter.numel() for parameter in net.parameters())

@@ -15,18 +15,18 @@ from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
 
 HINT = (
-    "Each line is a prompt (\\n in it is a new line). /set knob=value, /knobs, /reset; "
-    "Ctrl-C stops a text, Ctrl-D leaves."
+    "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "
+    "said. /set knob=value, /knobs, /reset; Ctrl-C stops a text, Ctrl-D leaves."
 )
 
 
 def talk(
-    writer: Writer, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], None]
+    writer: Writer, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
 ) -> None:
-    """Prompts until the end of the input; `answer` writes on from one."""
+    """Prompts until the end of the input; `answer` writes on from one, and gives what it wrote."""
     console = Console(highlight=False)
     console.print(HINT, style="dim", markup=False)
-    turned = given
+    turned, said = given, ""
     with history():
         while True:
             try:
@@ -34,7 +34,9 @@ def talk(
                 if line.startswith("/"):
                     turned = command(console, writer, line, turned, given)
                 elif line:
-                    answer(line.replace("\\n", "\n"), turned)
+                    prompt = line.replace("\\n", "\n")
+                    prompt = said + prompt[1:] if prompt.startswith("+") else prompt
+                    said = prompt + answer(prompt, turned)
             except GlassformerError as error:
                 console.print(str(error), style="red", markup=False)
             except KeyboardInterrupt:

@@ -49,6 +49,9 @@ def generate(
     dtype: Annotated[
         str | None, typer.Option(help="float32, bfloat16, float16; else as the file has it.")
     ] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="int8, int4: smaller weights; score shows what it costs.")
+    ] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="Tokens to write at most (128).", rich_help_panel=LENGTH)
     ] = None,
@@ -167,8 +170,8 @@ def generate(
         raise GlassformerError("The prompt is empty; --from-start writes without one.")
     jobs = None
     if batch is not None and out is not None:
-        jobs = Batch(batch, out, given, about=f"{model} {dtype}")
-    writer = load(model, device, dtype).writer
+        jobs = Batch(batch, out, given, about=" ".join(filter(None, (model, str(dtype), quantize))))
+    writer = load(model, device, dtype, quantize=quantize).writer
     draft = None if assistant is None else load(assistant, device, dtype).net
     if jobs is not None:
         run_batch(jobs, writer, draft)
@@ -187,17 +190,20 @@ def generate(
         raise typer.Exit(130) from None
 
 
-def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> None:
+def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> str:
     """Prints the text as it comes; what is chosen as a whole comes at the end."""
     if streams(writer.knobs(given)):
+        said = ""
         for piece in writer.stream(prompt, given, draft):
+            said += piece.text
             print(piece.text if writer.tokenizer else f"{piece.token} ", end="", flush=True)
         print()
-        return
+        return said
     ((_, whole),) = writer.each([prompt], given, draft)
     for number, one in enumerate((whole, *whole.alternatives), 1):
         text = one.text if writer.tokenizer else " ".join(map(str, one.tokens))
         print(f"[{number}] {text}" if whole.alternatives else text)
+    return whole.text
 
 
 def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:

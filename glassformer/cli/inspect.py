@@ -22,8 +22,9 @@ from glassformer.spec import (
     Recurrent,
     Stack,
 )
-from glassformer.table import Part, count_parameters, parts_of
+from glassformer.table import Part, parts_of
 from glassformer.weights.plan import make_net
+from glassformer.weights.quantize import count_parameters
 
 
 def inspect(

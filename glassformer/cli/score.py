@@ -52,14 +52,15 @@ def score(
     if not read:
         raise GlassformerError("The text is empty; give the model something to read.")
     loaded = load(model, device, dtype)
-    result = loaded.score(read, target, window=window, stride=stride)
-    before = None
-    if quantize is not None:
-        before = result.perplexity
-        result = loaded.quantize(quantize).score(read, target, window=window, stride=stride)
+    cost = None
+    if quantize is None:
+        result = loaded.score(read, target, window=window, stride=stride)
+    else:
+        cost = loaded.quantization_cost(quantize, read, target, window=window, stride=stride)
+        result = cost.after
     if as_json:
         said = record(loaded, result)
-        said |= {} if before is None else {"perplexity_before": before}
+        said |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
         print(json.dumps(said, ensure_ascii=False))
         return
     console = Console()
@@ -70,11 +71,8 @@ def score(
         f"perplexity [bold]{result.perplexity:.4f}[/]",
         highlight=False,
     )
-    if before is not None:
-        console.print(
-            f"perplexity before {quantize}: {before:.4f} ({result.perplexity / before - 1:+.2%})",
-            highlight=False,
-        )
+    if cost is not None:
+        console.print(str(cost), highlight=False)
 
 
 def words_of(model: Model, result: Score) -> list[str]:

@@ -2,7 +2,7 @@
 
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.result import Generation, Interrupted, Piece
-from glassformer.generate.score import Score
+from glassformer.generate.score import QuantizationCost, Score
 from glassformer.generate.writer import Writer
 
-__all__ = ["Generation", "Interrupted", "Knobs", "Piece", "Score", "Writer"]
+__all__ = ["Generation", "Interrupted", "Knobs", "Piece", "QuantizationCost", "Score", "Writer"]

@@ -19,7 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import Generation
-from glassformer.generate.strategy import Request
+from glassformer.generate.strategy import NoTokenLeftError, Request
 from glassformer.generate.writer import Writer
 
 BEGIN = '{"line": '  # every line of an output begins so
@@ -81,6 +81,8 @@ class Batch:
                         self.done.add(number)
                         yield generation
             self.sort()
+        except NoTokenLeftError as error:
+            raise at(self.source, error.request, str(error)) from None
         except OSError as error:
             raise GlassformerError(f"{self.target} cannot be written: {error.strerror}.") from None
 

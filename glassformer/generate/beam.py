@@ -18,7 +18,14 @@ from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import generator_of, shaped
 from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Choice, Finished, News, Request, processed
+from glassformer.generate.strategy import (
+    Choice,
+    Finished,
+    News,
+    NoTokenLeftError,
+    Request,
+    processed,
+)
 
 NEVER = -1e9
 IMPOSSIBLE = float("-inf")
@@ -154,7 +161,9 @@ class Beam:
             self.trees[group.request.number].append(Step(kept, ended, going[self.beams :]))
         full = self.knobs.early_stopping is True and len(group.finished) == self.beams
         group.over = group.over or full or not kept or not self.may_improve(group, kept, made)
-        kept = kept or found[:1]
+        if group.over and not group.finished:
+            raise NoTokenLeftError(self.knobs, group.request.number, made - 1)
+        kept = kept or found[:1] or [Candidate(g * self.beams, 0, NEVER)]
         return kept + [kept[-1]._replace(score=NEVER)] * (self.beams - len(kept))
 
     def ranked(self, going: list[Candidate]) -> list[Candidate]:

@@ -15,12 +15,13 @@ from torch import Tensor
 from glassformer.core import Cache
 from glassformer.generate.history import History
 from glassformer.generate.knobs import Knobs
-from glassformer.generate.processors import Processor
+from glassformer.generate.processors import NEVER, Processor
 from glassformer.generate.runner import Runner, joined, padded
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import (
     Finished,
     News,
+    NoTokenLeftError,
     Request,
     Token,
     logprobs_of,
@@ -45,12 +46,14 @@ def run_contrastive(
     logits: Tensor = out.logits[:, -1].float()
     while True:
         scores = processed(processors, history, logits)
+        if scores.isneginf().all():
+            raise NoTokenLeftError(knobs, request.number, int(history.made))
         share, candidates = scores.softmax(-1).topk(knobs.top_k)
         cache.select(torch.zeros(knobs.top_k, dtype=torch.long, device=runner.device))
         out = net(candidates.view(-1, 1), cache=cache)
         likeness = F.cosine_similarity(out.hidden, said, dim=-1).amax(-1)  # [candidate]
         value = (1 - knobs.penalty_alpha) * share[0] - knobs.penalty_alpha * likeness
-        best = value.argmax()[None]
+        best = value.masked_fill(share[0] == 0, NEVER).argmax()[None]  # forbidden stays forbidden
         cache.select(best)
         token = candidates[0, best]
         logprob = logprobs_of(logits, token)

@@ -28,7 +28,9 @@ from glassformer.spec import Embed, Pattern, Rotary
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "linear")
 QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
 FAR = 2**30
-PROGRAMS = 128  # about one a multiprocessor; attention is split until there are so many
+PROGRAMS = 512  # attention is split up to so many, a few for every multiprocessor,
+SLOTS = 40  # but not into parts of fewer slots than this
+WIDE = 4096  # a product over so much is worth splitting
 PART = 2048  # tokens of the vocabulary that are compared at once
 
 
@@ -88,6 +90,8 @@ class FusedStep:
         self.slots, self.rows = slots, len(slots.position)
         self.words: Tensor = self.embed.token.weight  # type: ignore[assignment]
         self.dtype, self.device = self.words.dtype, self.words.device
+        self.early = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+        self.launch = {"launch_pdl": True} if self.early else {}
         width = self.stack.spec.width
         self.stream = torch.empty(self.rows, width, device=self.device)
         self.angles = {p: self.table(p) for p in self.stack.positions}
@@ -95,11 +99,13 @@ class FusedStep:
         specs = [block.attention for block in self.stack.spec.attention_blocks]
         heads = max(spec.heads for spec in specs)
         dim = max(spec.head_dim for spec in specs)
-        self.splits = max(1, min(8, PROGRAMS // (self.rows * min(s.key_heads for s in specs))))
+        programs = self.rows * min(spec.key_heads for spec in specs)
+        self.splits = max(1, min(32, slots.capacity // SLOTS, PROGRAMS // programs))
         spots = self.rows * heads * self.splits
-        self.parts = torch.empty(spots * dim, device=self.device)
+        self.parts = torch.empty(max(spots * dim, 2 * self.rows * width), device=self.device)
         self.tops, self.totals = torch.empty(2, spots, device=self.device)
-        self.arrived = torch.zeros(self.rows * heads, dtype=torch.int32, device=self.device)
+        counters = max(self.rows * heads, width)
+        self.arrived = torch.zeros(counters, dtype=torch.int32, device=self.device)
         head = net.heads[net.spec.heads[0].name]
         assert isinstance(head, Head) and isinstance(head.out, Linear)
         self.head: Linear = head.out
@@ -148,12 +154,14 @@ class FusedStep:
         cos, sin = (self.none, self.none) if position is None else self.angles[position]
         assert isinstance(block.spec.pattern, Pattern)
         left = block.spec.pattern.left
+        at_once, warps = (32, 1) if self.rows > 1 or share == 1 else (64, 4)
         kernels.attend[(self.rows, spec.key_heads, self.splits)](
             qkv, keys, values, cos, sin, slots.next, slots.position, self.parts, self.tops,
             self.totals, self.arrived, z, attention.attend.scale, FAR if left is None else left,
             slots.capacity, spec.heads, spec.key_heads, spec.head_dim, position is not None,
-            1 if share == 1 else max(QUERIES, triton.next_power_of_2(share)),
-            at_once=64 if self.rows == 1 else 32, splits=self.splits, num_warps=4,
+            1 if share == 1 else max(QUERIES, triton.next_power_of_2(share)), self.early,
+            self.rows == 1 or share == 1, at_once=at_once, splits=self.splits, num_warps=warps,
+            **self.launch,
         )  # fmt: skip
         return z
 
@@ -183,25 +191,56 @@ class FusedStep:
         normed = torch.empty(self.rows, width, dtype=self.dtype, device=self.device)
         kernels.add_and_norm[(self.rows,)](
             self.stream, self.none if change is None else change, *self.weights(norm), normed,
-            width, kind_of(norm), change is not None, columns, num_warps=4,
+            width, kind_of(norm), change is not None, self.early, columns, num_warps=4,
+            **self.launch,
         )  # fmt: skip
         if linear is self.head and linear.roomy is not None and linear.whole_bias is None:
             return F.linear(normed, linear.roomy)[:, :height]
+        if gated and self.suits(width, 128):
+            out = normed.new_empty(self.rows, height)
+            self.some_rows(normed, linear, out, activation, gated=True)
+            return out
         x = F.linear(normed, linear.weight, linear.whole_bias)
         if activation == "linear" and not gated:
             return x
         out = x.new_empty(self.rows, height)
         kernels.activate[(self.rows, triton.cdiv(height, 1024))](
-            x, out, height, gated, activation, 1024, num_warps=4
+            x, out, height, gated, activation, self.early, 1024, num_warps=4, **self.launch
         )
         return out
 
     def added(self, x: Tensor, linear: Linear) -> Tensor | None:
-        """What is to be added to the stream; one row adds it at once."""
-        if self.rows > 1:
-            return F.linear(x, linear.weight, linear.whole_bias)
-        self.row(x, None, linear, self.stream, linear.weight.shape[0], adds=True)
-        return None
+        """What is yet to be added to the stream, if it could not be added at once."""
+        if self.rows == 1:
+            self.row(x, None, linear, self.stream, linear.weight.shape[0], adds=True)
+            return None
+        if self.suits(x.shape[1], WIDE):
+            self.some_rows(x, linear, self.stream)
+            return None
+        return F.linear(x, linear.weight, linear.whole_bias)
+
+    def suits(self, width: int, multiple: int) -> bool:
+        """Whether `some_rows` is faster than a product of cuBLAS and a launch for the rest."""
+        return self.rows <= 64 and self.dtype != torch.float32 and width % multiple == 0
+
+    def some_rows(
+        self,
+        x: Tensor,
+        linear: Linear,
+        out: Tensor,
+        activation: str = "linear",
+        gated: bool = False,
+    ) -> None:
+        height, width = linear.weight.shape
+        height = height // 2 if gated else height
+        columns, at_once, splits = (64, 128, 1) if gated else (32, 256, 2)
+        bias = linear.whole_bias
+        kernels.project_rows[(triton.cdiv(height, columns), splits)](
+            x, linear.weight, self.none if bias is None else bias, out, self.parts,
+            self.arrived, self.rows, height, width, activation, bias is not None, gated,
+            out is self.stream, self.early, max(16, triton.next_power_of_2(self.rows)),
+            columns, at_once, splits, num_warps=4, num_stages=4, **self.launch,
+        )  # fmt: skip
 
     def row(
         self,
@@ -216,11 +255,11 @@ class FusedStep:
     ) -> None:
         width = linear.weight.shape[1]
         bias = linear.whole_bias
-        rows, warps = kernels.row_shape(height, width, gated)
+        rows, warps = kernels.row_shape(width, gated)
         kernels.project_row[(triton.cdiv(height, rows),)](
             x, *self.weights(norm), linear.weight, self.none if bias is None else bias, out,
-            height, width, kind_of(norm), activation, bias is not None, gated, adds,
-            rows, triton.next_power_of_2(width), num_warps=warps,
+            height, width, kind_of(norm), activation, bias is not None, gated, adds, self.early,
+            rows, triton.next_power_of_2(width), num_warps=warps, **self.launch,
         )  # fmt: skip
 
     def weights(self, norm: nn.Module | None) -> tuple[Tensor, Tensor, float]:

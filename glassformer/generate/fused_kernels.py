@@ -2,6 +2,9 @@
 as few launches as the data's way allows. At one token a row, launches and reading weights are all
 that costs time, so norms, biases, activations and residual sums ride along.
 
+Where the device can (`early`), a kernel is launched while the one before it still runs: it fetches
+what does not depend on that one, its weights above all, and then waits for it.
+
 Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
 """
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
@@ -57,6 +61,7 @@ def project_row(  # type: ignore[no-untyped-def]
     biased: tl.constexpr,
     gated: tl.constexpr,
     adds: tl.constexpr,
+    early: tl.constexpr,
     rows_at_once: tl.constexpr,
     columns: tl.constexpr,
 ):
@@ -70,6 +75,9 @@ def project_row(  # type: ignore[no-untyped-def]
     if gated:
         further = place + height.to(tl.int64) * width
         other = tl.load(further, both, other=0.0, eviction_policy="evict_first")
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
     values = tl.load(x + column, inside, other=0.0).to(tl.float32)
     values = _normed(values, inside, column, norm_weight, norm_bias, eps, width, norm)
     result = tl.sum(part.to(tl.float32) * values[None, :], 1)
@@ -87,6 +95,75 @@ def project_row(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def project_rows(  # type: ignore[no-untyped-def]
+    x,
+    weight,
+    bias,
+    out,
+    parts,
+    arrived,
+    rows,
+    height,
+    width: tl.constexpr,
+    activation: tl.constexpr,
+    biased: tl.constexpr,
+    gated: tl.constexpr,
+    adds: tl.constexpr,
+    early: tl.constexpr,
+    most_rows: tl.constexpr,
+    columns_at_once: tl.constexpr,
+    width_at_once: tl.constexpr,
+    splits: tl.constexpr,
+):
+    """out [+]= activation(x W^T + b) for some rows. The width is shared out to `splits` programs;
+    the last to arrive adds their parts up, always in the same order."""
+    tile, split = tl.program_id(0), tl.program_id(1)
+    row, inner = tl.arange(0, most_rows), tl.arange(0, width_at_once)
+    column = tile * columns_at_once + tl.arange(0, columns_at_once)
+    there, inside = row < rows, column < height
+    span: tl.constexpr = width // splits
+    left = x + row[:, None] * width + split * span + inner[None, :]
+    right = weight + column[:, None].to(tl.int64) * width + split * span + inner[None, :]
+    result = tl.zeros((most_rows, columns_at_once), tl.float32)
+    linear = tl.zeros((most_rows, columns_at_once), tl.float32)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
+    for first in range(0, span, width_at_once):
+        values = tl.load(left + first, there[:, None], other=0.0)
+        part = tl.load(right + first, inside[:, None], other=0.0)
+        result = tl.dot(values, tl.trans(part), result, input_precision="ieee")
+        if gated:
+            other = tl.load(right + height.to(tl.int64) * width + first, inside[:, None], other=0.0)
+            linear = tl.dot(values, tl.trans(other), linear, input_precision="ieee")
+    both = there[:, None] & inside[None, :]
+    place = row[:, None] * height + column[None, :]
+    last = True
+    if splits > 1:
+        tl.store(parts + split * rows * height + place, result, both)
+        tl.debug_barrier()
+        last = tl.atomic_add(arrived + tile, 1, sem="acq_rel") == splits - 1
+        if last:
+            tl.debug_barrier()
+            tl.store(arrived + tile, 0)
+            result = tl.zeros((most_rows, columns_at_once), tl.float32)
+            for i in tl.static_range(splits):
+                result += tl.load(parts + i * rows * height + place, both, other=0.0)
+    if last:
+        if biased:
+            result += tl.load(bias + column, inside, other=0.0).to(tl.float32)[None, :]
+        result = _activated(result, activation)
+        if gated:
+            if biased:
+                more = tl.load(bias + height + column, inside, other=0.0).to(tl.float32)
+                linear += more[None, :]
+            result *= linear
+        if adds:
+            result += tl.load(out + place, both, other=0.0)
+        tl.store(out + place, result.to(out.dtype.element_ty), both)
+
+
+@triton.jit
 def add_and_norm(  # type: ignore[no-untyped-def]
     stream,
     change,
@@ -97,12 +174,16 @@ def add_and_norm(  # type: ignore[no-untyped-def]
     width: tl.constexpr,
     norm: tl.constexpr,
     adds: tl.constexpr,
+    early: tl.constexpr,
     columns: tl.constexpr,
 ):
     """stream += change; out = norm(stream): a row a program."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, columns)
     inside = column < width
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
     x = tl.load(stream + row * width + column, inside, other=0.0)
     if adds:
         x += tl.load(change + row * width + column, inside, other=0.0).to(tl.float32)
@@ -113,13 +194,22 @@ def add_and_norm(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def activate(  # type: ignore[no-untyped-def]
-    x, out, width, gated: tl.constexpr, activation: tl.constexpr, at_once: tl.constexpr
+    x,
+    out,
+    width,
+    gated: tl.constexpr,
+    activation: tl.constexpr,
+    early: tl.constexpr,
+    at_once: tl.constexpr,
 ):
     """out = activation(x), or activation(gate) * the other half of x."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * at_once + tl.arange(0, at_once)
     inside = column < width
     start = x + row * width * (2 if gated else 1)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
     result = _activated(tl.load(start + column, inside, other=0.0).to(tl.float32), activation)
     if gated:
         result *= tl.load(start + width + column, inside, other=0.0).to(tl.float32)
@@ -156,6 +246,19 @@ def _turned(first, second, cos, sin):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _tile(keys, values, first, end, at_once: tl.constexpr, dim: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The keys of some slots, in two halves, and their values."""
+    half: tl.constexpr = dim // 2
+    slot = first + tl.arange(0, at_once)
+    there = (slot < end)[:, None]
+    place = slot[:, None] * dim + tl.arange(0, half)[None, :]
+    whole = slot[:, None] * dim + tl.arange(0, dim)[None, :]
+    k1 = tl.load(keys + place, there, other=0.0)
+    k2 = tl.load(keys + place + half, there, other=0.0)
+    return k1, k2, tl.load(values + whole, there, other=0.0)
+
+
+@triton.jit
 def attend(  # type: ignore[no-untyped-def]
     qkv,
     keys,
@@ -177,6 +280,8 @@ def attend(  # type: ignore[no-untyped-def]
     dim: tl.constexpr,
     turns: tl.constexpr,
     queries: tl.constexpr,
+    early: tl.constexpr,
+    ahead: tl.constexpr,
     at_once: tl.constexpr,
     splits: tl.constexpr,
 ):
@@ -184,7 +289,7 @@ def attend(  # type: ignore[no-untyped-def]
     the values that it sees. Its row begins as many slots before it as its position says.
 
     The slots of one row and group of heads are shared out to `splits` programs; the last to arrive
-    puts their parts together.
+    puts their parts together. With `ahead`, keys and values are fetched before they are needed.
     """
     row, group, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     half: tl.constexpr = dim // 2
@@ -195,11 +300,20 @@ def attend(  # type: ignore[no-untyped-def]
     head = tl.arange(0, queries)
     mine = head < share
     head += group * share
+    base = (row * key_heads + group).to(tl.int64) * capacity * dim
+    begin = tl.maximum(last - tl.minimum(at, left), 0)
+    span = (last + splits - 1) // splits
+    first_slot = tl.maximum(begin, split * span)
+    end = tl.minimum(last, (split + 1) * span)
+    if ahead:
+        k1, k2, value = _tile(keys + base, values + base, first_slot, end, at_once, dim)
+    if early:
+        gdc_launch_dependents()
+        gdc_wait()
     start = qkv + row.to(tl.int64) * (heads + 2 * key_heads) * dim
     place = start + head[:, None] * dim + lane[None, :]
     q1 = tl.load(place, mine[:, None], other=0.0).to(tl.float32)
     q2 = tl.load(place + half, mine[:, None], other=0.0).to(tl.float32)
-    base = (row * key_heads + group).to(tl.int64) * capacity * dim
     kind = keys.dtype.element_ty
     if turns:
         c, s = tl.load(cos + at * half + lane), tl.load(sin + at * half + lane)
@@ -222,26 +336,19 @@ def attend(  # type: ignore[no-untyped-def]
         top = score * scale
         total += 1.0
         mean += new_value.to(tl.float32)[None, :]
-    begin = tl.maximum(last - tl.minimum(at, left), 0)
-    span = (last + splits - 1) // splits
-    first_slot = tl.maximum(begin, split * span)
-    end = tl.minimum(last, (split + 1) * span)
     for first in range(first_slot, end, at_once):
-        slot = first + tl.arange(0, at_once)
-        there = slot < end
-        line = base + slot[:, None].to(tl.int64) * dim
-        k1 = tl.load(keys + line + lane[None, :], there[:, None], other=0.0)
-        k2 = tl.load(keys + line + half + lane[None, :], there[:, None], other=0.0)
-        value = tl.load(values + line + column[None, :], there[:, None], other=0.0)
+        if not ahead:
+            k1, k2, value = _tile(keys + base, values + base, first, end, at_once, dim)
         if queries == 1:
             scores = tl.sum(k1.to(tl.float32) * q1.to(tl.float32), 1)
             scores = (scores + tl.sum(k2.to(tl.float32) * q2.to(tl.float32), 1))[None, :]
         else:
             scores = tl.dot(q1, tl.trans(k1), input_precision="ieee")
             scores = tl.dot(q2, tl.trans(k2), scores, input_precision="ieee")
-        scores = tl.where(there[None, :], scores * scale, -1e30)
+        seen = (first + tl.arange(0, at_once) < end)[None, :]
+        scores = tl.where(seen, scores * scale, -1e30)
         higher = tl.maximum(top, tl.max(scores, 1))
-        weights = tl.where(there[None, :], tl.exp(scores - higher[:, None]), 0.0)
+        weights = tl.where(seen, tl.exp(scores - higher[:, None]), 0.0)
         fade = tl.exp(top - higher)
         if queries == 1:
             fresh = tl.sum(tl.trans(weights) * value.to(tl.float32), 0)[None, :]
@@ -250,6 +357,8 @@ def attend(  # type: ignore[no-untyped-def]
         mean = mean * fade[:, None] + fresh
         total = total * fade + tl.sum(weights, 1)
         top = higher
+        if ahead:
+            k1, k2, value = _tile(keys + base, values + base, first + at_once, end, at_once, dim)
     result = out + (row * heads + head[:, None]) * dim + column[None, :]
     if splits == 1:
         tl.store(result, (mean / total[:, None]).to(out.dtype.element_ty), mine[:, None])
@@ -327,7 +436,9 @@ def choose_best(  # type: ignore[no-untyped-def]
     tl.store(logprobs + spot, -tl.log(whole))
 
 
-def row_shape(height: int, width: int, gated: bool = False) -> tuple[int, int]:
-    """For `project_row`: how many rows of the weight a program reads, and by how many warps."""
-    rows = max(1, 4096 // triton.next_power_of_2(width)) // (2 if gated else 1)
-    return max(1, rows), 8 if width > 4096 else 4
+def row_shape(width: int, gated: bool = False) -> tuple[int, int]:
+    """For `project_row`: how many rows of the weight a program reads, and by how many warps. As
+    measured on an H200."""
+    columns = triton.next_power_of_2(width)
+    rows = 4 if columns <= 1024 else 2 if columns <= 4096 else 1
+    return max(1, rows // 2) if gated else rows, 4

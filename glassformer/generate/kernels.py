@@ -26,10 +26,10 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W^T + b for one row x."""
     height, width = weight.shape
     out = x.new_empty(*x.shape[:-1], height)
-    rows, warps = row_shape(height, width)
+    rows, warps = row_shape(width)
     project_row[(triton.cdiv(height, rows),)](
         x, x, x, 0.0, weight, weight if bias is None else bias, out, height, width, "none",
-        "linear", bias is not None, False, False, rows, triton.next_power_of_2(width),
+        "linear", bias is not None, False, False, False, rows, triton.next_power_of_2(width),
         num_warps=warps,
     )  # fmt: skip
     return out

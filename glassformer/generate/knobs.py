@@ -12,6 +12,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.text.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
 AllowedTokens = Callable[[int, Tensor], Sequence[int]]
@@ -72,9 +73,12 @@ class Knobs:
     decoder_start_token_id: int | None = None
     source_language: str | None = None  # as the tokenizer names them; for translation
     target_language: str | None = None
+    language: str | None = None  # that is spoken, as "de" or "german"; None: it is heard
+    task: str | None = None  # of a model that listens: "transcribe", or "translate" into English
 
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
+    prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
     graph: bool = True  # on a GPU: a step is recorded and played back
     compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
@@ -193,6 +197,8 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "no_repeat_ngram_size": (_not_negative, "0 or more"),
     "batch_size": (_above_zero, "1 or more"),
     "prefill_chunk": (_above_zero, "1 or more"),
+    "prefix_cache_bytes": (_not_negative, "0 (keep nothing) or more"),
+    "task": (lambda value: value in TASKS, "one of " + ", ".join(TASKS)),
     "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
 }
 

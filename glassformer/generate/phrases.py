@@ -121,7 +121,7 @@ class PhraseBeam(Beam):
             text = (*texts[candidate.beam], candidate.token)
             banks.setdefault(progress(self.phrases, text).met, []).append(candidate)
         turns = [banks[met] for met in sorted(banks, reverse=True)]
-        longest = max(map(len, turns))
+        longest = max(map(len, turns), default=0)
         return [bank[i] for i in range(longest) for bank in turns if i < len(bank)]
 
     def ranked(self, going: list[Candidate]) -> list[Candidate]:

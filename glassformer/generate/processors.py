@@ -116,10 +116,6 @@ def allow_only(allowed: AllowedTokens) -> Processor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
             ids = list(allowed(row, history.whole(row)))
-            if not ids:
-                raise GlassformerError(
-                    "prefix_allowed_tokens_fn allows no token at all; the constraint cannot be met."
-                )
             _check_tokens("prefix_allowed_tokens_fn", ids, scores)
             mask[row, ids] = 0.0
         return scores + mask

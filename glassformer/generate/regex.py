@@ -25,6 +25,11 @@ def match(knobs: Knobs, tokenizer: Tokenizer) -> Processor:
         pattern = regex.compile(knobs.regex)
     except regex.error as error:
         raise GlassformerError(f"{knobs.regex!r} is no regular expression: {error}.") from None
+    if not knobs.eos_token_id:
+        raise GlassformerError(
+            "A text that matches a regular expression is ended by a token, and the model has none; "
+            "give one as eos_token_id."
+        )
     tree = text_tree(tokenizer)
 
     @lru_cache(maxsize=4096)
@@ -46,12 +51,7 @@ def match(knobs: Knobs, tokenizer: Tokenizer) -> Processor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
             text = tokenizer.target.decode(history.new(row)[0])
-            ids = [id for id in allowed(text) if id < scores.shape[1]]
-            if not ids:
-                raise GlassformerError(
-                    f"No token of the vocabulary goes on with {text!r} as {knobs.regex!r} asks."
-                )
-            mask[row, ids] = 0.0
+            mask[row, [id for id in allowed(text) if id < scores.shape[1]]] = 0.0
         return scores + mask
 
     return process

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.core import Cache, Net
 from glassformer.errors import GlassformerError
+from glassformer.generate.prefix import Shelf, read_once, taken
 from glassformer.generate.strategy import Request
 
 
@@ -21,15 +22,35 @@ class Runner:
         self.chunk = chunk
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
+        self.shelf: Shelf | None = None  # where what prompts begin with alike is found
 
     def read(self, requests: Sequence[Request], width: int) -> Tensor:
         """Reads new requests' prompts, `width` rows for each; the logits of what follows them."""
-        cache = Cache()
-        tokens, mask = padded([request.prompt for request in requests], self.device, "left")
-        source = source_mask = None
-        if requests[0].source is not None:
-            source, source_mask = joined([r.source for r in requests], self.device)
-        memory = None if source is None else self.net.encode(source, source_mask)
+        prompts = [request.prompt for request in requests]
+        if self.shelf is not None:
+            cache, logits = read_once(self.shelf, prompts, self.into)
+        else:
+            cache, source = Cache(), [request.source for request in requests]
+            logits = self.into(prompts, cache, None if source[0] is None else source)
+        if width > 1:
+            rows = torch.arange(len(requests), device=self.device).repeat_interleave(width)
+            cache.select(rows)
+            logits = logits[rows]
+        if self.cache is None:
+            self.cache = cache
+        else:
+            self.cache.join(cache)
+        return logits
+
+    def into(
+        self, rows: Sequence[Sequence[int]], cache: Cache, sources: Sequence[Any] | None = None
+    ) -> Tensor:
+        """Reads what follows the rows of a cache, chunk by chunk; the logits of what comes then."""
+        tokens, mask = padded(rows, self.device, "left")
+        memory = source_mask = None
+        if sources is not None:
+            source, source_mask = joined(sources, self.device)
+            memory = self.net.encode(source, source_mask)
         length = tokens.shape[1]
         chunk = self.chunk or length
         out = None
@@ -45,14 +66,6 @@ class Runner:
             )
         assert out is not None and out.logits is not None
         logits: Tensor = out.logits[:, -1].float()
-        if width > 1:
-            rows = torch.arange(len(requests), device=self.device).repeat_interleave(width)
-            cache.select(rows)
-            logits = logits[rows]
-        if self.cache is None:
-            self.cache = cache
-        else:
-            self.cache.join(cache)
         return logits
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
@@ -68,6 +81,17 @@ class Runner:
 
     def forget(self) -> None:
         self.cache = None
+
+    def held(self) -> Cache:
+        """What is remembered of the rows that are being written."""
+        assert self.cache is not None
+        return self.cache
+
+    def keep(self, text: Sequence[int]) -> None:
+        """The only row has this text; another prompt may begin with it."""
+        shelf = self.shelf
+        if shelf is not None and len(text) >= shelf.least and shelf.is_of(self.net):
+            shelf.keep(taken(self.held(), 0, tuple(text)))
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -41,6 +41,24 @@ class Score:
         return math.exp(-self.total / len(self.logprobs))
 
 
+@dataclass(frozen=True)
+class QuantizationCost:
+    """How well a text was predicted before its weights were made codes, and after."""
+
+    kind: str
+    before: Score
+    after: Score
+
+    @property
+    def growth(self) -> float:
+        """Of the perplexity: 0.01 is one percent more."""
+        return self.after.perplexity / self.before.perplexity - 1
+
+    def __str__(self) -> str:
+        before, after = self.before.perplexity, self.after.perplexity
+        return f"{self.kind}: perplexity {before:.4f} -> {after:.4f} ({self.growth:+.2%})"
+
+
 def windows(context: int | None, window: int | None, stride: int | None) -> Frame:
     """How a text is read that is longer than a window. Without a context it is read as a whole."""
     for name, value in (("window", window), ("stride", stride)):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Cache, Net
 from glassformer.core.context import Context
 from glassformer.core.linear import Linear
 from glassformer.generate.fused import FusedStep, knows
@@ -55,6 +55,7 @@ def has_kernel(net: Net) -> bool:
         and block.pattern.dilation == 1
         for block in blocks
     )
+
 
 def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
     """One token a row through the decoder: the logits of what follows, [row, token]."""
@@ -110,7 +111,8 @@ class StaticRunner(Runner):
 
     def read(self, requests: Sequence[Request], width: int) -> Tensor:
         length = self.recordable(requests, width)
-        if length is not None:
+        known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
+        if length is not None and not known:
             return self.play(requests, length)
         if self.slots is not None and self.live:
             self.cache = self.slots.lifted(self.order[: self.live])
@@ -188,6 +190,10 @@ class StaticRunner(Runner):
 
     def forget(self) -> None:
         self.live = 0
+
+    def held(self) -> Cache:
+        assert self.slots is not None
+        return self.slots.lifted(self.order[: self.live])
 
 
 class Reading:

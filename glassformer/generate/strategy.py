@@ -13,11 +13,26 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.knobs import DEFAULTS, Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, shaped
 from glassformer.generate.stops import Stops
+
+CONSTRAINTS = (  # each may forbid tokens
+    "regex",
+    "prefix_allowed_tokens_fn",
+    "bad_words_ids",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "no_repeat_ngram_size",
+    "min_new_tokens",
+    "min_length",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "force_words_ids",
+)
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,10 @@ class Pick:
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
+        if self.processors and (stuck := scores.isneginf().all(-1)).any():
+            row = int(stuck.int().argmax())
+            made = int(self.history.made[row])
+            raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
         if self.chance is None:
             return scores.argmax(-1)
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
@@ -143,6 +162,19 @@ def processed(processors: Sequence[Processor], history: History, scores: Tensor)
     for process in processors:
         scores = process(history, scores)
     return scores
+
+
+class NoTokenLeftError(GlassformerError):
+    """The knobs forbid every token that could follow."""
+
+    def __init__(self, knobs: Knobs, request: int, made: int) -> None:
+        names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
+        where = f"after {made} new tokens" if made else "at the beginning of the text"
+        super().__init__(
+            f"No token is left {where}: all are forbidden by {', '.join(names)}; loosen what is "
+            "too narrow, or write less."
+        )
+        self.request = request
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from glassformer.core import Net
-from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
-from glassformer.generate.knobs import Knobs, make_knobs
+from glassformer.generate.intake import Intake
+from glassformer.generate.knobs import Knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
+from glassformer.generate.prefix import Shelf, can_share, least_for
 from glassformer.generate.processors import Processor, make_processors
-from glassformer.generate.prompt import Prompt, as_ids, is_list_of_prompts
+from glassformer.generate.prompt import Prompt, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Finished, News, Pick, Request, Strategy
+from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
 from glassformer.text import Tokenizer
 
 
-class Writer:
+class Writer(Intake):
     """A net that writes, with its tokenizer and the knobs that were saved with it."""
 
     def __init__(
@@ -37,17 +35,11 @@ class Writer:
         tokenizer: Tokenizer | None,
         saved: Mapping[str, Any],
         recorded: dict[Any, Any] | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
-        if net.decoder is None or not any(
-            head.pick == "each" and head.outputs is not None for head in net.spec.heads
-        ):
-            raise GlassformerError(
-                "This model cannot write: it needs a decoder and a language-model head."
-            )
-        self.net, self.tokenizer, self.saved = net, tokenizer, saved
+        super().__init__(net, tokenizer, saved)
         self.recorded = {} if recorded is None else recorded  # by shape: see `played`
-        self.translates = net.encoder is not None
-        self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
+        self.shelf = shelf or Shelf()
 
     # --- what a user calls ---------------------------------------------------------------------
 
@@ -79,18 +71,10 @@ class Writer:
     ) -> Iterator[tuple[int, Generation]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
-        yield from self.results(self.requests(prompts, knobs), knobs, draft)
-
-    def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
-        """What is wrong with a prompt of several is said with its number."""
-        found: list[Request] = []
-        for number, prompt in enumerate(prompts):
-            try:
-                found.append(self.request(number, prompt, knobs))
-            except GlassformerError as error:
-                where = f"Prompt {number}: " if len(prompts) > 1 else ""
-                raise GlassformerError(f"{where}{error}") from None
-        return found
+        try:
+            yield from self.results(self.requests(prompts, knobs), knobs, draft)
+        except NoTokenLeftError as error:
+            raise self.named(error.request, error, prompts) from None
 
     def results(
         self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
@@ -139,8 +123,10 @@ class Writer:
             raise GlassformerError("An encoder-decoder scores a target beside the text it reads.")
         if isinstance(target, str) and target and self.tokenizer is not None:
             target = self.tokenizer.target.encode(target).ids
-        wanted = self.ids(target, knobs)
-        return score(self.net, [self.start(knobs), *wanted], frame, self.source(text, knobs))
+        wanted, source = self.ids(target, knobs), self.source(text, knobs)
+        begun = self.beginning(source, knobs)
+        found = score(self.net, [*begun, *wanted], frame, source)
+        return Score(wanted, found.logprobs[len(begun) - 1 :])
 
     # --- how it is done ------------------------------------------------------------------------
 
@@ -153,6 +139,7 @@ class Writer:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
+        self.share(runner, requests, knobs)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (
             knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
@@ -168,7 +155,8 @@ class Writer:
             guesser = Lookup() if draft is None else Draft(draft, request.source)
             count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
             pick = Pick(knobs, processors, stops)
-            yield from run_guessing(runner, pick, request, guesser, count)
+            news = run_guessing(runner, pick, request, guesser, count)
+            yield from kept(runner, request, news)
             runner.forget()
         if guessing or knobs.contrastive:
             return
@@ -176,7 +164,18 @@ class Writer:
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
-        yield from run(runner, strategy, requests, knobs.batch_size)
+        news = run(runner, strategy, requests, knobs.batch_size)
+        yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
+
+    def share(self, runner: Runner, requests: Sequence[Request], knobs: Knobs) -> None:
+        """Lets a runner use what was read in earlier calls, where the model allows it."""
+        runner.shelf = None
+        longest = max((len(one.prompt) + one.limit for one in requests), default=0)
+        if not knobs.prefix_cache_bytes:
+            self.shelf.forget()
+        elif longest > least_for(self.net) and can_share(self.net):
+            self.shelf.open(self.net, knobs.prefix_cache_bytes)
+            runner.shelf = self.shelf
 
     def on_gpu(self, knobs: Knobs) -> bool:
         """Whether steps are recorded and played back."""
@@ -196,139 +195,31 @@ class Writer:
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
-        if processors or knobs.num_beams > 1:
-            if shape not in self.recorded:
-                self.recorded[shape] = StaticRunner(
-                    self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
-                )
-            yield from run(self.recorded[shape], strategy, requests, rows)
-            return
         taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
-        if (shape, taste, knobs.typical_p) not in self.recorded:
-            self.recorded[shape, taste, knobs.typical_p] = BurstRunner(self.net, knobs, rows=rows)
-        runner = self.recorded[shape, taste, knobs.typical_p]
-        yield from run_bursts(runner, knobs, stops, requests)
+        plain = bool(processors) or knobs.num_beams > 1
+        key = shape if plain else (shape, taste, knobs.typical_p)
+        runner = self.recorded.pop(key, None)  # by another call, meanwhile, it is not to be found
+        if runner is None and plain:
+            runner = StaticRunner(
+                self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
+            )
+        elif runner is None:
+            runner = BurstRunner(self.net, knobs, rows=rows)
+        self.share(runner, requests, knobs)
+        try:
+            if plain:
+                news = run(runner, strategy, requests, rows)
+            else:
+                news = run_bursts(runner, knobs, stops, requests)
+            yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
+        finally:
+            runner.forget()
+            self.recorded[key] = runner
 
     def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:
             return Pick
         return PhraseBeam if knobs.force_words_ids else Beam
-
-    def knobs(self, given: Mapping[str, Any]) -> Knobs:
-        special = self.net.spec.tokens
-        known = {
-            "bos_token_id": special.bos,
-            "eos_token_id": special.eos,
-            "pad_token_id": special.pad,
-            "decoder_start_token_id": special.start,
-        }
-        found = make_knobs({**known, **self.saved}, given)
-        for name in ("stop_strings", "regex", "source_language", "target_language"):
-            if getattr(found, name) and self.tokenizer is None:
-                raise GlassformerError(
-                    f"{name} needs a tokenizer, and the model's folder has none."
-                )
-        return self.in_language(found)
-
-    def in_language(self, knobs: Knobs) -> Knobs:
-        """A translation starts with the token of its language, or has it as its first."""
-        if knobs.source_language is None and knobs.target_language is None:
-            return knobs
-        target = self.reads(knobs).target
-        if knobs.target_language is None or target.language is None:
-            return knobs
-        if target.encode("").ids[0] == target.language:
-            return replace(knobs, forced_bos_token_id=target.language)
-        return replace(knobs, decoder_start_token_id=target.language)
-
-    def reads(self, knobs: Knobs) -> Tokenizer:
-        if self.tokenizer is None:
-            raise GlassformerError(
-                "The model's folder has no tokenizer; give the prompt as token ids."
-            )
-        if knobs.source_language is None and knobs.target_language is None:
-            return self.tokenizer
-        return self.tokenizer.with_languages(knobs.source_language, knobs.target_language)
-
-    def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
-        source = self.source(prompt, knobs) if self.translates else None
-        ids = [self.start(knobs)] if self.translates else self.ids(prompt, knobs)
-        room = 0 if self.translates else 1
-        ids = self.fitting(ids, self.net.decoder, knobs, room)
-        return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
-
-    def source(self, prompt: Prompt | None, knobs: Knobs) -> tuple[int, ...] | Tensor:
-        """What the encoder reads."""
-        if not self.listens:
-            ids = self.ids(prompt, knobs)
-            return tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
-        if not isinstance(prompt, Tensor):
-            raise GlassformerError(
-                "This model writes about sound: give it a spectrogram, as model.reader makes it."
-            )
-        return prompt
-
-    def ids(self, prompt: Prompt | None, knobs: Knobs) -> list[int]:
-        if prompt is None:
-            if self.translates:
-                raise GlassformerError("This model rewrites a text: give it one as the prompt.")
-            return [self.start(knobs)]
-        if isinstance(prompt, str):
-            tokenizer = self.reads(knobs)
-            ids = tokenizer.encode(prompt).ids if prompt else []
-        else:
-            ids = as_ids(prompt)
-        if not ids:
-            raise GlassformerError(
-                "The prompt is empty; leave it out for a text from the start token."
-            )
-        stack = self.net.decoder if self.listens else self.net.encoder or self.net.decoder
-        assert stack is not None
-        size = stack.spec.embed.vocabulary
-        for id in ids:
-            if not 0 <= id < size:
-                raise GlassformerError(
-                    f"The prompt has the token {id}, and the model's end at {size - 1}."
-                )
-        return ids
-
-    def start(self, knobs: Knobs) -> int:
-        order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
-        found = next((id for id in order if id is not None), None)
-        if found is None:
-            raise GlassformerError("The model has no start token; give one as bos_token_id.")
-        return found
-
-    def context(self, stack: Any) -> int | None:
-        table = stack.spec.embed.position
-        return None if table is None else int(table.length)
-
-    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, room: int) -> list[int]:
-        """The prompt if it fits, or what `truncate` leaves of it."""
-        context = self.context(stack)
-        if context is None or len(ids) + room <= context:
-            return ids
-        over = len(ids) + room - context
-        if knobs.truncate is None:
-            raise GlassformerError(
-                f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
-                "positions leave room for; shorten it, or choose a side to cut with truncate."
-            )
-        return ids[over:] if knobs.truncate == "left" else ids[: len(ids) - over]
-
-    def most(self, knobs: Knobs) -> Callable[[int], int]:
-        context = self.context(self.net.decoder)
-
-        def limit(prompt: int) -> int:
-            count = knobs.new_tokens(prompt, context)
-            if count < 1:
-                raise GlassformerError(
-                    f"max_length ({knobs.max_length}) leaves no room behind the prompt's {prompt} "
-                    "tokens; raise it, or set max_new_tokens."
-                )
-            return count
-
-        return limit
 
     def decode(self, tokens: Sequence[int]) -> str:
         assert self.tokenizer is not None
@@ -361,6 +252,19 @@ class Writer:
 def streams(knobs: Knobs) -> bool:
     """Whether tokens are final as they come."""
     return knobs.num_beams == 1 and knobs.num_return_sequences == 1
+
+
+def alone(requests: Sequence[Request], knobs: Knobs) -> bool:
+    """Whether there is one row to write."""
+    return len(requests) == 1 and streams(knobs)
+
+
+def kept(runner: Runner, request: Request, all_news: Iterator[News]) -> Iterator[News]:
+    """The same news; a text that is whole is kept, for a prompt that goes on from it."""
+    for news in all_news:
+        for one in news.finished:
+            runner.keep((*request.prompt, *one.tokens[:-1]))
+        yield news
 
 
 def unsure(text: str, strings: Sequence[str]) -> int:

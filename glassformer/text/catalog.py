@@ -26,6 +26,7 @@ from glassformer.text.unigrams import (
     load_deberta_v2,
     load_mbart,
     load_mbart_50,
+    load_nllb,
     load_pegasus,
     load_t5,
     load_xlm_roberta,
@@ -158,6 +159,11 @@ FAMILIES: dict[str, Family] = {
     "mbart": Family(
         load=load_mbart, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "last"}
     ),
+    "nllb": Family(
+        load=load_nllb,
+        files=FAIRSEQ,
+        defaults={**MBART_TOKENS, "language_code": "first"},
+    ),
     "mbart50": Family(
         load=load_mbart_50, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "first"}
     ),
@@ -275,7 +281,12 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-BY_CLASS = {"MBart50Tokenizer": "mbart50", "MBart50TokenizerFast": "mbart50"}
+BY_CLASS = {
+    "MBart50Tokenizer": "mbart50",
+    "MBart50TokenizerFast": "mbart50",
+    "NllbTokenizer": "nllb",
+    "NllbTokenizerFast": "nllb",
+}
 """Where the model type alone does not say it, the name of the published tokenizer class does."""
 BY_FILES = (
     "fsmt",

@@ -3,6 +3,7 @@
 A codec comes in whose settings say where the code of a text's language stands.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,7 @@ M2M_CODES = """
 MBART = MBART_CODES.split()
 MBART_50 = MBART + MBART_50_CODES.split()
 M2M = M2M_CODES.split()
+CODE = re.compile(r"[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}")  # as mBART has them, and NLLB
 M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
 
 
@@ -55,14 +57,21 @@ class LanguageCodec:
 
     @classmethod
     def of(cls, codec: LibraryCodec, settings: Settings) -> "LanguageCodec":
-        languages = [code for code in MBART_50 if codec.vocabulary.token_to_id(code) is not None]
+        if settings.flag("legacy_behaviour", False):
+            raise GlassformerError(
+                "NLLB's legacy_behaviour, which puts the language behind a text, is not read; set "
+                "it to false in tokenizer_config.json."
+            )
+        tokens = codec.vocabulary.get_vocab(with_added_tokens=True)
+        languages = sorted(filter(CODE.fullmatch, tokens), key=lambda code: tokens[code])
+        english = "eng_Latn" if "eng_Latn" in languages else "en_XX"
         surround(codec.vocabulary, ["$A"], ["$A", "$B"])
         return cls(
             inner=codec,
             end=settings.roles["eos"],
             first=settings.values["language_code"] == "first",
             languages=tuple(languages),
-            source=known(settings.values.get("src_lang") or "en_XX", languages),
+            source=known(settings.values.get("src_lang") or english, languages),
             goal=settings.values.get("tgt_lang"),
         )
 

@@ -47,6 +47,14 @@ def load_mbart_50(folder: Path, settings: Settings) -> Codec:
     return LibraryCodec(fairseq(folder, settings, MBART_50))
 
 
+def load_nllb(folder: Path, settings: Settings) -> Codec:
+    """Its pieces are byte pairs, which only tokenizer.json says how to put together."""
+    raise GlassformerError(
+        f"The folder {folder} has a tokenizer of NLLB without tokenizer.json, which is published "
+        "with it; get that file too."
+    )
+
+
 def fairseq(folder: Path, settings: Settings, languages: Sequence[str]) -> Backend:
     """fairseq put four tokens of its own where SentencePiece has three."""
     model = SentencePieceModel.read(folder / "sentencepiece.bpe.model")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core import Net
 from glassformer.core.linear import Linear, Origin
 from glassformer.errors import GlassformerError
 
@@ -48,9 +51,11 @@ class QuantizedLinear(Linear):
         """Codes as the kernels want them; done at the first forward on a CPU."""
         if self.kind == "int8":
             zeros = torch.zeros(len(self.codes), dtype=torch.long)
-            matrix = torch._make_per_channel_quantized_tensor(
-                self.codes, self.scale[:, 0].double(), zeros, 0
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
+                matrix = torch._make_per_channel_quantized_tensor(
+                    self.codes, self.scale[:, 0].double(), zeros, 0
+                )
             kernel = torch.ops.quantized.linear_prepack(matrix, None)
         else:  # it takes 16 rows at a time
             whole = torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1).int()
@@ -119,3 +124,11 @@ def quantize(net: nn.Module, kind: str) -> None:
             if isinstance(child, Linear):
                 made[child] = made.get(child) or QuantizedLinear(child, kind)
                 module._modules[name] = made[child]
+
+
+def count_parameters(net: Net) -> int:
+    """Tied parameters once, fixed tables not at all; codes for the numbers that they stand for."""
+    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
+    coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
+    plain = sum(parameter.numel() for parameter in net.parameters())
+    return plain + sum(layer.in_features * layer.out_features for layer in coded)

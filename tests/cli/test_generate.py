@@ -96,6 +96,18 @@ def test_an_assistant_and_a_dtype_leave_the_text_alone(glassformer, bard):
     assert glassformer("generate", "shakespeare", PROMPT, *SHORT, *more)[1] == wanted
 
 
+def test_quantized(glassformer, tmp_path):
+    wanted = gf.load("shakespeare", quantize="int8").generate(PROMPT, max_new_tokens=8).text
+    words = ("generate", "shakespeare", "--quantize", "int8", *SHORT)
+    assert glassformer(*words, PROMPT) == (0, f"{wanted}\n", "")
+    (tmp_path / "in").write_text(json.dumps(PROMPT))
+    files = ("--batch", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    assert glassformer(*words, *files)[0] == 0
+    assert json.loads((tmp_path / "out").read_text())["text"] == wanted
+    code, _, error = glassformer("generate", "shakespeare", *SHORT, *files)
+    assert code == 1 and "not a result of this input" in error
+
+
 def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
     tiny = gf.create("gpt2", n_embd=16, n_layer=1, n_head=2, vocab_size=50, bos_token_id=1)
     tiny.save(tmp_path / "tiny")
@@ -122,6 +134,7 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
         (("--file", "/nowhere/prompt"), "/nowhere/prompt cannot be read: No such file"),
         (("hi", "--device", "tpu9"), "There is no device 'tpu9' here"),
         (("hi", "--dtype", "int3"), "There is no dtype 'int3'"),
+        (("hi", "--quantize", "int3"), "There is no quantization 'int3'; choose of int8, int4"),
         (("hi", "--assistant", "nobody"), "There is no folder nobody"),
         (("--batch", "/nowhere/in"), "--batch names the input and --out the output"),
         (("--batch", "/nowhere/in", "--out", "out"), "/nowhere/in cannot be read"),
@@ -199,6 +212,7 @@ def test_a_dialog_in_a_terminal(bard, tmp_path):
     lines = [
         "ROMEO:\\n\n",
         "/set temprature=3\n",
+        "+\\nJULIET:\\n\n",
         "/set num_beams=2\n",
         "KING:\\n\n",
         "/reset\n",
@@ -218,6 +232,8 @@ def test_a_dialog_in_a_terminal(bard, tmp_path):
     text = shown.decode().replace("\r\n", "\n")
     assert process.returncode == 0 and "Traceback" not in text
     assert bard.generate(PROMPT, max_new_tokens=8).text in text
+    said = PROMPT + bard.generate(PROMPT, max_new_tokens=8).text + "\nJULIET:\n"
+    assert bard.generate(said, max_new_tokens=8).text in text  # of all that was said
     assert bard.generate("KING:\n", max_new_tokens=8, num_beams=2).text in text
     for said in ("did you mean temperature", "max_new_tokens=8, num_beams=2", "There is no /jump"):
         assert said in text

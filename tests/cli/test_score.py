@@ -75,7 +75,8 @@ def test_what_quantization_costs(glassformer, bard):
     wanted = gf.load("shakespeare", quantize="int8").score(TEXT).perplexity
     shown = glassformer("score", "shakespeare", TEXT, "--quantize", "int8")[1].splitlines()
     assert shown[-2].endswith(f"perplexity {wanted:.4f}")
-    assert shown[-1].startswith(f"perplexity before int8: {bard.score(TEXT).perplexity:.4f} (")
+    before = bard.score(TEXT).perplexity
+    assert shown[-1].startswith(f"int8: perplexity {before:.4f} -> {wanted:.4f} (")
     found = json.loads(glassformer("score", "shakespeare", TEXT, "--quantize", "int8", "--json")[1])
     assert found["perplexity"] == wanted
-    assert found["perplexity_before"] == bard.score(TEXT).perplexity
+    assert found["perplexity_before"] == before

@@ -10,7 +10,8 @@ import torch
 from cases import TOLERANCE, difference, is_sparse, pads, reads_another
 
 from glassformer.families import classes_of, families
-from glassformer.table import count_parameters, parts_of
+from glassformer.table import parts_of
+from glassformer.weights.quantize import count_parameters
 
 LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels

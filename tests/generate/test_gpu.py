@@ -8,6 +8,7 @@ from cases import Case
 from writers import FIRST
 
 import glassformer as gf
+from glassformer.generate import prefix
 
 pytestmark = [
     pytest.mark.gpu,
@@ -69,3 +70,19 @@ def test_every_family_that_writes(name, tmp_path):
     gpu = gf.load(case.folder, device="cuda")
     for k, wanted in zip(knobs, expected, strict=True):
         assert texts(gpu.generate(prompts, max_new_tokens=12, **k)) == wanted
+
+
+def test_what_was_read_is_not_read_again(monkeypatch):
+    """A conversation, and prompts that begin alike: the same tokens as without."""
+    monkeypatch.setattr(prefix, "LEAST_ON_GPU", 8)
+    model = gf.load("shakespeare", device="cuda")
+    text = model.tokenizer.encode("ROMEO:\nBut soft, what light through yonder window breaks?").ids
+    without = {"prefix_cache_bytes": 0, "max_new_tokens": 12}
+    for _ in range(3):
+        said = model.generate(text, max_new_tokens=12).tokens
+        assert model._shelf.texts and said == model.generate(text, **without).tokens
+        model.generate(text, max_new_tokens=12)
+        text = text + said + [5, 6]
+    prompts = [[*text, i] for i in range(6)] + [text[:9]]
+    found = [one.tokens for one in model.generate(prompts, max_new_tokens=12)]
+    assert found == [one.tokens for one in model.generate(prompts, **without)]

@@ -1,11 +1,17 @@
-"""One request, one result, however it is computed: 200 prompts for a model of every family."""
+"""One request, one result, however it is computed: 200 prompts for a model of every family.
+
+Where each prompt is computed by itself, `make test` takes 50 of them and `make test-prompts` all.
+"""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 import torch
 
 COUNT, NEW = 200, 6
+PART = int(os.environ.get("GLASSFORMER_PROMPTS", "50"))
 FORCED = ("forced_bos_token_id", "forced_eos_token_id", "begin_suppress_tokens")  # by a config
 PLAIN = {"num_beams": 1, **dict.fromkeys(FORCED)}
 
@@ -42,7 +48,7 @@ def test_with_the_cache_as_without(case, prompts, together):
 
 
 def test_in_a_batch_as_alone(case, prompts, together):
-    assert [tokens(case, [prompt])[0] for prompt in prompts[:50]] == together[:50]
+    assert [tokens(case, [prompt])[0] for prompt in prompts[:PART]] == together[:PART]
     assert tokens(case, prompts, batch_size=7) == together
 
 
@@ -51,16 +57,16 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 
 def test_streamed_as_not(case, prompts, together):
-    for prompt, found in zip(prompts[:50], together, strict=False):
+    for prompt, found in zip(prompts[:PART], together, strict=False):
         pieces = case.model.stream(prompt, max_new_tokens=NEW, **PLAIN)
         assert [piece.token for piece in pieces] == found
 
 
 def test_guessed_as_plain(case, prompts, together):
     """The text so far as the source of guesses, and the model itself (always right) as a draft."""
-    part = prompts[:50]
-    assert tokens(case, part, prompt_lookup_num_tokens=3) == together[:50]
-    assert tokens(case, part, assistant_model=case.model, num_assistant_tokens=3) == together[:50]
+    part = prompts[:PART]
+    assert tokens(case, part, prompt_lookup_num_tokens=3) == together[:PART]
+    assert tokens(case, part, assistant_model=case.model, num_assistant_tokens=3) == together[:PART]
 
 
 def test_beams_in_a_batch_as_alone(case, prompts):

@@ -14,6 +14,8 @@ from glassformer.errors import GlassformerError
 from glassformer.generate.knobs import DEFAULT_NEW_TOKENS, RANGES, make_knobs
 
 OUT_OF_RANGE = {
+    "prefix_cache_bytes": -1,
+    "task": "sing",
     "max_new_tokens": 0,
     "max_length": -1,
     "min_new_tokens": -1,

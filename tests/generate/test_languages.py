@@ -7,6 +7,7 @@ from io import BytesIO
 
 import pytest
 import sentencepiece
+import torch
 import transformers
 
 import glassformer as gf
@@ -88,6 +89,71 @@ def test_both_mbarts(kind, tmp_path):
         assert knobs.forced_bos_token_id == code
     else:  # the target is shifted, so that its last token, the language, begins it
         assert knobs.decoder_start_token_id == code and knobs.forced_bos_token_id is None
+
+
+@pytest.fixture(scope="module")
+def nllb(tmp_path_factory):
+    """M2M-100's net with a tokenizer that has the codes of NLLB; the reference, and ours."""
+    letters = sorted(set("".join(TEXTS).replace(" ", "\N{LOWER ONE EIGHTH BLOCK}")))
+    words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
+    vocabulary = {token: id for id, token in enumerate(words)}
+    theirs = transformers.NllbTokenizer(vocab=vocabulary, merges=[])
+    folder = tmp_path_factory.mktemp("nllb")
+    theirs.save_pretrained(folder)
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    torch.manual_seed(1)
+    config = transformers.M2M100Config(vocab_size=len(theirs), **ids, **SIZES)
+    net = transformers.M2M100ForConditionalGeneration(config).eval()
+    for parameter in net.parameters():
+        parameter.data.mul_(8)
+    net.save_pretrained(folder)
+    return theirs, net, gf.load(folder)
+
+
+@pytest.mark.parametrize("goal", ["eng_Latn", "zho_Hans"])
+def test_nllb_as_the_reference(nllb, goal):
+    theirs, net, model = nllb
+    theirs.src_lang = "deu_Latn"
+    for text in TEXTS:
+        inputs = theirs(text, return_tensors="pt")
+        forced = theirs.convert_tokens_to_ids(goal)
+        knobs = {"max_new_tokens": 8, "num_beams": 2}
+        wanted = net.generate(**inputs, forced_bos_token_id=forced, **knobs)[0, 1:].tolist()
+        found = model.generate(text, source_language="deu_Latn", target_language=goal, **knobs)
+        assert found.tokens == wanted and wanted[0] == forced
+
+
+@pytest.mark.parametrize(("goal", "beams"), [("fr", 1), ("en", 3)])
+def test_m2m_as_the_reference(m2m, tmp_path, goal, beams):
+    model, theirs = m2m
+    model.save(tmp_path / "model")
+    net = transformers.M2M100ForConditionalGeneration.from_pretrained(tmp_path / "model")
+    theirs.src_lang = "de"
+    for text in TEXTS:
+        inputs = theirs(text, return_tensors="pt")
+        forced = theirs.get_lang_id(goal)
+        knobs = {"max_new_tokens": 8, "num_beams": beams}
+        ids = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
+        out = net.generate(**inputs, forced_bos_token_id=forced, **knobs, **ids)
+        wanted = out[0, 1:].tolist()
+        found = model.generate(text, source_language="de", target_language=goal, **knobs)
+        assert found.tokens == wanted
+
+
+def test_nllb_is_saved_and_says_what_it_cannot_read(nllb, tmp_path):
+    model = nllb[2]
+    model.save(tmp_path / "again")
+    again = gf.load(tmp_path / "again")
+    knobs = {"source_language": "deu_Latn", "target_language": "fra_Latn", "max_new_tokens": 4}
+    assert again.generate("Hallo", **knobs) == model.generate("Hallo", **knobs)
+    config = tmp_path / "again" / "tokenizer_config.json"
+    settings = {**json.loads(config.read_text()), "tokenizer_class": "NllbTokenizer"}
+    config.write_text(json.dumps({**settings, "legacy_behaviour": True}))
+    with pytest.raises(GlassformerError, match="legacy_behaviour"):
+        Tokenizer.load(tmp_path / "again")
+    (tmp_path / "again" / "tokenizer.json").rename(tmp_path / "again" / "sentencepiece.bpe.model")
+    with pytest.raises(GlassformerError, match=r"without tokenizer\.json"):
+        Tokenizer.load(tmp_path / "again")
 
 
 def test_languages_that_are_not_there(m2m):

@@ -90,9 +90,10 @@ def test_tokens_equal_the_references(case, knobs):
         lambda eos, some: {"suppress_tokens": some[:4]},
         lambda eos, some: {"begin_suppress_tokens": some[:6]},
         lambda eos, some: {"forced_eos_token_id": some[5]},
+        lambda eos, some: {"forced_bos_token_id": some[6]},
         lambda eos, some: {"prefix_allowed_tokens_fn": lambda row, text: some[: 3 + len(text) % 3]},
     ],
-    ids=["bad words", "suppressed", "suppressed at first", "forced end", "allowed"],
+    ids=["bad words", "suppressed", "suppressed at first", "forced end", "forced first", "allowed"],
 )
 @pytest.mark.parametrize("beams", [1, 3])
 def test_banned_and_forced_tokens(case, make, beams):

@@ -114,3 +114,25 @@ def test_the_source_of_a_score_has_to_fit():
 def test_bad_scores(bard, text, more, said):
     with pytest.raises(GlassformerError, match=said):
         bard.score(text, **more)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_what_quantization_costs(kind):
+    text = "ROMEO:\nBut soft, what light through yonder window breaks?"
+    model = gf.load("shakespeare")
+    before = model.score(text)
+    cost = model.quantization_cost(kind, text)
+    assert cost.before == before
+    assert cost.after == model.score(text) == gf.load("shakespeare", quantize=kind).score(text)
+    assert cost.growth == pytest.approx(cost.after.perplexity / before.perplexity - 1)
+    assert str(cost).startswith(f"{kind}: perplexity {before.perplexity:.4f} -> ")
+
+
+def test_what_quantization_costs_a_translator():
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 99, **heads}
+    bart = gf.create("bart-base", seed=1, **sizes)
+    cost = bart.quantization_cost("int8", [5, 6, 7], [8, 9])
+    assert len(cost.before.logprobs) == len(cost.after.logprobs) == 2
+    with pytest.raises(GlassformerError, match="quantized already"):
+        bart.quantization_cost("int4", [5, 6, 7], [8, 9])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 
 import glassformer as gf
 from glassformer.families import families
@@ -56,3 +57,81 @@ def test_a_text_is_no_sound(model):
         model.generate("hello")
     with pytest.raises(gf.GlassformerError, match="give it a spectrogram"):
         model.generate()
+
+
+LANGUAGES = {"<|en|>": 40, "<|de|>": 41, "<|yue|>": 42}
+TASKS = {"translate": 45, "transcribe": 46}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The reference and ours, of several languages and tasks."""
+    torch.manual_seed(3)
+    config = transformers.WhisperConfig(**families()["whisper"].TINY[0])
+    theirs = transformers.WhisperForConditionalGeneration(config).eval()
+    for parameter in theirs.parameters():
+        parameter.data.mul_(4)  # so that one token does not win whatever is heard
+    told = {
+        "lang_to_id": LANGUAGES,
+        "task_to_id": TASKS,
+        "no_timestamps_token_id": 97,  # what comes behind it are times
+        "is_multilingual": True,
+        "begin_suppress_tokens": [7, 2],
+        "decoder_start_token_id": 3,
+        "return_timestamps": False,
+    }
+    vars(theirs.generation_config).update(told)
+    folder = tmp_path_factory.mktemp("whisper")
+    theirs.save_pretrained(folder)
+    return theirs, gf.load(folder)
+
+
+SPOKEN = {
+    "a language": {"language": "de"},
+    "by its name": {"language": "cantonese"},
+    "translated": {"language": "german", "task": "translate"},
+    "transcribed": {"language": "en", "task": "transcribe"},
+    "heard": {"task": "translate"},
+    "searched": {"language": "de", "task": "translate", "num_beams": 3},
+}
+
+
+@pytest.mark.parametrize("knobs", SPOKEN.values(), ids=SPOKEN)
+def test_the_decoder_is_told_language_and_task_as_by_the_reference(both, knobs):
+    theirs, model = both
+    for heard in sound(3, 8, 48):
+        wanted = theirs.generate(heard[None], max_new_tokens=8, **knobs)[0].tolist()
+        found = model.generate(heard, max_new_tokens=8, **knobs).tokens
+        assert found == wanted
+
+
+def test_the_first_tokens(both):
+    _, model = both
+    writer, heard = model.writer, sound(8, 48)
+
+    def begun(**given):
+        return list(writer.request(0, heard, writer.knobs(given)).prompt)
+
+    assert begun(language="de", task="translate") == [3, 41, 45, 97]
+    assert begun(language="<|yue|>") == begun(target_language="yue") == [3, 42, 46, 97]
+    logits = model.net(torch.tensor([[3]]), source=heard[None]).logits[0, -1]
+    assert begun() == [3, max(LANGUAGES.values(), key=lambda id: logits[id]), 46, 97]
+
+
+def test_a_score_is_of_the_text_behind_the_first_tokens(both):
+    _, model = both
+    heard = sound(8, 48)
+    said = model.generate(heard, max_new_tokens=6, begin_suppress_tokens=None)
+    assert model.score(heard, said.tokens).logprobs == pytest.approx(said.logprobs, abs=1e-4)
+
+
+def test_what_is_not_spoken(both, model):
+    heard = sound(8, 48)
+    with pytest.raises(gf.GlassformerError, match="no language 'fr'; it knows de, en, yue"):
+        both[1].generate(heard, language="fr")
+    with pytest.raises(gf.GlassformerError, match="Whisper has no language 'klingon'"):
+        both[1].generate(heard, language="klingon")
+    with pytest.raises(gf.GlassformerError, match="knows one language and one task"):
+        model.generate(heard, language="de")
+    with pytest.raises(gf.GlassformerError, match="are for models that listen"):
+        gf.load("shakespeare").generate("hi", language="de")

@@ -265,9 +265,8 @@ def test_a_result_as_json(bard):
         ({"forced_eos_token_id": 9999}, "names the token 9999"),
         ({"force_words_ids": [[9999]], "num_beams": 2}, "has the token 9999"),
         ({"prefix_allowed_tokens_fn": lambda row, ids: [9999]}, "names the token 9999"),
-        ({"prefix_allowed_tokens_fn": lambda row, ids: []}, "allows no token at all"),
         ({"regex": "(["}, "is no regular expression"),
-        ({"regex": "\N{SNOWMAN}"}, "No token of the vocabulary goes on with ''"),
+        ({"regex": "x", "eos_token_id": []}, "ended by a token, and the model has none"),
         ({"prompt_lookup_num_tokens": 2, "num_beams": 2}, "Guessing ahead is for one text"),
     ],
 )
@@ -275,6 +274,61 @@ def test_what_cannot_be_met(bard, knobs, said):
     with pytest.raises(GlassformerError) as caught:
         bard.generate([5], max_new_tokens=4, **knobs)
     assert said in str(caught.value)
+
+
+NOTHING_LEFT = {
+    "regex": {"regex": "\N{SNOWMAN}"},
+    "a function": {"prefix_allowed_tokens_fn": lambda row, ids: [] if len(ids) > 3 else [7]},
+    "banned words": {"bad_words_ids": [[i] for i in range(1024)], "eos_token_id": []},
+    "banned tokens": {"suppress_tokens": list(range(1024))},
+    "n-grams": {"suppress_tokens": [*range(6), *range(9, 1024)], "no_repeat_ngram_size": 1},
+    "too short to end": {"regex": "yes", "min_new_tokens": 9},
+}
+WAYS = {
+    "greedy": {},
+    "sampled": {"do_sample": True, "top_p": 0.9, "num_return_sequences": 2},
+    "beam": {"num_beams": 3},
+    "groups": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0},
+    "sampled beam": {"num_beams": 2, "do_sample": True, "top_k": 5},
+    "phrases": {"num_beams": 2, "force_words_ids": [[700]]},
+    "contrastive": {"penalty_alpha": 0.5, "top_k": 3},
+    "guessed": {"prompt_lookup_num_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("knobs", NOTHING_LEFT.values(), ids=NOTHING_LEFT)
+def test_where_no_token_is_left_a_sentence_says_so(bard, knobs, way):
+    knobs = {"max_new_tokens": 20, **knobs, **way}
+    with pytest.raises(GlassformerError, match=r"^No token is left (at|after)") as caught:
+        bard.generate([5], **knobs)
+    assert next(iter(knobs.keys() - {"max_new_tokens", "eos_token_id", *way})) in str(caught.value)
+    with pytest.raises(GlassformerError, match=r"^Prompt \d: No token is left"):
+        bard.generate([[5], [6]], **knobs)
+
+
+def test_a_stream_without_a_token_left(bard):
+    pieces = bard.stream([5], prefix_allowed_tokens_fn=lambda row, ids: [7][: 4 - len(ids)])
+    with pytest.raises(GlassformerError, match="No token is left after 3 new tokens"):
+        for piece in pieces:
+            assert piece.token == 7
+
+
+def test_a_beam_without_a_token_left_leaves_the_search_to_the_others(bard):
+    """What begins with 7 is a dead end; what begins with 8 is not."""
+
+    def allowed(row, ids):
+        return [7, 8] if len(ids) == 1 else [[9], []][int(ids[1]) == 7]
+
+    knobs = {"max_new_tokens": 4, "num_beams": 2, "eos_token_id": []}
+    found = bard.generate([5], prefix_allowed_tokens_fn=allowed, **knobs)
+    assert found.tokens == [8, 9, 9, 9] and all(p > -50 for p in found.logprobs)
+
+
+def test_contrastive_search_takes_no_forbidden_token(bard):
+    knobs = {"penalty_alpha": 0.9, "top_k": 6, "max_new_tokens": 8, "eos_token_id": []}
+    found = bard.generate([5], prefix_allowed_tokens_fn=lambda row, ids: [7, 8], **knobs)
+    assert set(found.tokens) <= {7, 8}
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------

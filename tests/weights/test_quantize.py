@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -166,3 +168,15 @@ def test_what_cannot_be_is_said(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(gf.GlassformerError, match="Another program has quantized"):
         gf.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_codes_count_for_the_parameters_that_they_stand_for(kind):
+    whole = repr(gf.load("shakespeare"))  # its head is its embedding
+    assert repr(gf.load("shakespeare", quantize=kind)) == whole.replace(">", f" in {kind}>")
+
+
+def test_torch_says_nothing_to_the_user():
+    program = "import glassformer as gf; gf.load('shakespeare', quantize='int8').generate('To be')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

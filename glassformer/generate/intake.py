@@ -1,0 +1,175 @@
+"""Generate room, its door: what a user gives comes in, and requests that can be computed go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.core.signal import Signal
+from glassformer.errors import GlassformerError
+from glassformer.generate.knobs import Knobs, make_knobs
+from glassformer.generate.listen import beginning
+from glassformer.generate.prompt import Prompt, as_ids
+from glassformer.generate.strategy import Request
+from glassformer.text import Tokenizer
+
+
+class Intake:
+    def __init__(self, net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]) -> None:
+        if net.decoder is None or not any(
+            head.pick == "each" and head.outputs is not None for head in net.spec.heads
+        ):
+            raise GlassformerError(
+                "This model cannot write: it needs a decoder and a language-model head."
+            )
+        self.net, self.tokenizer, self.saved = net, tokenizer, saved
+        self.translates = net.encoder is not None
+        self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
+
+    def knobs(self, given: Mapping[str, Any]) -> Knobs:
+        special = self.net.spec.tokens
+        known = {
+            "bos_token_id": special.bos,
+            "eos_token_id": special.eos,
+            "pad_token_id": special.pad,
+            "decoder_start_token_id": special.start,
+        }
+        found = make_knobs({**known, **self.saved}, given)
+        spoken = ("source_language", "target_language")
+        for name in ("stop_strings", "regex", *(() if self.listens else spoken)):
+            if getattr(found, name) and self.tokenizer is None:
+                raise GlassformerError(
+                    f"{name} needs a tokenizer, and the model's folder has none."
+                )
+        if not self.listens and (found.language or found.task):
+            raise GlassformerError(
+                "language and task are for models that listen; a translator is told its languages "
+                "by source_language and target_language."
+            )
+        return found if self.listens else self.in_language(found)
+
+    def in_language(self, knobs: Knobs) -> Knobs:
+        """A translation starts with the token of its language, or has it as its first."""
+        if knobs.source_language is None and knobs.target_language is None:
+            return knobs
+        target = self.reads(knobs).target
+        if knobs.target_language is None or target.language is None:
+            return knobs
+        if target.encode("").ids[0] == target.language:
+            return replace(knobs, forced_bos_token_id=target.language)
+        return replace(knobs, decoder_start_token_id=target.language)
+
+    def reads(self, knobs: Knobs) -> Tokenizer:
+        if self.tokenizer is None:
+            raise GlassformerError(
+                "The model's folder has no tokenizer; give the prompt as token ids."
+            )
+        if knobs.source_language is None and knobs.target_language is None:
+            return self.tokenizer
+        return self.tokenizer.with_languages(knobs.source_language, knobs.target_language)
+
+    def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
+        source = self.source(prompt, knobs) if self.translates else None
+        ids = self.beginning(source, knobs) if self.translates else self.ids(prompt, knobs)
+        room = 0 if self.translates else 1
+        ids = self.fitting(ids, self.net.decoder, knobs, room)
+        return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
+
+    def source(self, prompt: Prompt | None, knobs: Knobs) -> tuple[int, ...] | Tensor:
+        """What the encoder reads."""
+        if not self.listens:
+            ids = self.ids(prompt, knobs)
+            return tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
+        if not isinstance(prompt, Tensor):
+            raise GlassformerError(
+                "This model writes about sound: give it a spectrogram, as model.reader makes it."
+            )
+        return prompt
+
+    def ids(self, prompt: Prompt | None, knobs: Knobs) -> list[int]:
+        if prompt is None:
+            if self.translates:
+                raise GlassformerError("This model rewrites a text: give it one as the prompt.")
+            return [self.start(knobs)]
+        if isinstance(prompt, str):
+            tokenizer = self.reads(knobs)
+            ids = tokenizer.encode(prompt).ids if prompt else []
+        else:
+            ids = as_ids(prompt)
+        if not ids:
+            raise GlassformerError(
+                "The prompt is empty; leave it out for a text from the start token."
+            )
+        stack = self.net.decoder if self.listens else self.net.encoder or self.net.decoder
+        assert stack is not None
+        size = stack.spec.embed.vocabulary
+        for id in ids:
+            if not 0 <= id < size:
+                raise GlassformerError(
+                    f"The prompt has the token {id}, and the model's end at {size - 1}."
+                )
+        return ids
+
+    def start(self, knobs: Knobs) -> int:
+        order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
+        found = next((id for id in order if id is not None), None)
+        if found is None:
+            raise GlassformerError("The model has no start token; give one as bos_token_id.")
+        return found
+
+    def beginning(self, source: tuple[int, ...] | Tensor | None, knobs: Knobs) -> list[int]:
+        """With what the decoder of an encoder-decoder begins."""
+        start = self.start(knobs)
+        if not isinstance(source, Tensor):
+            return [start]
+        return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
+
+    def context(self, stack: Any) -> int | None:
+        table = stack.spec.embed.position
+        return None if table is None else int(table.length)
+
+    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, room: int) -> list[int]:
+        """The prompt if it fits, or what `truncate` leaves of it."""
+        context = self.context(stack)
+        if context is None or len(ids) + room <= context:
+            return ids
+        over = len(ids) + room - context
+        if knobs.truncate is None:
+            raise GlassformerError(
+                f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
+                "positions leave room for; shorten it, or choose a side to cut with truncate."
+            )
+        return ids[over:] if knobs.truncate == "left" else ids[: len(ids) - over]
+
+    def most(self, knobs: Knobs) -> Callable[[int], int]:
+        context = self.context(self.net.decoder)
+
+        def limit(prompt: int) -> int:
+            count = knobs.new_tokens(prompt, context)
+            if count < 1:
+                raise GlassformerError(
+                    f"max_length ({knobs.max_length}) leaves no room behind the prompt's {prompt} "
+                    "tokens; raise it, or set max_new_tokens."
+                )
+            return count
+
+        return limit
+
+    def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
+        """What is wrong with a prompt of several is said with its number."""
+        found: list[Request] = []
+        for number, prompt in enumerate(prompts):
+            try:
+                found.append(self.request(number, prompt, knobs))
+            except GlassformerError as error:
+                raise self.named(number, error, prompts) from None
+        return found
+
+    def named(
+        self, number: int, error: GlassformerError, prompts: Sequence[Prompt | None]
+    ) -> GlassformerError:
+        return GlassformerError(f"Prompt {number}: {error}") if len(prompts) > 1 else error

@@ -1,0 +1,77 @@
+"""Generate room, listening: with what a model that hears begins to write (Whisper).
+
+Behind the start token stands the language that is spoken, then what to do with it, and that no
+times are wanted. Their ids come from generation_config.json, or else from the tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.families.openai_whisper import MULTILINGUAL
+from glassformer.generate.knobs import Knobs
+from glassformer.text import Tokenizer
+from glassformer.text.whisper import LANGUAGES, TASKS, language_code
+
+NO_TIMES = "<|notimestamps|>"
+
+
+def beginning(
+    net: Net,
+    tokenizer: Tokenizer | None,
+    saved: Mapping[str, Any],
+    knobs: Knobs,
+    start: int,
+    sound: Tensor,
+) -> list[int]:
+    """The tokens that the decoder is given. A language that nobody names is heard."""
+    languages, known = tokens_of(net, tokenizer, saved)
+    begun = [start]
+    spoken = knobs.language or knobs.target_language
+    if languages:
+        begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))
+    elif spoken or knobs.task:
+        raise GlassformerError("This model knows one language and one task; leave them out.")
+    wanted = (f"<|{knobs.task or 'transcribe'}|>", NO_TIMES) if languages else (NO_TIMES,)
+    return begun + [known[token] for token in wanted if token in known]
+
+
+def tokens_of(
+    net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The ids of languages, none where the model knows but one, and of the other tokens."""
+    assert net.spec.decoder is not None
+    if NO_TIMES in (tokenizer or ()) and "no_timestamps_token_id" not in saved:
+        assert tokenizer is not None
+        many = net.spec.decoder.embed.vocabulary >= MULTILINGUAL
+        codes = [f"<|{code}|>" for code in LANGUAGES] if many else []
+        names = [*(f"<|{task}|>" for task in TASKS), NO_TIMES]
+        found = [{t: tokenizer.id(t) for t in some if t in tokenizer} for some in (codes, names)]
+        return found[0], found[1]
+    tasks = {f"<|{task}|>": id for task, id in (saved.get("task_to_id") or {}).items()}
+    times = saved.get("no_timestamps_token_id")
+    return saved.get("lang_to_id") or {}, tasks if times is None else {**tasks, NO_TIMES: times}
+
+
+def named(language: str, languages: Mapping[str, int]) -> int:
+    token = language if language in languages else f"<|{language_code(language)}|>"
+    if token not in languages:
+        there = ", ".join(name.strip("<|>") for name in languages)
+        raise GlassformerError(f"The model has no language {language!r}; it knows {there}.")
+    return languages[token]
+
+
+@torch.inference_mode()
+def heard(net: Net, start: int, sound: Tensor, languages: Mapping[str, int]) -> int:
+    """The most probable language."""
+    device = next(net.parameters()).device
+    ids = torch.tensor(list(languages.values()), device=device)
+    out = net(torch.tensor([[start]], device=device), source=sound[None].to(device))
+    assert out.logits is not None
+    return int(ids[out.logits[0, -1, ids].argmax()])
