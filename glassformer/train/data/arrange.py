@@ -4,6 +4,7 @@ example that is a whole row goes out."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 
 import numpy as np
 
@@ -79,17 +80,14 @@ class Stream(Rows):
         self.tokens = self.count * self.length
 
     def row(self, epoch: int, number: int) -> Example:
-        start = (self._shift(epoch) + number * self.length) % self.store.size
+        free = self.store.size > self.length + self.beyond
+        shift = _drawn(self.seed, epoch, self.length) if free else 0
+        start = (shift + number * self.length) % self.store.size
         return self._window(start, start + self.length + self.beyond)
 
     def fixed(self, number: int) -> Example:
         start = number * self.length
         return self._window(start, min(start + self.length + self.beyond, self.store.size))
-
-    def _shift(self, epoch: int) -> int:
-        if self.store.size <= self.length + self.beyond:
-            return 0
-        return int(np.random.default_rng([self.seed, epoch]).integers(self.length))
 
     def _window(self, start: int, end: int) -> Example:
         """The ring's tokens from `start` up to `end`, which may lie behind where it closes."""
@@ -112,37 +110,50 @@ class Stream(Rows):
 class Pack(Rows):
     """Whole examples side by side in rows of at most `length` tokens (and `beyond`), numbered
     under "documents", so that attention stays within each. Which ones share a row is found once,
-    best fit first, among pools that the seed draws."""
+    best fit first, among pools that the seed draws. Where examples may be `cut`, one that is
+    longer than a row comes in as many windows as it needs."""
 
-    def __init__(self, store: Store, length: int, seed: int, *, beyond: int = 0) -> None:
+    def __init__(
+        self, store: Store, length: int, seed: int, *, beyond: int = 0, cut: bool = False
+    ) -> None:
         _check_parallel(store, "pack")
-        lengths = store.lengths()
         room = length + beyond
-        if len(lengths) and lengths.max() > room:
+        starts, ends = store.edges[:-1], store.edges[1:]
+        longest = int((ends - starts).max(initial=0))
+        if longest > room and not cut:
             raise GlassformerError(
-                f"An example of {lengths.max():,} tokens does not fit rows of {room:,}; raise "
-                'data.length, or cut long texts with data.arrange = "stream".'
+                f"An example of {longest:,} tokens does not fit rows of {room:,}; raise "
+                "data.length, or let the objective cut texts shorter."
             )
+        windows = np.maximum(1, -(-(ends - starts - beyond) // length))
+        which = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
+        self.starts = np.repeat(starts, windows) + which * length
+        self.ends = np.minimum(self.starts + room, np.repeat(ends, windows))
         self.store = store
-        shuffled = Shuffle(len(store), seed)(np.arange(len(store)))
-        members: list[int] = []
-        starts = [0]
-        for first in range(0, len(store), POOL):
-            pool = shuffled[first : first + POOL]
-            for row in packed(lengths[pool], room):
-                members += pool[row].tolist()
-                starts.append(len(members))
-        self.members, self.starts = np.array(members), np.array(starts)
-        self.count = self.all = len(starts) - 1
-        self.tokens = int(lengths.sum())
+        lengths = self.ends - self.starts
+        shuffled = Shuffle(len(lengths), seed)(np.arange(len(lengths)))
+        members: list[Numbers] = []
+        sizes: list[int] = []
+        for pool in np.split(shuffled, range(POOL, len(lengths), POOL)):
+            rows = packed(lengths[pool], room)
+            members.append(pool[np.concatenate(rows)])
+            sizes += map(len, rows)
+        self.members = np.concatenate(members)
+        self.firsts = np.cumsum([0, *sizes])  # of each row's members
+        self.count = self.all = len(sizes)
+        self.tokens = int(lengths.sum()) - beyond * int((windows - 1).sum())
 
     def row(self, epoch: int, number: int) -> Example:
-        members = self.members[self.starts[number] : self.starts[number + 1]]
-        parts = [self.store[int(member)] for member in members]
-        row = _joined(parts)
-        sizes = [len(next(iter(part.values()))) for part in parts]
-        row["documents"] = np.repeat(np.arange(len(parts)), sizes)
+        members = self.members[self.firsts[number] : self.firsts[number + 1]]
+        starts, ends = self.starts[members], self.ends[members]
+        row = _joined([self.store.slice(*part) for part in zip(starts, ends, strict=True)])
+        row["documents"] = np.repeat(np.arange(len(members)), ends - starts)
         return row
+
+
+@lru_cache(maxsize=16)
+def _drawn(seed: int, epoch: int, below: int) -> int:
+    return int(np.random.default_rng([seed, epoch]).integers(below))
 
 
 def packed(lengths: Numbers, room: int) -> list[list[int]]:

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
@@ -67,7 +68,7 @@ class Shelf:
             self._open.append(raw)
             try:
                 yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
-            except (gzip.BadGzipFile, EOFError) as error:
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                 raise GlassformerError(f"The file {path} cannot be unpacked: {error}.") from None
             finally:
                 self._open.remove(raw)

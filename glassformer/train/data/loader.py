@@ -159,5 +159,5 @@ def arranged(
         )
     beyond = objective.beyond
     if arrange == "pack":
-        return Pack(store, length, seed, beyond=beyond)
+        return Pack(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
     return Stream(store, length, seed, beyond=beyond, before=objective.before, across=across)

@@ -11,7 +11,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
@@ -202,7 +202,8 @@ def _alone(folder: Path) -> Iterator[None]:
             "folder as data.cache."
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # some network folders know no locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
         for draft in folder.parent.glob(f".{folder.name}.*"):
             shutil.rmtree(draft, ignore_errors=True)
         yield

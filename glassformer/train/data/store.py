@@ -73,6 +73,11 @@ class Store:
                 np.maximum(longest, np.diff(self._offsets[name]), out=longest)
         return longest
 
+    @property
+    def edges(self) -> Numbers:
+        """Where examples begin in the stream of all, and where the last one ends."""
+        return np.asarray(next(iter(self._offsets.values())))
+
     def lengths_of(self, field: str) -> Numbers:
         return np.diff(self._offsets[field])
 
@@ -82,7 +87,7 @@ class Store:
 
     def numbers(self, start: int, end: int) -> Numbers:
         """For each token of such a slice the number of its document, the first one's being 0."""
-        offsets = next(iter(self._offsets.values()))
+        offsets = self.edges
         first = int(np.searchsorted(offsets, start, side="right"))
         last = int(np.searchsorted(offsets, end, side="left"))
         edges = np.array(offsets[first:last])[self._begins[first:last]]
@@ -136,7 +141,10 @@ class StoreWriter:
             file.flush()
             os.fsync(file.fileno())
             file.close()
-        (self.folder / HEADER).write_text(json.dumps(header, indent=2) + "\n", "utf-8")
+        with (self.folder / HEADER).open("wb") as file:
+            file.write((json.dumps(header, indent=2) + "\n").encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
 
     def abandon(self) -> None:
         for file in self._files.values():

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
+from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
 from glassformer.train.data.store import Block, block_of
@@ -58,7 +59,7 @@ class Worker:
     def __init__(self, objective: bytes) -> None:
         paths = [path or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the caller, who ends this one
@@ -99,8 +100,8 @@ class Worker:
 
 
 def packed(objective: Objective) -> bytes | None:
-    """The objective for other processes, its weights left at home: to prepare is to read texts.
-    None where those could not unpack it, since its class is the caller's script's own."""
+    """The objective for other processes, its nets and weights left at home: to prepare is to read
+    texts. None where it cannot travel, as when its class stands in the caller's own script."""
     if any(type(part).__module__ == "__main__" for part in objective.modules()):
         return None
     data = io.BytesIO()
@@ -113,16 +114,19 @@ def packed(objective: Objective) -> bytes | None:
 
 class _Weightless(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return _blank, (tuple(value.shape), value.dtype)
+        if isinstance(value, Net | torch.Tensor):
+            return _nothing, ()
         return NotImplemented
 
 
-def _blank(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")
+def _nothing() -> None:
+    """What stands where a net or a tensor was."""
 
 
-def main(source: BinaryIO, sink: BinaryIO) -> None:
+def serve() -> None:
+    """The other end of the pipes."""
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
     objective = pickle.load(source)
     while True:
         try:
@@ -138,9 +142,3 @@ def main(source: BinaryIO, sink: BinaryIO) -> None:
             answer = "raised", traceback.format_exc()
         pickle.dump(answer, sink)
         sink.flush()
-
-
-if __name__ == "__main__":
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
-    main(sys.stdin.buffer, answers)

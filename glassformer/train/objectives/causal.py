@@ -17,7 +17,13 @@ from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import IGNORED, Frame, column, tokenizer_of
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    column,
+    several_documents,
+    tokenizer_of,
+)
 
 
 @objective("causal-lm")
@@ -41,9 +47,7 @@ class CausalLM(Objective):
         super().__init__()
         self.frame = Frame(tokenizer_of(model))
         self.before = memory
-        self.separates = (
-            not model.spec.last_stack.blanks
-        )  # Transformer-XL reads on across documents
+        self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
@@ -57,7 +61,8 @@ class CausalLM(Objective):
         if record.get("ends", True):
             end = self.frame.tokenizer.special.get("eos")
             tokens += self.frame.behind or ([] if end is None else [end])
-        yield {"tokens": np.array(tokens, dtype=np.int32)}
+        if tokens:
+            yield {"tokens": np.array(tokens, dtype=np.int32)}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
@@ -65,7 +70,7 @@ class CausalLM(Objective):
         if not bool(mask.all()):
             inputs["mask"] = mask[:, :-1]
         documents = None
-        if "documents" in examples[0] and self.separates:
+        if self.separates and several_documents(examples):
             documents, _ = pad_rows([example["documents"] for example in examples], -1)
             inputs["documents"] = documents[:, :-1]
         if any(len(example["before"]) for example in examples if self.before):
@@ -143,15 +148,23 @@ def _positions(documents: Tensor, before: Tensor) -> Tensor:
 
 def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
     """What the model keeps in mind of the tokens before a row; nothing is learned through it. They
-    belong to the document that the row begins with."""
+    belong to the document that the row begins with. More than it can keep is read in segments,
+    each with the memory of the last, so that what is kept knows of what is not."""
     before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
     if before is None:
         return None
+    rows = {"tokens": before}
+    if mask is not None:
+        rows["mask"] = mask
+    if "documents" in inputs:
+        rows["documents"] = inputs["documents"][:, :1].expand_as(before)
     cache: Cache = net.remember()
-    documents = inputs.get("documents")
-    if documents is not None:
-        documents = documents[:, :1].expand_as(before)
+    cache.reuse = None  # rows do not overlap, so all of a segment is before the next
+    length = before.shape[1]
+    longest = min(cache.limit or length, length)
     with torch.no_grad():
-        net(before, mask, cache=cache, documents=documents, heads=())
+        for end in range(length - (length - 1) // longest * longest, length + 1, longest):
+            part = slice(max(0, end - longest), end)
+            net(**{name: row[:, part] for name, row in rows.items()}, cache=cache, heads=())
     torch.clear_autocast_cache()  # weights that were cast without gradients would have none
     return cache

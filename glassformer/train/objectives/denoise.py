@@ -14,7 +14,7 @@ from glassformer.model import Model
 from glassformer.train.entropy import token_loss
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rewrite import rewriting, start_of
+from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     Frame,
     Ids,
@@ -56,7 +56,7 @@ class Denoising(Objective):
     ) -> None:
         super().__init__()
         require_head(model, "lm", "denoising", "a class such as BartForConditionalGeneration")
-        self.start = start_of(model)
+        self.start = Start(model)
         self.frame = Frame(tokenizer_of(model))
         self.length = length_of(model, length)
         shares = {"permute": permute, "rotate": rotate, "delete": delete, "infill": infill}
@@ -82,10 +82,9 @@ class Denoising(Objective):
         target = example["tokens"].astype(np.int64)
         first, last = len(self.frame.before), len(target) - len(self.frame.behind)
         text = self.spoiled(target[first:last], rng)
-        return {
-            "source": np.concatenate((target[:first], text, target[last:])),
-            "target": target,
-        }
+        source = np.concatenate((target[:first], text, target[last:]))
+        start = self.start.of(target, self.frame.tokenizer.language)
+        return {"source": source, "tokens": target, "start": start}
 
     def spoiled(self, text: Ids, rng: np.random.Generator) -> Ids:
         if self.permute and rng.random() < self.permute:
@@ -121,7 +120,7 @@ class Denoising(Objective):
         return np.insert(text[kept], before, self.mask_token)
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        return rewriting(examples, self.start)
+        return rewriting(examples)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}

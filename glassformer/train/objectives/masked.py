@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import token_loss
@@ -49,6 +50,11 @@ class MaskedLM(Objective):
     ) -> None:
         super().__init__()
         require_head(model, "lm", "masked-lm", "a class such as BertForMaskedLM")
+        if model.spec.decoder is not None:
+            raise GlassformerError(
+                f"{model.architecture} has a decoder, which does not see what stands behind a "
+                "token; masks are for encoders such as BertForMaskedLM."
+            )
         self.frame = Frame(tokenizer_of(model))
         self.length = length_of(model, length)
         self.masking = Masking(

@@ -146,7 +146,8 @@ class SegmentPairs(Objective):
 
 @objective("next-sentence")
 class NextSentence(SegmentPairs):
-    """In half of the pairs the second segment is from another document (Devlin et al., 2018)."""
+    """In half of the pairs the second segment is from another document (Devlin et al., 2018), drawn
+    of all; where that is the same one after all, the pair is left as it is."""
 
     others = 1
 

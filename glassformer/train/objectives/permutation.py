@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from glassformer.core import Permutation
@@ -63,6 +64,7 @@ class PermutationLM(Objective):
         self.frame = Frame(tokenizer_of(model))
         self.vocabulary = Vocabulary(self.frame.tokenizer)
         self.length = length_of(model, length)
+        self.segmented = model.spec.last_stack.scores_segments
         self.partial = partial
         weights = 1 / np.arange(1, spans + 1)
         self.reached = weights.cumsum() / weights.sum()  # by spans of so many words and fewer
@@ -104,6 +106,8 @@ class PermutationLM(Objective):
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         inputs = read_inputs(examples)
+        if self.segmented:  # so that what scores segments learns, too
+            inputs["segments"] = torch.zeros_like(inputs["tokens"])
         inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
         inputs["at"], _ = pad_rows([example["at"] for example in examples])
         targets, real = pad_rows([example["targets"] for example in examples], IGNORED)

@@ -18,7 +18,7 @@ from glassformer.families import find_family, heads, native, translate
 from glassformer.model import Model, create
 from glassformer.spec import Block, ModelSpec
 from glassformer.train.data.collate import pad_rows
-from glassformer.train.entropy import head_loss, head_of, output, rows_at_once
+from glassformer.train.entropy import exact, head_loss, head_of, output, rows_at_once
 from glassformer.train.objectives.masked import MaskedLM, asked, count
 from glassformer.train.objectives.objective import Batch, Example
 from glassformer.train.objectives.registry import objective
@@ -94,7 +94,8 @@ class ReplacedToken(MaskedLM):
         hidden = hidden.flatten(0, -2)[targets["at"]]
         guesses = drawn(judge, hidden.detach(), targets["noise"])
         read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
-        said = net(**{**batch.inputs, "tokens": read}, heads=("replaced",)).heads["replaced"]
+        found = net(**{**batch.inputs, "tokens": read}, heads=("replaced",)).heads["replaced"]
+        said = exact(found)
         wrong = F.binary_cross_entropy_with_logits(
             said, read.ne(targets["text"]).to(said.dtype), reduction="none"
         )

@@ -9,17 +9,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
-from glassformer.train.data.collate import pad
 from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
 from glassformer.train.objectives.judged import Answer, Judged
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     IGNORED,
     USUAL_LENGTH,
@@ -75,8 +74,7 @@ class SequenceToSequence(Judged):
         table = spec.decoder.embed.position
         longest = USUAL_LENGTH if table is None else table.length
         self.target_length = min(target_length or longest, longest)
-        self.special = spec.tokens
-        self.pad = spec.tokens.pad or 0
+        self.start = Start(model)
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
         self.weights = {head: 1.0}
@@ -101,35 +99,15 @@ class SequenceToSequence(Judged):
         target = ended(tokenizer.target, column(record, "target"), self.target_length)
         if not source or not target:
             raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
-        last = tokenizer.target.language == target[-1]
+        tokens = np.array(target)
         yield {
             "source": np.array(source, dtype=np.int32),
-            "tokens": np.array(target, dtype=np.int32),
-            "start": np.array([target[-1] if last else self.start()], dtype=np.int32),
+            "tokens": tokens.astype(np.int32),
+            "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
         }
 
-    def start(self) -> int:
-        """As in generation."""
-        order = (self.special.start, self.special.bos, self.special.eos)
-        found = next((id for id in order if id is not None), None)
-        if found is None:
-            raise GlassformerError(
-                "The model's config has no decoder_start_token_id, which its decoder starts from; "
-                "name one in model.settings."
-            )
-        return found
-
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Behind a target is nothing that its tokens see, so the decoder needs no mask."""
-        source, source_mask = pad(examples, "source", self.pad)
-        target, mask = pad(examples, "tokens", self.pad)
-        start, _ = pad(examples, "start")
-        inputs = {"tokens": shifted_right(target, mask, start), "source": source}
-        if not bool(source_mask.all()):
-            inputs["source_mask"] = source_mask
-        targets = {"tokens": target.masked_fill(~mask, IGNORED)}
-        read = float(mask.sum())
-        return Batch(inputs, targets, {self.head: read}, int(read + source_mask.sum()))
+        return rewriting(examples, self.head)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets["tokens"]

@@ -16,7 +16,7 @@ from glassformer.model import Model
 from glassformer.train.entropy import token_loss
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.rewrite import end_of, rewriting, start_of
+from glassformer.train.objectives.rewrite import Start, end_of, rewriting
 from glassformer.train.objectives.tokens import (
     Frame,
     column,
@@ -24,8 +24,8 @@ from glassformer.train.objectives.tokens import (
     require_head,
     tokenizer_of,
 )
+from glassformer.train.objectives.words import Flags
 
-Flags = NDArray[np.bool_]
 SENTINEL = "<extra_id_{}>"
 
 
@@ -42,7 +42,7 @@ class SpanCorruption(Objective):
     ) -> None:
         super().__init__()
         require_head(model, "lm", "span-corruption", "T5ForConditionalGeneration")
-        self.start = start_of(model)
+        self.start = Start(model)
         self.frame = Frame(tokenizer_of(model))
         self.end = end_of(self.frame.tokenizer)
         if not 0 < density < 1 or mean < 1:
@@ -74,13 +74,12 @@ class SpanCorruption(Objective):
         if tokens[-1] == self.end:
             tokens = tokens[:-1]
         noise = noise_mask(len(tokens), self.density, self.mean, rng)
-        return {
-            "source": np.append(marked(tokens, noise, self.sentinels), self.end),
-            "target": np.append(marked(tokens, ~noise, self.sentinels), self.end),
-        }
+        source = np.append(marked(tokens, noise, self.sentinels), self.end)
+        target = np.append(marked(tokens, ~noise, self.sentinels), self.end)
+        return {"source": source, "tokens": target, "start": self.start.of(target, None)}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        return rewriting(examples, self.start)
+        return rewriting(examples)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}

@@ -14,10 +14,11 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.data.collate import pad_rows
+from glassformer.train.entropy import IGNORE
 from glassformer.train.objectives.objective import Example, Record
 
 Ids = NDArray[np.int64]
-IGNORED = -100  # a target that is not asked for
+IGNORED = IGNORE  # a target that is not asked for
 USUAL_LENGTH = 512  # of a model that has no longest
 
 
@@ -104,9 +105,14 @@ def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
         inputs["mask"] = mask
     for field in fields:
         inputs[field], _ = pad_rows([example[field] for example in examples])
-    if any(np.ptp(example["documents"]) for example in examples if "documents" in example):
+    if several_documents(examples):
         inputs["documents"], _ = pad_rows([example["documents"] for example in examples], -1)
     return inputs
+
+
+def several_documents(examples: Sequence[Example]) -> bool:
+    """Whether some row holds more than one; or else none need be told apart."""
+    return any(np.ptp(example["documents"]) for example in examples if "documents" in example)
 
 
 def count_tokens(examples: Sequence[Example]) -> int:

@@ -134,6 +134,25 @@ class TestPack:
         with pytest.raises(GlassformerError, match=r"30 tokens does not fit rows of 20; .*length"):
             Pack(store, 20, seed=1)
 
+    @pytest.mark.parametrize("beyond", [0, 1, 3])
+    @pytest.mark.parametrize("length", [4, 10, 11, 29, 200])
+    def test_examples_that_may_be_cut_come_in_windows(self, store, length, beyond):
+        rows = Pack(store, length, seed=1, beyond=beyond, cut=True)
+        asked = []
+        for i in range(rows.count):
+            row = rows.row(0, i)
+            assert len(row["tokens"]) <= length + beyond
+            for number in np.unique(row["documents"]):
+                tokens = row["tokens"][row["documents"] == number].tolist()
+                assert tokens == list(range(tokens[0], tokens[0] + len(tokens)))
+                asked += tokens[beyond:]
+        ends = np.cumsum(LENGTHS)
+        once = [
+            t for n, end in zip(LENGTHS, ends, strict=True) for t in range(end - n, end)[beyond:]
+        ]
+        assert sorted(asked) == once
+        assert rows.tokens == sum(LENGTHS)
+
 
 @pytest.mark.parametrize("kind", [Stream, Pack])
 def test_fields_must_be_parallel_to_be_joined(tmp_path, kind):

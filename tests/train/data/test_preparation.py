@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -150,6 +151,26 @@ def test_a_long_document_stays_one(tmp_path, monkeypatch):
     assert tokens.tolist() == [*map(ord, whole), END, *map(ord, "short"), END]
     expected = [0] * (len(whole) + 1) + [1] * 6
     assert store.numbers(0, store.size).tolist() == expected
+
+
+def test_who_asks_at_the_same_time_waits(text, tmp_path):
+    begun, done = threading.Event(), []
+
+    def told(done_bytes, total):
+        done.append(threading.current_thread().name)
+        begun.set()
+        time.sleep(0.01)
+
+    def ask():
+        prepare(text, "train", Letters(), tmp_path / "cache", about={}, progress=told)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    threads[0].start()
+    begun.wait()
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert set(done) == {threads[0].name}
 
 
 KILLED = """

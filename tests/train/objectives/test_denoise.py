@@ -11,6 +11,7 @@ import pytest
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.denoise import placed_spans
+from glassformer.train.objectives.rewrite import Start, rewriting
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
@@ -32,7 +33,7 @@ def texts(objective, *sentences):
 
 
 def by_hand(net, example):
-    target = example["target"]
+    target = example["tokens"]
     shifted = material.ids([net.spec.tokens.start, *target[:-1]])
     logits = net(shifted, source=material.ids(example["source"])).logits[0]
     return {"lm": [material.surprise(logits[i], t) for i, t in enumerate(target)]}
@@ -53,7 +54,7 @@ def spoiled(objective, stored, times: int = 40):
     for example in stored:
         for seed in range(times):
             row = objective.vary(example, np.random.default_rng(seed))
-            source, target = row["source"], row["target"]
+            source, target = row["source"], row["tokens"]
             assert (target == example["tokens"]).all()
             assert source[0] == target[0] and source[-1] == target[-1]
             yield source[1:-1].tolist(), target[1:-1].tolist()
@@ -155,11 +156,12 @@ def test_nothing_at_all_and_the_same_draw():
     assert (one == two).all() and (len(one) != len(other) or (one != other).any())
 
 
-def test_mbart_starts_from_its_language():
-    """Its texts end with the end and the language, and the decoder starts from the latter."""
-    from glassformer.train.objectives.rewrite import rewriting
-
-    batch = rewriting([{"source": np.array([5, 6, 2, 9]), "target": np.array([7, 8, 2, 9])}], None)
+def test_a_text_that_ends_with_its_language_starts_from_it():
+    """mBART's: the end, the language; the decoder starts from the latter."""
+    start = Start(bart())
+    assert start.of(np.array([7, 8, 2]), 9).tolist() == [start.usual]
+    target = np.array([7, 8, 2, 9])
+    batch = rewriting([{"source": target, "tokens": target, "start": start.of(target, 9)}])
     assert batch.inputs["tokens"].tolist() == [[9, 7, 8, 2]]
     assert batch.targets["tokens"].tolist() == [[7, 8, 2, 9]]
 

@@ -12,6 +12,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data import DataSettings, make_loader, prepare
+from glassformer.train.data.worker import packed
 from glassformer.train.objectives import make_objective, objectives
 from glassformer.train.objectives.registry import options_of
 
@@ -69,7 +70,7 @@ def together(objective, net, batches) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", NAMES)
 def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     model, objective = make(name)
-    assert name in objectives()
+    assert name in objectives() and len(packed(objective)) < 2**20  # for other processes
     objective.double().eval()
     loader = loader_of(name, objective, tmp_path)
     (one,) = loader.batches(step=5)
@@ -97,6 +98,22 @@ def test_a_memory_comes_from_the_rows_before(name, tmp_path):
     (batch,) = loader.batches(0)
     assert batch.inputs["before"].shape == (4, 8)
     assert np.isfinite(float(objective(model.net, batch)["lm"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_learns_also_in_bfloat16(name, tmp_path):
+    """Processes wait for all gradients; one that never came would keep them waiting."""
+    model, objective = make(name)
+    both = torch.nn.ModuleDict({"net": model.net, "objective": objective}).float()
+    (batch,) = loader_of(name, objective, tmp_path).batches(0)
+    with torch.autocast("cpu", torch.bfloat16):
+        sums = objective(model.net, batch)
+    sum(sums.values()).backward()
+    assert all(total.dtype == torch.float32 for total in sums.values())
+    assert [n for n, p in both.named_parameters() if p.grad is None] == []
+    with torch.no_grad():
+        for part, total in objective(model.net, batch).items():
+            torch.testing.assert_close(sums[part], total, rtol=1e-3, atol=1e-3)
 
 
 def test_names_and_options_that_there_are_not():

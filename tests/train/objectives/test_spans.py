@@ -25,7 +25,7 @@ def rows(objective, *lengths):
 
 def by_hand(net, example):
     start = net.spec.tokens.start
-    target = example["target"]
+    target = example["tokens"]
     logits = net(material.ids([start, *target[:-1]]), source=material.ids(example["source"])).logits
     return {"lm": [material.surprise(logits[0, i], t) for i, t in enumerate(target)]}
 
@@ -80,7 +80,7 @@ def test_source_and_target_are_the_text(density):
     (example,) = rows(objective, 66)
     for seed in range(30):
         row = objective.vary(example, np.random.default_rng(seed))
-        source, target = row["source"].tolist(), row["target"].tolist()
+        source, target = row["source"].tolist(), row["tokens"].tolist()
         assert source.pop() == target.pop() == end
         spans: dict[int, list[int]] = {}
         for token in target:
@@ -108,7 +108,7 @@ def test_short_texts():
     objective = make_objective("span-corruption", model("t5-small"), {})
     for length in (1, 2, 3):
         row = objective.vary(rows(objective, length)[0], np.random.default_rng(0))
-        assert row["source"][-1] == row["target"][-1] == objective.end
+        assert row["source"][-1] == row["tokens"][-1] == objective.end
 
 
 def test_what_is_missing_is_named():
