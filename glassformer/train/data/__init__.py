@@ -7,7 +7,7 @@
 
 from glassformer.train.data.loader import Loader, make_loader
 from glassformer.train.data.preparation import fingerprint, prepare
-from glassformer.train.data.readers import Records
+from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.store import Store
 

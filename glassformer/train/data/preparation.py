@@ -22,7 +22,7 @@ import numpy as np
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
 from glassformer.train.data.files import RecordError
-from glassformer.train.data.readers import Records
+from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.store import HEADER, Block, Store, StoreWriter
 from glassformer.train.data.worker import Worker, packed, prepared
@@ -72,13 +72,7 @@ def prepare(
                 _write(draft, records, objective, said, progress)
     store = Store(folder)
     if not len(store):
-        why = "".join(
-            f" Of {store.skipped} records none could be used; the first: {reason}"
-            for reason in store.reasons[:1]
-        )
-        raise GlassformerError(
-            f"There are no examples in data.{split} ({records.paths[0]}, ...).{why}"
-        )
+        raise records.useless(store.skipped, store.reasons)
     return store
 
 

@@ -11,68 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import PIECE, RecordError, Shelf, find_files, malformed
+from glassformer.train.data.files import PIECE, RecordError, Shelf, malformed
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.train.objectives.objective import Record
 
 Found = Iterator[Record | RecordError]
-
-
-class Records:
-    """Iterates over the records of a split's files. `done` of `total` bytes have been read."""
-
-    def __init__(self, settings: DataSettings, split: str) -> None:
-        self.settings = settings
-        patterns = getattr(settings, split)
-        if not patterns:
-            raise GlassformerError(f"The recipe names no files to read; say data.{split}.")
-        self.files = [find_files([pattern]) for pattern in patterns]
-        self.shelf = Shelf([path for paths in self.files for path in paths])
-
-    @property
-    def paths(self) -> list[Path]:
-        return list(self.shelf.paths)
-
-    @property
-    def total(self) -> int:
-        return self.shelf.total
-
-    @property
-    def done(self) -> int:
-        return self.shelf.done
-
-    def __iter__(self) -> Found:
-        """All columns of the file, and once more those that the recipe gives another name."""
-        columns = self.settings.columns
-        for record in self._read():
-            if columns and not isinstance(record, RecordError):
-                lacking = [name for name in columns.values() if name not in record]
-                if lacking:
-                    there = ", ".join(name for name in record if name != "where")
-                    yield malformed(
-                        record["where"],
-                        f"there is no column {lacking[0]!r}, which [data.columns] names, only "
-                        f"{there}",
-                    )
-                    continue
-                record = {**record, **{ours: record[theirs] for ours, theirs in columns.items()}}
-            yield record
-
-    def strict(self) -> Iterator[Record]:
-        """Without those that are malformed, or up to the first, as the recipe says."""
-        for record in self:
-            if not isinstance(record, RecordError):
-                yield record
-            elif self.settings.on_error == "stop":
-                raise record
-
-    def _read(self) -> Found:
-        if self.settings.format == "parallel":
-            yield from read_parallel(self.shelf, self.files, self.settings)
-            return
-        for path in self.paths:
-            yield from READERS[self.settings.format](self.shelf, path, self.settings)
 
 
 def read_text(shelf: Shelf, path: Path, settings: DataSettings) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +32,9 @@ class Letters(Objective):
         ids = [ord(character) for character in record["text"]]
         ids += [END] if record.get("ends", True) else []
         yield {"tokens": np.array(ids, np.int64), "places": np.arange(len(ids))}
+
+        if "%" in record["text"]:
+            os._exit(9)  # as the kernel ends a process that takes too much memory
 
     def vary(self, example, rng):
         return {**example, "noise": rng.integers(0, 1000, len(example["tokens"]))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -90,6 +91,14 @@ def test_an_error_in_a_process_is_said_here(text, tmp_path, eager):
     assert not list((tmp_path / "cache").glob("**/*.bin"))
 
 
+def test_a_process_that_dies_is_no_riddle(text, tmp_path, eager):
+    path = tmp_path / "a.txt"
+    path.write_text(path.read_text("utf-8").replace("\n2000 ", "\n2000% "), "utf-8")
+    settings = dataclasses.replace(text, processes=2)
+    with pytest.raises(GlassformerError, match=r"has died, .*fewer with data\.processes"):
+        prepare(settings, "train", Letters(), tmp_path / "cache", about={})
+
+
 def test_blocks_change_nothing(text, tmp_path, monkeypatch):
     first = files(prepare(text, "train", Letters(), tmp_path / "cache", about={}))
     for size in (1, 1001, 5000):
@@ -132,11 +141,11 @@ def test_what_is_skipped_is_counted(text, tmp_path):
     assert "a.txt:2: nobody" in store.reasons[0] and "a.txt:3: the byte 0xff" in store.reasons[1]
     path.write_text("bad!\n")
     with pytest.raises(
-        GlassformerError, match=r"no examples in data.train.*Of 1 .*a.txt:1: nobody"
+        GlassformerError, match=r"no records in data.train.*None of 1 .*a.txt:1: nobody"
     ):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
     path.write_text("\n \n")
-    with pytest.raises(GlassformerError, match=r"There are no examples in data.train"):
+    with pytest.raises(GlassformerError, match=r"There are no records in data.train"):
         prepare(settings, "train", Letters(), tmp_path / "cache", about={})
 
 
@@ -254,6 +263,19 @@ def test_interrupted_it_leaves_nothing(text, tmp_path):
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
+def test_a_full_disk(text, tmp_path):
+    """A limit of a file's size stands for it."""
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(GlassformerError, match=r"could not be written \(File too large\)"):
+            prepare(text, "train", Letters(), tmp_path / "cache", about={})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    assert len(prepare(text, "train", Letters(), tmp_path / "cache", about={})) == 3000
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """A file of 5 MB in blocks of 32 KiB: writing and reading hold a small part of it."""
     monkeypatch.setattr(room, "BLOCK_BYTES", 2**15)
@@ -313,8 +335,10 @@ def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
     assert packed(Local()) is None
     settings = dataclasses.replace(text, processes=2)
     assert len(prepare(settings, "train", Local(), tmp_path / "cache", about={})) == 3000
-    travelling = packed(Letters())
-    assert travelling is not None and len(travelling) < 5000
+    with_a_net = Letters()
+    with_a_net.teacher = gf.create("gpt2", n_layer=1, n_head=2, n_embd=8, vocab_size=9).net
+    travelling = packed(with_a_net)
+    assert travelling is not None and len(travelling) < 5000, "without weights"
 
 
 def test_tokenizers_are_told_apart(tmp_path):

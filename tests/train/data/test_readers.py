@@ -9,7 +9,8 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError, Shelf, find_files, place_to_cut
-from glassformer.train.data.readers import Records, _between_blanks
+from glassformer.train.data.readers import _between_blanks
+from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
 
 
@@ -293,6 +294,13 @@ def test_files_that_are_not_there(write, tmp_path):
         Records(DataSettings(train=("x",)), "valid")
     with pytest.raises(GlassformerError, match=r"a.txt.gz cannot be unpacked"):
         read(write("a.txt.gz", b"this is no gzip file"))
+
+
+def test_nothing_to_read(write):
+    with pytest.raises(GlassformerError, match=r"There are no records in data.train \(a.txt\)\.$"):
+        read(write("a.txt", "\n\n"), documents="lines")
+    with pytest.raises(GlassformerError, match=r"None of 2 could be used; the first: a.jsonl:1: "):
+        read(write("a.jsonl", "1\n2\n"), format="jsonl", on_error="skip")
 
 
 def test_progress_is_told_in_bytes(write):

@@ -1,0 +1,38 @@
+"""Train room, activation checkpointing: layers forget what they computed, and compute it again for
+the backward pass. A step takes a third longer and needs far less memory."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from glassformer.core.context import Context
+from glassformer.core.stack import Stack
+
+
+def recompute_layers(module: nn.Module) -> None:
+    """Every layer of every stack in the module does so from now on, while training."""
+    for stack in module.modules():
+        if isinstance(stack, Stack):
+            for layer in stack.blocks:
+                layer.forward = _Forgetful(layer)
+
+
+class _Forgetful:
+    """What layers share in a pass (`Context.memo`) is there when a layer is run again, though it
+    was not when it ran first; so each is run again in the context as it was."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self._layer = layer
+        self._forward = layer.forward
+
+    def __call__(self, x: Any, ctx: Context, *rest: Any) -> Any:
+        if not self._layer.training:
+            return self._forward(x, ctx, *rest)
+        before = copy(ctx)
+        before.memo = dict(ctx.memo)
+        contexts = iter((ctx, before))
+        return checkpoint(lambda x: self._forward(x, next(contexts), *rest), x, use_reentrant=False)
