@@ -41,7 +41,7 @@ class Mixture(Judged):
     """
 
     def __init__(
-        self, model: Model, *, parts: Sequence[Mapping[str, Any]], length: int | None = None
+        self, model: Model, *, parts: tuple[Mapping[str, Any], ...], length: int | None = None
     ) -> None:
         super().__init__()
         if not parts:
