@@ -77,8 +77,9 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
 
 
 def _is_plain(layer: nn.Module) -> TypeGuard[Projection]:
-    """One matrix that lies here: no adapter stands in its place, no other process has a part."""
-    return type(layer) is Projection and type(layer.weight) in (Tensor, nn.Parameter)
+    """One matrix that lies here: no adapter stands beside it, no other process has a part."""
+    alone = not (layer._forward_hooks or layer._forward_pre_hooks)
+    return type(layer) is Projection and alone and type(layer.weight) in (Tensor, nn.Parameter)
 
 
 def output(head: Head, rows: Tensor) -> Tensor:

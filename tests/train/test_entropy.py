@@ -168,6 +168,20 @@ def test_every_kind_of_head(name, make, monkeypatch):
         assert torch.allclose(mine, other, atol=1e-9), key
 
 
+def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
+    """Hooks are how adapters are put on; the loss goes through the layer as it is."""
+    monkeypatch.setattr(entropy, "BYTES", {"cpu": 50 * 4})
+    net, inputs = tiny.net(tiny.decoder()).double(), {"tokens": tiny.tokens(2, 9)}
+    low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
+    net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
+    targets = tiny.tokens(2, 9, seed=1)
+    expected = F.cross_entropy(net(**inputs).logits.mT, targets, reduction="sum")
+    found = token_loss(net, inputs, targets)
+    assert torch.allclose(found, expected)
+    pairs = [torch.autograd.grad(loss, [low])[0] for loss in (found, expected)]
+    assert torch.allclose(*pairs)
+
+
 def test_some_slots_alone():
     net = tiny.net(tiny.encoder()).double()
     inputs, at = {"tokens": tiny.tokens(3, 7)}, torch.tensor([1, 8, 20])
