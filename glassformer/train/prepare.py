@@ -18,6 +18,7 @@ from glassformer.train.feed import Feed
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
+from glassformer.train.objectives.mixture import with_heads, with_part_labels
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
 
@@ -27,32 +28,37 @@ def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Repo
     in the folder from an earlier time."""
     recipe = with_labels(recipe)
     model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+    model, objective = objective_of(recipe, model)
     if recipe.adapter is not None:
         model = adapted(model, recipe)
-    objective = objective_of(recipe, model)
     feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
     return Loop(recipe, model, objective, feed, place)
 
 
 def with_labels(recipe: Recipe) -> Recipe:
-    """Labels that nobody has named, for a head that is to be made, are those of the data."""
+    """Labels that nobody has named, for a head that is to be made, are those of the data: of
+    several objectives, those of the first that has some."""
     fresh = recipe.model.preset is not None or recipe.model.make
     if recipe.model.labels or not fresh:
         return recipe
-    found: dict[str, None] = {}
     for one in recipe.objective:
-        task = one.options.get("task", one.name)  # distillation is of another's labels
-        name = task["name"] if isinstance(task, dict) else task
-        found |= dict.fromkeys(find_labels(name, Records(recipe.data, "train").strict()))
-    return replace(recipe, model=replace(recipe.model, labels=tuple(found)))
+        name = one.options.get("task", one.name)  # distillation is of another's labels
+        found = find_labels(name, Records(recipe.data, "train").strict())
+        if found:
+            return replace(recipe, model=replace(recipe.model, labels=found))
+    return recipe
 
 
-def objective_of(recipe: Recipe, model: Model) -> Objective:
+def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
+    """Several objectives are a mixture, and need a head each on the model."""
+    length = recipe.data.length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
-        return make_objective(one.name, model, one.options)
-    parts = [{"name": one.name, **one.options} for one in recipe.objective]
-    return make_objective("mixture", model, {"parts": parts})
+        return model, make_objective(one.name, model, one.options, length)
+    named = [{"name": one.name, **one.options} for one in recipe.objective]
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
+    model = with_heads(model, parts, recipe.train.seed)
+    return model, make_objective("mixture", model, {"parts": parts}, length)
 
 
 def adapted(model: Model, recipe: Recipe) -> Model:
