@@ -46,7 +46,7 @@ def with_labels(recipe: Recipe) -> Recipe:
 def objective_of(recipe: Recipe, model: Model) -> Objective:
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
-        return make_objective(one.name, model, one.options)
+        return make_objective(one.name, model, one.options, recipe.data.length)
     parts = [{"name": one.name, **one.options} for one in recipe.objective]
     return make_objective("mixture", model, {"parts": parts})
 
@@ -72,6 +72,7 @@ def make_feed(
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
         "context": context,
+        "length": data.length,
         "labels": list(model.spec.labels),
     }
 
