@@ -42,7 +42,8 @@ def with_labels(recipe: Recipe) -> Recipe:
     if recipe.model.labels or not fresh:
         return recipe
     for one in recipe.objective:
-        name = one.options.get("task", one.name)  # distillation is of another's labels
+        task = one.options.get("task", one.name)  # distillation is of another's labels
+        name = task if isinstance(task, str) else task["name"]
         found = find_labels(name, Records(recipe.data, "train").strict())
         if found:
             return replace(recipe, model=replace(recipe.model, labels=found))
@@ -96,6 +97,7 @@ def make_feed(
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
         "context": context,
+        "length": data.length,
         "labels": list(model.spec.labels),
     }
 
