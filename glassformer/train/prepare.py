@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
+
+SAMPLE = 2**28
 
 
 def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
@@ -77,11 +80,15 @@ def adapted(model: Model, recipe: Recipe) -> Model:
 
 
 def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
-    """All texts of the data, for a tokenizer to learn from."""
-    records = Records(recipe.data, "train")
-    for record in records.strict():
-        tell(reporters, "learning the tokenizer", records.done, records.total)
-        yield from _texts_in(value for key, value in record.items() if key != "where")
+    """Texts of the data for a tokenizer to learn from: all, or of much data records that are drawn
+    evenly, up to about `SAMPLE` bytes."""
+    records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
+    share = SAMPLE / max(records.total, 1)
+    for number, record in enumerate(records.strict()):
+        if number % 1000 == 0:
+            tell(reporters, "learning the tokenizer", records.done, records.total)
+        if share >= 1 or draw.random() < share:
+            yield from _texts_in(value for key, value in record.items() if key != "where")
 
 
 def make_feed(
