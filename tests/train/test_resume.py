@@ -147,8 +147,8 @@ def killed(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(tmp_path, killed, kind):
-    whole = tmp_path / "whole"
+def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(killed, kind):
+    whole = killed / f"whole-{kind}"
     gf.train(recipe(whole, kind))
     assert_same_run(whole, killed / kind)
 
