@@ -78,6 +78,7 @@ def make_feed(
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
         "context": context,
+        "length": data.length,
         "labels": list(model.spec.labels),
     }
 
