@@ -74,11 +74,14 @@ def find_places(model: Host) -> dict[str, Place]:
         where = find(f"{name}.weight")
         if where is None:
             continue
-        numbers = torch.arange(linear.out_features)[:, None]
-        written = where.rule.op.write(numbers, linear.parts)
+        op = where.rule.op
+        shapes = op.shapes((linear.out_features, linear.in_features), linear.parts)
+        if any(len(shape) != 2 for shape in shapes):
+            continue  # the file has a bare tensor or a convolution there, no linear layer
+        written = op.write(torch.arange(linear.out_features)[:, None], linear.parts)
         for their, rows in zip(where.theirs, written, strict=True):
-            if rows.ndim != 2 or not their.endswith(".weight"):
-                continue  # the file has a bare tensor or a convolution there, no linear layer
+            if not their.endswith(".weight"):
+                continue
             published, start = their.removesuffix(".weight"), int(rows.min())
             found[published] = Place(
                 published,
