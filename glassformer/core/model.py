@@ -93,9 +93,8 @@ class Net(nn.Module):
         all. permutation: the order of reading; with targets the hidden states and logits are
         theirs. branches: the new tokens are ways to go on side by side. at: the slot that heads
         read which read one. tail: heads that read every position read only the last so many.
-        auxiliary: also compute the heads that only help to train the others. heads: compute these
-        alone, by their names; without `project` each gives what its output layer would read. Rivals
-        of a multiple choice come as [batch, choice, position].
+        auxiliary: also the heads that only help to train. heads: these alone; without `project`
+        each gives what its output layer reads. Rivals of a choice are [batch, choice, position].
         """
         name, stack = self._last
         lead = tokens.shape[: -stack.embed.axes]
