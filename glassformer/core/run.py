@@ -53,7 +53,9 @@ def _run(
         )
         if cache is not None and cache.positions is not None and documents is None:
             positions = torch.where(positions < 0, positions, positions + cache.positions)
-    _check_length(stack, past + new)
+    branches = options.get("branches")
+    if branches is None:
+        _check_length(stack, past + new)
     blank = stack.spec.blanks
     blanks = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix")
@@ -76,7 +78,8 @@ def _run(
         if memory_mask is None:
             memory_mask = cache.memory_mask
         cache.memory_mask = memory_mask
-    slots = torch.arange(past + blanks + new, device=device)
+    whole = torch.arange(past + blanks + new, device=device)
+    slots = whole if branches is None else branches.slots
     ctx = Context(
         stack=name,
         q_slot=slots[past + blanks :],

@@ -110,7 +110,8 @@ class Pick:
     def begin(self, requests: Sequence[Request], device: torch.device) -> None:
         self.stops.begin(requests)
         rows = [(request, i) for request in requests for i in range(self.width)]
-        fresh = History.of([request.prompt for request, _ in rows], device)
+        prompts, limits = [r.prompt for r, _ in rows], [r.limit for r, _ in rows]
+        fresh = History.of(prompts, limits, device)
         if self.history is None or not self.rows:
             self.history = fresh
         else:
@@ -158,7 +159,11 @@ class Pick:
         return draw(shaped(scores, self.knobs), chance)
 
 
-def processed(processors: Sequence[Processor], history: History, scores: Tensor) -> Tensor:
+def processed(
+    processors: Sequence[Processor], history: History, scores: Tensor, *, spoil: bool = False
+) -> Tensor:
+    """`spoil`: what is forbidden may be so in the given scores too."""
+    scores = scores if spoil or not processors else scores.clone()
     for process in processors:
         scores = process(history, scores)
     return scores
