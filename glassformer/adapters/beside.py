@@ -61,15 +61,6 @@ class Updates(nn.ModuleList):
     """What low ranks add to a layer's output, each to its own rows."""
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-<<<<<<< HEAD
-        for part in self:
-            update = part(inputs[0]).to(output.dtype)
-            if update.shape == output.shape:  # torch refuses to add to the whole of a frozen output
-                output = output + update
-            else:
-                output[..., part.start : part.stop] += update
-        return output
-=======
         parts: list[Any] = list(self)
         changes = {part.start: part(inputs[0]).to(output.dtype) for part in parts}
         ends = {end for part in parts for end in (part.start, part.stop)}
@@ -81,7 +72,6 @@ class Updates(nn.ModuleList):
             for start, stop in pairwise(bounds)
         ]
         return torch.cat(pieces, -1) if len(pieces) > 1 else pieces[0]
->>>>>>> adapters
 
 
 class Neck(nn.Module):
