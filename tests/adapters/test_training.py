@@ -20,6 +20,7 @@ from glassformer.adapters import (
     active,
     penalty,
 )
+from glassformer.errors import GlassformerError
 
 ALL = [
     LoRA(rank=3),
@@ -93,6 +94,15 @@ def test_a_text_is_written_with_the_adapter(gpt2, settings):
             with torch.no_grad():
                 tokens.append(int(model.net(torch.tensor([tokens])).logits[0, -1].argmax()))
         assert list(found.tokens) == tokens[len(prompt) :]
+    beams = model.generate(prompts, max_new_tokens=6, eos_token_id=None, num_beams=3)
+    for prompt, found in zip(prompts, beams, strict=True):
+        text = torch.tensor([[*prompt, *found.tokens]])
+        with torch.no_grad():
+            log = model.net(text).logits[0, :-1].log_softmax(-1)
+        own = log.gather(1, text[0, 1:, None])[-6:, 0]
+        assert far(own, torch.tensor(found.logprobs)) < 1e-4
+    with pytest.raises(GlassformerError, match="positions"):  # of 40, some may be the adapter's
+        model.generate([5] * (40 if active(model.net).around is None else 36), max_new_tokens=2)
 
 
 @pytest.mark.gpu
