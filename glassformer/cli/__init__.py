@@ -15,6 +15,7 @@ from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
 from glassformer.cli.score import score
+from glassformer.cli.train import train
 from glassformer.errors import GlassformerError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app.command()(families)
 app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
+app.command()(train)
 
 
 def show_version(asked: bool) -> None:
