@@ -1,6 +1,6 @@
-"""Training a small decoder on characters on two CPU cores, at nanoGPT's shapes for Shakespeare, beside
-nanoGPT as its README runs it on a CPU: not compiled. Ours runs whole steps of a recipe, its data
-included, as they are and compiled.
+"""Training a small decoder on characters on two CPU cores, at nanoGPT's shapes for Shakespeare,
+beside nanoGPT as its README runs it on a CPU: not compiled. Ours runs whole steps of a recipe, its
+data included, as they are and compiled.
 
 nanoGPT's model.py (github:karpathy/nanoGPT) is looked for in peers/nanogpt/.
 
