@@ -1,5 +1,6 @@
 """One Transformer, made of glass."""
 
+import glassformer.train as train
 from glassformer.core import Cache, Capture
 from glassformer.errors import GlassformerError
 from glassformer.model import Model, create, load
@@ -16,4 +17,5 @@ __all__ = [
     "Tokenizer",
     "create",
     "load",
+    "train",
 ]

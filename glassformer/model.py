@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from glassformer.core import Net, first_values
+from glassformer import adapters
+from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
@@ -24,6 +25,7 @@ from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.files import SINGLE, is_single
+from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.quantize import count_parameters, quantize
@@ -55,6 +57,7 @@ class Model:
         self.generation = generation
         self._tokenizer = tokenizer
         self._recorded: dict[Any, Any] = {}
+        self.source: Path | None = None  # where it was loaded from
         self._shelf = Shelf()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
@@ -83,7 +86,7 @@ class Model:
 
     def save(self, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone."""
+        model `load` alone. An adapter beside the weights is not part of it: see `save_adapter`."""
         config = {
             **self.config,
             "architectures": [self.architecture],
@@ -92,7 +95,8 @@ class Model:
         config.pop("torch_dtype", None)
         with whole_folder(Path(folder)) as draft:
             family = find_family(config)
-            save_net(draft, self.net, family, config, self.architecture, shard_bytes)
+            with adapters.switched_off(self.net):
+                save_net(draft, self.net, family, config, self.architecture, shard_bytes)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:
@@ -113,6 +117,55 @@ class Model:
         quantize(self.net, kind)
         self._shelf.forget()  # it holds on to the weights
         self.config["quantization"] = kind
+        return self
+
+    def add_adapter(
+        self, settings: adapters.Settings, name: str = "default", *, seed: int = 0
+    ) -> Model:
+        """Adds LoRA, AdaLoRA, a bottleneck, a prefix, a prompt or BitFit, and turns it on: from now
+        on it is all that learns.
+
+        >>> model.add_adapter(adapters.LoRA(rank=8, targets=("q_proj", "v_proj")))
+        """
+        adapters.add(self, settings, name, seed=seed)
+        return self._changed()
+
+    def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
+        """Reads an adapter's folder, as `save_adapter` or the peft library write it."""
+        adapters.load_adapter(self, folder, name)
+        return self._changed()
+
+    def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
+        """Writes the adapter that is on, in the layout of the peft library; `base` is what it will
+        look for as the model, if not the folder that this one came from."""
+        adapter = adapters.active(self.net)
+        if adapter is None:
+            raise GlassformerError("The model has no adapter that is on; add or switch to one.")
+        source = None if self.source is None else str(self.source)
+        adapters.save_adapter(self, adapter, folder, base or source)
+
+    def switch_adapter(self, name: str | None) -> Model:
+        """Turns one adapter on and the others off; None: the model as it was, which learns."""
+        adapters.switch(self.net, name)
+        return self._changed()
+
+    def remove_adapter(self, name: str = "default") -> Model:
+        adapters.remove(self.net, name)
+        return self._changed()
+
+    def merge_adapter(self, name: str = "default", *, forget: bool = False) -> Model:
+        """Adds a low-rank adapter's change to the weights, which then cost what they did before.
+        `unmerge_adapter` takes it out again, unless the weights as they were are forgotten."""
+        adapters.merge(self.net, name, forget=forget)
+        return self._changed()
+
+    def unmerge_adapter(self, name: str = "default") -> Model:
+        adapters.unmerge(self.net, name)
+        return self._changed()
+
+    def _changed(self) -> Model:
+        """Steps that were recorded are of another net."""
+        self._recorded.clear()
         return self
 
     def quantization_cost(
@@ -218,6 +271,7 @@ def load(
     labels: Sequence[str] | None = None,
     seed: int = 0,
     quantize: str | None = None,
+    adapter: str | Path | None = None,
 ) -> Model:
     """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
     of a Whisper model, or a built-in model by its name.
@@ -227,7 +281,8 @@ def load(
     error, unless it is asked for by name: `architecture` is another class of the family than the
     config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
     tensors to leave out. With `labels` a new classification head gets these classes.
-    `quantize` is "int8" or "int4"; see `Model.quantize`.
+    `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
+    `Model.load_adapter`.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -258,7 +313,10 @@ def load(
         report=loaded.report,
         generation=read_generation(folder),
     )
-    return model if quantize is None else model.quantize(quantize)
+    model.source = folder
+    if quantize is not None:
+        model.quantize(quantize)
+    return model if adapter is None else model.load_adapter(adapter)
 
 
 def create(

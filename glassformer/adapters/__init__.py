@@ -1,1 +1,32 @@
-"""Adapters room: a few numbers that are trained beside a frozen net, in PEFT's layout."""
+"""Adapters room: a net comes in, and learns with few weights of its own beside those it has."""
+
+from glassformer.adapters.adapter import (
+    Adapter,
+    active,
+    adapters_of,
+    remove,
+    switch,
+    switched_off,
+)
+from glassformer.adapters.add import add
+from glassformer.adapters.allocate import after_step, penalty
+from glassformer.adapters.load import load_adapter
+from glassformer.adapters.merge import merge, unmerge
+from glassformer.adapters.save import save_adapter
+from glassformer.adapters.settings import (
+    KINDS,
+    AdaLoRA,
+    BitFit,
+    Bottleneck,
+    LoRA,
+    Prefix,
+    Prompt,
+    Settings,
+    make,
+)
+
+__all__ = [
+    "KINDS", "AdaLoRA", "Adapter", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt", "Settings",
+    "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge", "penalty",
+    "remove", "save_adapter", "switch", "switched_off", "unmerge",
+]  # fmt: skip

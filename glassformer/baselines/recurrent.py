@@ -18,12 +18,13 @@ SHUT = 1e4  # a gate's sigmoid is 0 or 1 to the bit so far out
 class Walk(nn.Module):
     """One direction of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers, 2000).
 
-    Both matrices hold four row blocks: the gates of input and forgetting, the candidate for the
-    cell, and the gate of output.
+    Both matrices hold four row blocks (`parts`): the gates of input and forgetting, the candidate
+    for the cell, and the gate of output.
     """
 
     def __init__(self, width: int, state: int, weight_dropout: float) -> None:
         super().__init__()
+        self.parts = (state,) * 4
         self.weight_in = nn.Parameter(torch.zeros(4 * state, width))
         self.weight_state = nn.Parameter(torch.zeros(4 * state, state))
         self.bias_in = nn.Parameter(torch.zeros(4 * state))

@@ -15,6 +15,7 @@ from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
 from glassformer.cli.score import score
+from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
 
@@ -30,6 +31,7 @@ app.command()(families)
 app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
+app.command()(train)
 app.add_typer(vectors, name="vectors")
 
 

@@ -94,14 +94,14 @@ class DisentangledPosition(nn.Module):
 
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
-        linear = self.linear(attention, part)
-        if self.spec.shared:
-            height = self.heads * self.dim
-            own = slice(0, height) if part == "query" else slice(height, 2 * height)
+        linear, height = self.linear(attention, part), self.heads * self.dim
+        first = height if self.spec.shared and part == "key" else 0
+        own = slice(first, first + height)
+        if self.spec.shared and not linear._forward_hooks:
             bias = linear.whole_bias
             rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
-        else:
-            rows = linear(table)
+        else:  # called, so that an adapter is heard
+            rows = linear(table)[:, own]
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
 
     def linear(self, attention: Any, part: str) -> Linear:

@@ -76,6 +76,17 @@ class Head(nn.Module):
     def forward(self, hidden: Tensor, where: Tensor | None) -> Tensor:
         """`where` is the position to read for each row, weights to mean by, or which positions
         are real (see `pick`)."""
+        x = self.features(hidden, where)
+        if self.spec.outputs is not None:
+            x = self.out(x)
+        if self.spec.softcap is not None:
+            x = torch.tanh(x / self.spec.softcap) * self.spec.softcap
+        if self.spec.scalar:
+            x = x.squeeze(-1)
+        return self.activation(x)
+
+    def features(self, hidden: Tensor, where: Tensor | None) -> Tensor:
+        """What its output layer reads; a loss may take that a few positions at a time."""
         x = hidden
         if where is not None:
             x = self.picked(x, where)
@@ -86,12 +97,8 @@ class Head(nn.Module):
         if self.spec.transform is not None:
             x = self.transform(F.dropout(x, self.spec.dropout_in, self.training))
         if self.spec.outputs is not None:
-            x = self.out(F.dropout(x, self.spec.dropout, self.training))
-        if self.spec.softcap is not None:
-            x = torch.tanh(x / self.spec.softcap) * self.spec.softcap
-        if self.spec.scalar:
-            x = x.squeeze(-1)
-        return self.activation(x)
+            x = F.dropout(x, self.spec.dropout, self.training)
+        return x
 
     def picked(self, x: Tensor, where: Tensor) -> Tensor:
         """[batch, position, width] to [batch, width], or three times as wide."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -73,6 +74,8 @@ class Net(nn.Module):
         memory: Tensor | None = None,
         hide: Tensor | None = None,
         at: Tensor | None = None,
+        heads: Collection[str] | None = None,
+        project: bool = True,
         auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
@@ -90,8 +93,8 @@ class Net(nn.Module):
         all. permutation: the order of reading; with targets the hidden states and logits are
         theirs. branches: the new tokens are ways to go on side by side. at: the slot that heads
         read which read one. tail: heads that read every position read only the last so many.
-        auxiliary: also compute the heads that only help to train the others. Rivals of a multiple
-        choice come as [batch, choice, position].
+        auxiliary: also the heads that only help to train. heads: these alone; without `project`
+        each gives what its output layer reads. Rivals of a choice are [batch, choice, position].
         """
         name, stack = self._last
         lead = tokens.shape[: -stack.embed.axes]
@@ -123,16 +126,21 @@ class Net(nn.Module):
         embed = stack.spec.embed
         if hide is not None and not (isinstance(embed, Patches) and embed.blank):
             raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
-        mixes = any(head.mixes for head in self.spec.heads)
-        states: list[Tensor] | None = [] if auxiliary or mixes else None
+        asked = [
+            head
+            for head in self.spec.heads
+            if (auxiliary or not head.auxiliary if heads is None else head.name in heads)
+        ]
+        inner = any(head.mixes or head.depth is not None for head in asked)
+        states: list[Tensor] | None = [] if inner else None
         hidden = run(
             name,
             stack,
             tokens,
             mask,
-            segments,
-            languages,
-            positions,
+            segments=segments,
+            languages=languages,
+            positions=positions,
             documents=documents,
             prefix=prefix,
             permutation=permutation,
@@ -153,9 +161,7 @@ class Net(nn.Module):
         if permutation is not None and permutation.targets is not None:
             text = permutation.targets
             text_mask = torch.ones_like(text, dtype=torch.bool)
-        for head in self.spec.heads:
-            if head.auxiliary and not auxiliary:
-                continue
+        for head in asked:
             where = pick(head, hidden, text, text_mask, self.spec.tokens)
             if at is not None and where is not None and where.dtype != torch.bool:
                 where = at.flatten()
@@ -163,17 +169,22 @@ class Net(nn.Module):
             assert isinstance(module, Head)
             read = hidden if states is None else module.state(hidden, states)
             read = read if tail is None or where is not None else read[:, -tail:]
+            if not project:
+                found = module.features(read, where)
+                results[head.name] = found.view(*lead, *found.shape[1:])
+                continue
             result = module(read, where)
             if question is not None and head.after_question:
                 result = without_answers(result, question, text_mask)
             if isinstance(module, Answer):
-                found = module.search(hidden, result, text_mask)
-                results |= {f"{head.name}.{key}": value for key, value in found.items()}
+                answers = module.search(hidden, result, text_mask)
+                results |= {f"{head.name}.{key}": value for key, value in answers.items()}
             if head.pixels and isinstance(stack.embed, PatchEmbedding):
                 result = picture(result, stack.embed.grid(text), head.pixels)
             shape = lead if head.choices else (*lead, *result.shape[1:])
             results[head.name] = result.view(shape)
-        logits = next((results[h.name] for h in self.spec.heads if h.outputs is not None), None)
+        answered = (results[head.name] for head in asked if project and head.outputs is not None)
+        logits = next(answered, None)
         return Output(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,15 +14,21 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
 
-def run(
+def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
+    """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
+    inner = _run if stack.around is None else partial(stack.around, _run)
+    return inner(name, stack, tokens, mask=mask, **more)
+
+
+def _run(
     name: str,
     stack: Stack,
     tokens: Tensor,
+    *,
     mask: Tensor | None = None,
     segments: Tensor | None = None,
     languages: Tensor | None = None,
     positions: Tensor | None = None,
-    *,
     cache: Cache | None = None,
     documents: Tensor | None = None,
     memory_mask: Tensor | None = None,

@@ -142,7 +142,9 @@ class BeamRunner(Runner):
 
     def recorded(self, requests: Sequence[Request], limit: int) -> Reading | None:
         """What reads such prompts by one launch, if there can be such a thing."""
-        shape = shape_of(requests)
+        shape, net = shape_of(requests), self.net
+        if any(s is not None and s.around is not None for s in (net.encoder, net.decoder)):
+            return None  # an adapter's tokens are read, too
         known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
         if self.device.type != "cuda" or self.slots is None or shape is None or known:
             return None

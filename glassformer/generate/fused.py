@@ -37,7 +37,7 @@ PART = 2048  # tokens of the vocabulary that are compared at once
 def knows(net: Net) -> bool:
     """Whether the kernels can do all that this model's description asks for."""
     stack, head = net.spec.decoder, net.spec.heads[0] if net.spec.heads else None
-    if stack is None or head is None or net.spec.encoder is not None:
+    if stack is None or net.decoder is None or head is None or net.encoder is not None:
         return False
     embed, table = stack.embed, stack.embed.position
     plain_embed = (
@@ -57,8 +57,10 @@ def knows(net: Net) -> bool:
     )
     plain_stack = stack.project is None and stack.convolution is None and stack.memory is None
     known = plain_embed and plain_head and plain_stack and all(map(_knows_block, stack.blocks))
-    layers = (module for module in net.modules() if isinstance(module, Linear))
-    return known and all("weight" in layer._parameters for layer in layers)  # not of codes
+    layers = [module for module in net.modules() if isinstance(module, Linear)]
+    plain = all("weight" in layer._parameters for layer in layers)  # not of codes
+    adapted = any(layer._forward_hooks for layer in layers) or net.decoder.around is not None
+    return known and plain and not adapted
 
 
 def _knows_block(block: Any) -> bool:

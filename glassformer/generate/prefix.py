@@ -42,6 +42,8 @@ def can_share(net: Net) -> bool:
     stack = net.spec.decoder
     if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
         return False  # of weights made in inference mode nobody can tell whether they changed
+    if net.decoder is None or net.decoder.around is not None:
+        return False  # an adapter puts more into the cache than the text
     table = stack.embed.position
     return (
         stack.memory is None

@@ -126,7 +126,9 @@ class StaticRunner(Runner):
         if self.live or width > 1 or self.chunk is not None or requests[0].source is not None:
             return None
         length = -(-max(len(request.prompt) for request in requests) // LENGTH) * LENGTH
-        assert self.net.spec.decoder is not None
+        assert self.net.spec.decoder is not None and self.net.decoder is not None
+        if self.net.decoder.around is not None:  # more is read than the prompt
+            return None
         table = self.net.spec.decoder.embed.position
         return length if length <= (LONGEST if table is None else table.length) else None
 

@@ -76,8 +76,8 @@ def knows_head(head: HeadSpec) -> bool:
 
 
 def knows_module(module: nn.Module) -> bool:
-    """What does another's work in its place, or listens to it, is not on the tape."""
-    listens = module._forward_hooks or module._forward_pre_hooks
+    """What works in another's place, listens to it, or stands around it, is not on the tape."""
+    listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "around", None)
     plain = (Linear, QuantizedLinear, Projection)
     return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 

@@ -30,10 +30,11 @@ class Settings:
         if "added_tokens_decoder" not in config:
             # Folders of before 2023 keep the details of their tokens in two further files.
             config |= read_json_if_there(folder / "special_tokens_map.json")
-            added = read_json_if_there(folder / "added_tokens.json")
-            config["added_tokens_decoder"] = {
-                str(index): {"content": token, "normalized": True} for token, index in added.items()
+            added = {
+                str(index): {"content": token, "normalized": True}
+                for token, index in read_json_if_there(folder / "added_tokens.json").items()
             }
+            config |= {"added_tokens_decoder": added} if added else {}
         return cls({**defaults, **config})
 
     def flag(self, name: str, default: bool) -> bool:

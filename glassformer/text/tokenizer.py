@@ -51,6 +51,11 @@ class Tokenizer:
         """How many tokens the vocabulary has."""
         return self._codec.vocabulary.get_vocab_size(with_added_tokens=True)
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token and its id."""
+        return self._codec.vocabulary.get_vocab(with_added_tokens=True)
+
     @cached_property
     def special(self) -> dict[str, int]:
         """Role (bos, eos, unk, sep, pad, cls, mask) to id; a role that nobody has is absent."""
@@ -181,13 +186,14 @@ class Tokenizer:
         """The token that decoding writes for an id, if any."""
         if id < 0:
             raise GlassformerError(f"{id} is no token id; ids start at 0.")
-        if not special and id in self._special_ids:
+        if not special and id in self.special_ids:
             return None
         token: str | None = self._codec.vocabulary.id_to_token(id)
         return token
 
     @cached_property
-    def _special_ids(self) -> frozenset[int]:
+    def special_ids(self) -> frozenset[int]:
+        """Those that are no part of a text: roles, and what else was added to the vocabulary."""
         added = self._codec.vocabulary.get_added_tokens_decoder()
         silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
         return frozenset(

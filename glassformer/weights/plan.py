@@ -140,12 +140,16 @@ def matched(rules: Sequence[Rule], name: str, base: str) -> Match:
     return found
 
 
+ADDED = {"adapters", "around"}  # where adapters stand, whose tensors are not the model's
+
+
 def tied_names(net: Net) -> list[list[str]]:
     """Our tensors, each with all the names it has, the one that is kept first."""
     kept = {name for name, _ in net.spec.tie}
     groups: dict[int, list[str]] = {}
     for name, tensor in net.state_dict(keep_vars=True).items():
-        groups.setdefault(id(tensor), []).append(name)
+        if ADDED.isdisjoint(name.split(".")):
+            groups.setdefault(id(tensor), []).append(name)
     return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
 
 

@@ -69,7 +69,8 @@ class QuantizedLinear(Linear):
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
         here = HAS_KERNELS and x.device.type == "cpu" and not torch.compiler.is_compiling()
-        if not here:
+        learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
+        if not here or learns:
             return F.linear(x, self.weight.to(x.dtype), bias)
         if self._packed is None or not self._packed[1].holds(self.codes):
             self.pack()
@@ -119,6 +120,8 @@ def quantize(net: nn.Module, kind: str) -> None:
         raise GlassformerError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
     if is_quantized(net):
         raise GlassformerError("The model is quantized already; load it anew for another kind.")
+    if any(hasattr(module, "adapters") for module in net.modules()):
+        raise GlassformerError("The model has an adapter; merge or remove it, or quantize first.")
     made: dict[nn.Module, QuantizedLinear] = {}
     for module in list(net.modules()):
         for name, child in list(module.named_children()):

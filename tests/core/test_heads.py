@@ -179,3 +179,21 @@ def test_readout_without_a_head_over_positions_is_refused():
     model = replace(tiny.encoder(1), heads=(spec.Head(name="h", pick="first", outputs=2),))
     with pytest.raises(GlassformerError, match="no head that reads every position"):
         tiny.net(model).readout(torch.zeros(1, 2, 32))
+
+
+def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
+    from glassformer.core import Capture
+
+    model = tiny.decoder(4)
+    lm = model.heads[0]
+    inner = (replace(lm, name=f"layer{depth}", depth=depth) for depth in range(3))
+    model = replace(model, heads=(lm, replace(lm, name="further", ahead=2), *inner))
+    net, tokens = tiny.net(model), tiny.tokens(2, 9)
+    seen = Capture("*.resid_post")
+    with torch.no_grad():
+        plain, full = net(tokens), net(tokens, auxiliary=True, tap=seen)
+        assert set(plain.heads) == {"lm"} and set(full.heads) == {h.name for h in model.heads}
+        assert torch.equal(plain.logits, full.logits)
+        for depth in range(3):
+            expected = net.heads[f"layer{depth}"].out(seen[f"decoder.blocks.{depth}.resid_post"])
+            assert torch.allclose(full.heads[f"layer{depth}"], expected, atol=1e-6)

@@ -1,1 +1,22 @@
-"""Train room, data: files come in, examples of token ids go out, in an order that a seed fixes."""
+"""Train room, data: files come in, batches of token ids go out, in an order that a seed fixes.
+
+>>> store = prepare(settings, "train", objective, cache, about={...})
+>>> loader = make_loader(settings, store, objective, context=1024, seed=1, batch=32)
+>>> loader.batches(step)
+"""
+
+from glassformer.train.data.loader import Loader, make_loader
+from glassformer.train.data.preparation import fingerprint, prepare
+from glassformer.train.data.records import Records
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.store import Store
+
+__all__ = [
+    "DataSettings",
+    "Loader",
+    "Records",
+    "Store",
+    "fingerprint",
+    "make_loader",
+    "prepare",
+]

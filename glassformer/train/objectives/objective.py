@@ -4,7 +4,7 @@ a batch, read by the net, the sums of which the loss is made."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Record = Mapping[str, Any]  # a line of a file, by the names of its columns
+from glassformer.model import Model
+
+Record = Mapping[str, Any]
+"""A line of a file, by the names of its columns; `where` says which line. A long text comes in
+pieces: `begins` is False in all but its first (no start token there), `ends` in all but its last
+(no end token); where they are absent, a record is whole."""
 Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
@@ -38,6 +43,10 @@ class Objective(nn.Module, ABC):
 
     fields: ClassVar[Mapping[str, type[np.generic]]]  # what is stored of an example
     weights: dict[str, float]  # by the part's name
+    arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
+    before: int = 0  # so many tokens of the text before a row's own come along, as "before"
+    beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
+    others: int = 0  # so many other rows, drawn at random, come along: their fields as "other.0.x"
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -51,6 +60,20 @@ class Objective(nn.Module, ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
 
+    def kinds(
+        self, lengths: Callable[[str], NDArray[np.int64]]
+    ) -> list[tuple[NDArray[np.int64], float]]:
+        """Rows that are drawn in shares of their own, and these shares; none where all rows are
+        alike. `lengths` says how long a field is in every row."""
+        return []
+
+    def advance(self, progress: float) -> None:
+        """Told before every step which share of training is over, for what ends before the rest."""
+
+    def companions(self) -> Mapping[str, Model]:
+        """Models that learn along, and are saved beside the net under these names."""
+        return {}
+
     @abstractmethod
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The sum, not the mean, of every part of the loss."""
+        """The sum, not the mean, of every part of the loss that counts at this time."""

@@ -11,7 +11,14 @@ import torch
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text.train import train as train_tokenizer
-from glassformer.train.vectors import Vectors, analogies, similarities, start_embedding
+from glassformer.train.reporter import Reporter
+from glassformer.train.vectors import (
+    Vectors,
+    analogies,
+    similarities,
+    start_embedding,
+    write_vectors,
+)
 from glassformer.train.vectors.evaluate import ranks
 
 # royal, male, female, fruit; lengths differ so that only angles can be right
@@ -123,3 +130,27 @@ def test_a_table_that_encoder_and_decoder_share_is_started_once(space, model):
 def test_models_without_words(space):
     with pytest.raises(GlassformerError, match="no tokenizer"):
         start_embedding(gf.create("gpt2", n_layer=1, n_head=1, n_embd=4, vocab_size=9), space)
+
+
+def test_a_recipe_starts_from_vectors(space, tmp_path):
+    class Heard(Reporter):
+        def note(self, text):
+            heard.append(text)
+
+    heard = []
+    text, file = tmp_path / "text.txt", tmp_path / "space.txt"
+    text.write_text("the king and the Apple\n" * 9)
+    write_vectors(file, space)
+    recipe = {
+        "model": {"preset": "gpt2", "layers": 1, "heads": 1, "width": 4, "context": 8},
+        "tokenizer": {"kind": "word"},
+        "data": {"format": "text", "train": str(text)},
+        "objective": {"name": "causal-lm"},
+        "train": {"steps": 1, "batch": 1, "learning_rate": 1e-9},
+        "run": {"folder": str(tmp_path / "run")},
+    }
+    recipe["model"]["vectors"] = str(file)
+    trained = gf.load(gf.train(recipe, reporters=[Heard()]).model)
+    assert heard[0] == f"2 rows of the token table start from {file}"
+    row = trained.net.decoder.embed.token.weight[trained.tokenizer.id("king")]
+    assert row.tolist() == pytest.approx(ROWS["king"], abs=1e-6)

@@ -1,0 +1,149 @@
+"""Adapters room, an adapter at work: what it has put where, and how it is turned on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.adapters.before import PrefixKeys, PromptTokens, prompt_stack
+from glassformer.adapters.beside import LowRank, Neck
+from glassformer.adapters.places import Place
+from glassformer.adapters.settings import Settings, nearest
+from glassformer.core import Net
+from glassformer.core.linear import Linear
+from glassformer.core.stack import Stack
+from glassformer.errors import GlassformerError
+
+DEFAULT = "default"
+
+
+class Adapter:
+    """It has three ways to change what a net computes: modules beside linear layers, a module
+    around a stack, and tensors of its own in the place of the net's. While it is off, the net is as
+    it was, but for the adapter's tensors, which stay where they are kept."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name, self.settings = name, settings
+        self.places: dict[str, Place] = {}  # by published names, where ranks are
+        self.parts: dict[str, LowRank | Neck] = {}  # by published names
+        self.beside: list[tuple[Linear, nn.Module]] = []
+        self.around: PrefixKeys | PromptTokens | None = None
+        self.own: dict[str, nn.Parameter] = {}  # in the place of the net's, by our names
+        self.kept: dict[str, nn.Parameter] = {}  # the net's, meanwhile
+        self.merged: dict[str, Tensor] | None = None  # rows as they were, by published names
+        self.handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.on = False
+
+    def parameters(self) -> list[nn.Parameter]:
+        modules = [*self.parts.values(), *([] if self.around is None else [self.around])]
+        return [*(p for module in modules for p in module.parameters()), *self.own.values()]
+
+    def turn_on(self, net: Net) -> None:
+        if self.on:
+            return
+        self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
+        if self.around is not None:
+            for stack in self.stacks(net):
+                if stack.around is not None:
+                    raise GlassformerError("There can be one prefix or prompt at a time.")
+                stack.around = self.around
+            if isinstance(self.around, PromptTokens):
+                lookup = prompt_stack(net).embed.token
+                assert isinstance(lookup, nn.Module)
+                self.handles.append(lookup.register_forward_hook(self.around.replace))
+        self._swap(net, self.own)
+        self.on = True
+
+    def turn_off(self, net: Net) -> None:
+        if not self.on:
+            return
+        for handle in self.handles:
+            handle.remove()
+        if self.around is not None:
+            for stack in self.stacks(net):
+                del stack.around
+                stack.around = None
+        self._swap(net, self.kept)
+        self.on = False
+
+    def stacks(self, net: Net) -> list[Stack]:
+        """Those that the module around has a say in."""
+        if isinstance(self.around, PrefixKeys):
+            return [net._last[1]]
+        return [stack for stack in (net.encoder, net.decoder) if stack is not None]
+
+    def _swap(self, net: Net, tensors: dict[str, nn.Parameter]) -> None:
+        for name, tensor in tensors.items():
+            module, leaf = owner(net, name)
+            module._parameters[leaf] = tensor
+
+    def take_over(self, net: Net, names: Sequence[str]) -> None:
+        """From now on these tensors of the net are versions of the adapter's own."""
+        for name in names:
+            if name not in self.own:
+                self.kept[name] = net.get_parameter(name)
+                self.own[name] = nn.Parameter(self.kept[name].detach().clone())
+
+
+def owner(net: Net, name: str) -> tuple[nn.Module, str]:
+    path, _, leaf = name.rpartition(".")
+    return net.get_submodule(path), leaf
+
+
+def adapters_of(net: Net) -> dict[str, Adapter]:
+    """Those that were added, by name."""
+    found: dict[str, Adapter] = net.__dict__.setdefault("_adapters", {})
+    return found
+
+
+def switch(net: Net, name: str | None) -> None:
+    """Turns one adapter on and all others off; None: all off, and the net is as it was."""
+    known = adapters_of(net)
+    if name is not None and name not in known:
+        there = nearest(name, known) if known else "it has none."
+        raise GlassformerError(f"The model has no adapter {name!r}; {there}")
+    for other, adapter in known.items():
+        if adapter.merged is not None:
+            raise GlassformerError(f"The adapter {other!r} is merged; unmerge it first.")
+        if other != name:
+            adapter.turn_off(net)
+    for parameter in net.parameters():
+        parameter.requires_grad_(name is None and parameter.is_floating_point())
+    if name is not None:
+        known[name].turn_on(net)
+        for parameter in known[name].parameters():
+            parameter.requires_grad_(True)
+
+
+def remove(net: Net, name: str) -> None:
+    """Takes an adapter away; without any other on, the whole net learns again."""
+    switch(net, name)
+    adapter = adapters_of(net)[name]
+    switch(net, None)
+    for linear, _ in adapter.beside:
+        group = linear.adapters
+        assert isinstance(group, nn.ModuleDict)
+        del group[name]
+        if not group:
+            del linear.adapters
+    del adapters_of(net)[name]
+
+
+def active(net: Net) -> Adapter | None:
+    return next((adapter for adapter in adapters_of(net).values() if adapter.on), None)
+
+
+@contextmanager
+def switched_off(net: Net) -> Iterator[None]:
+    """The net as it was before, for a while."""
+    one = active(net)
+    if one is not None:
+        one.turn_off(net)
+    try:
+        yield
+    finally:
+        if one is not None:
+            one.turn_on(net)

@@ -1,0 +1,175 @@
+"""Adapters room, adding: settings come in, an adapter stands in the net."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.adapters.adapter import DEFAULT, Adapter, adapters_of, switch
+from glassformer.adapters.allocate import watch
+from glassformer.adapters.before import PrefixKeys, PromptTokens, prompt_stack
+from glassformer.adapters.beside import LowRank, Neck, Updates
+from glassformer.adapters.places import Host, Place, choose, ends, find_places, matcher
+from glassformer.adapters.settings import (
+    AdaLoRA,
+    BitFit,
+    Bottleneck,
+    LoRA,
+    Prefix,
+    Prompt,
+    Settings,
+    nearest,
+)
+from glassformer.core.block import Block
+from glassformer.core.linear import Linear
+from glassformer.errors import GlassformerError
+from glassformer.weights.plan import tied_names
+
+
+def add(model: Host, settings: Settings, name: str = DEFAULT, *, seed: int = 0) -> Adapter:
+    """Adds an adapter and turns it on, others off; from now on it is all that learns. What it
+    starts with depends on the seed and its places alone.
+
+    >>> add(model, LoRA(rank=4, targets=("q_proj", "v_proj")))
+    """
+    net, adapter = model.net, begin(model, settings, name)
+    if isinstance(settings, LoRA | AdaLoRA):
+        _add_ranks(adapter, model, settings, seed)
+    elif isinstance(settings, Bottleneck):
+        _add_necks(adapter, model, settings, seed)
+    elif isinstance(settings, Prefix):
+        adapter.around = PrefixKeys(net, settings.tokens, settings.hidden)
+        adapter.around.draw(_drawn(seed, "prefix"))
+    elif isinstance(settings, Prompt):
+        adapter.around = PromptTokens(net, settings.tokens)
+        table = prompt_stack(net).embed.token.weight  # type: ignore[union-attr]
+        assert isinstance(table, Tensor)
+        adapter.around.begin(table, _first_tokens(model, settings, len(table), seed))
+    finish(model, adapter)
+    return adapter
+
+
+def begin(model: Host, settings: Settings, name: str) -> Adapter:
+    """An adapter that has nothing yet."""
+    if name in adapters_of(model.net):
+        raise GlassformerError(f"The model has an adapter {name!r} already; give another name.")
+    if not name.isidentifier() or hasattr(nn.ModuleDict, name):
+        raise GlassformerError(f"{name!r} cannot be an adapter's name; use letters and digits.")
+    return Adapter(name, settings)
+
+
+def finish(model: Host, adapter: Adapter) -> None:
+    """Puts the adapter where it belongs, and turns it on. Until then the net has not changed."""
+    net, whole = model.net, _whole_names(model, adapter.settings, adapter)
+    switch(net, None)  # what is taken over is the net's own
+    adapter.take_over(net, whole)
+    for linear, part in adapter.beside:
+        if not hasattr(linear, "adapters"):
+            linear.adapters = nn.ModuleDict()
+        assert isinstance(linear.adapters, nn.ModuleDict)
+        linear.adapters[adapter.name] = part.train(linear.training)
+    adapters_of(net)[adapter.name] = adapter
+    switch(net, adapter.name)
+
+
+def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
+    adapter.places = {p.published: p for p in choose(find_places(model), settings.targets)}
+    for name, place in adapter.places.items():
+        add_rank(adapter, place, settings.rank, settings.scale)
+        part = adapter.parts[name]
+        assert isinstance(part, LowRank)
+        part.draw(_drawn(seed, name))
+    gather(adapter)
+    if isinstance(settings, AdaLoRA):
+        watch(adapter)
+
+
+def add_rank(adapter: Adapter, place: Place, rank: int, scale: float) -> None:
+    settings = adapter.settings
+    assert isinstance(settings, LoRA | AdaLoRA)
+    height, width = place.stop - place.start, place.linear.in_features
+    if rank > min(height, width):
+        raise GlassformerError(
+            f"{place.published} is a matrix of {height} by {width}, which has no rank of {rank}; "
+            f"choose a rank of at most {min(height, width)}, or other targets."
+        )
+    singular = isinstance(settings, AdaLoRA)
+    adapter.parts[place.published] = LowRank(place, rank, scale, settings.dropout, singular)
+
+
+def gather(adapter: Adapter) -> None:
+    """Several blocks of rows of one layer stand beside it together."""
+    groups: dict[Linear, Updates] = {}
+    for name, place in adapter.places.items():
+        groups.setdefault(place.linear, Updates()).append(adapter.parts[name])
+    adapter.beside = list(groups.items())
+
+
+def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
+    places = {p.linear: name for name, p in find_places(model).items()}
+    for module in model.net.modules():
+        if isinstance(module, Block):
+            behind = [module.attention.out] if settings.places == "both" else []
+            for linear in (*behind, module.ffn.down):
+                name = places[linear]
+                neck = Neck(linear, settings.width, settings.activation)
+                neck.draw(_drawn(seed, name))
+                adapter.parts[name] = neck
+                adapter.beside.append((linear, neck))
+
+
+def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]:
+    """Our names of the tensors that are trained whole: biases, and what goes along."""
+    net = model.net
+    parameters = dict(net.named_parameters(remove_duplicate=False))
+    groups = [group for group in tied_names(net) if group[0] in parameters]
+    names = [name for name, *_ in groups]
+    chosen: list[str] = []
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+    adapted = {place.module for place in adapter.places.values()}
+    for name in names:
+        module, _, leaf = name.rpartition(".")
+        if leaf == "bias" and (biases == "all" or (biases == "lora_only" and module in adapted)):
+            chosen.append(name)
+    if isinstance(settings, BitFit) and not chosen:
+        raise GlassformerError("The model has no biases to train; choose another adapter.")
+    if settings.also is None:
+        words = net.spec.last_stack.embed.vocabulary
+        outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]
+        return chosen + [n for n in names if n.startswith(tuple(outs))] if outs else chosen
+    find = matcher(model)
+    published = {name: where.theirs for group in groups for name in group if (where := find(name))}
+    for end in settings.also:
+        found = [name for name in published if any(within(t, end) for t in published[name])]
+        if not found:
+            modules = {
+                their.rpartition(".")[0] for theirs in published.values() for their in theirs
+            }
+            raise GlassformerError(f"The model has no module {end!r}; {nearest(end, modules)}")
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+def within(tensor: str, module: str) -> bool:
+    """Whether a published tensor belongs to a module that is named by its end."""
+    path = tensor.rpartition(".")[0]
+    return any(ends(path[: found.end()], module) for found in re.finditer(r"[^.]+", path))
+
+
+def _first_tokens(model: Host, settings: Prompt, words: int, seed: int) -> Tensor:
+    if settings.text is None:
+        return torch.randint(words, (settings.tokens,), generator=_drawn(seed, "prompt"))
+    tokenizer = getattr(model, "tokenizer", None)
+    if tokenizer is None:
+        raise GlassformerError("The model has no tokenizer to read the prompt's text with.")
+    ids = tokenizer.encode(settings.text, special=False).ids
+    if not ids:
+        raise GlassformerError(f"The prompt's text {settings.text!r} has no tokens; write more.")
+    return torch.tensor((list(ids) * settings.tokens)[: settings.tokens])
+
+
+def _drawn(seed: int, name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))

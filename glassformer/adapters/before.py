@@ -1,0 +1,194 @@
+"""Adapters room, before the text: vectors that a stack reads in front of a row.
+
+`core.run` lets what stands around a stack have a say in every pass through it. Prefixes are keys
+and values of a cache that is not empty; prompts are tokens whose vectors are not in the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core import Cache, Net
+from glassformer.core.stack import Stack
+from glassformer.errors import GlassformerError
+from glassformer.spec import Block, ModelSpec
+from glassformer.spec import Stack as StackSpec
+
+Pass = Callable[..., Tensor]
+
+
+class PrefixKeys(nn.Module):
+    """`weight` is [token, layer, key or value, head, dim] in one row a token, as peft saves it."""
+
+    def __init__(self, net: Net, tokens: int, hidden: int) -> None:
+        super().__init__()
+        spec = net.spec.last_stack
+        self.layers, self.heads, self.dim = prefix_shape(spec)
+        self.twice = net.spec.encoder is not None and net.spec.decoder is not None
+        like = next(net.parameters())
+        width, made = self.heads * self.dim, self.layers * 2 * self.heads * self.dim
+        self.weight = nn.Parameter(torch.zeros(tokens, width if hidden else made).to(like.device))
+        self.make = (
+            nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, made)).to(
+                like.device
+            )
+            if hidden
+            else None
+        )
+
+    @torch.no_grad()
+    def draw(self, generator: torch.Generator) -> None:
+        self.weight.copy_(torch.empty(self.weight.shape).normal_(generator=generator))
+        if self.make is not None:
+            for layer in self.make:
+                for tensor in layer.parameters():
+                    reach = next(layer.parameters()).shape[1] ** -0.5
+                    drawn = torch.empty(tensor.shape).uniform_(-reach, reach, generator=generator)
+                    tensor.copy_(drawn)
+
+    def takes(self, stack: Stack) -> int:
+        """How many positions of the stack are not the text's."""
+        return len(self.weight)
+
+    def rows(self) -> Tensor:
+        made: Tensor = self.weight if self.make is None else self.make(self.weight)
+        return made
+
+    def pair(self, depth: int) -> int:
+        """Which keys and values a layer gets. For an encoder-decoder peft joins them twice and
+        takes four at a time, of which it uses the first two; its folders are read as it reads them.
+        """
+        return 2 * depth % self.layers if self.twice else depth
+
+    def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
+        if given.get("documents") is not None or given.get("permutation") is not None:
+            raise GlassformerError(
+                "A prefix stands before one text: give each its own row (data.arrange = 'single'), "
+                "in its own order."
+            )
+        cache: Cache | None = given.get("cache")
+        if cache is None:
+            cache = given["cache"] = Cache()
+        if cache.length == 0:
+            self.begin(cache, len(tokens), stack)
+        return inner(name, stack, tokens, **given)
+
+    def begin(self, cache: Cache, batch: int, stack: Stack) -> None:
+        """An empty cache holds the prefix, as if it were a text that was read."""
+        rows = self.rows().to(next(stack.parameters()).dtype)
+        count = len(rows)
+        pairs = rows.view(count, self.layers, 2, self.heads, self.dim).permute(1, 2, 3, 0, 4)
+        for depth in range(self.layers):
+            k, v = pairs[self.pair(depth)]  # [head, token, dim]
+            cache._self[depth] = (k.expand(batch, -1, -1, -1), v.expand(batch, -1, -1, -1))
+        cache.length = count
+        cache.positions = torch.full((1, 1), count, device=rows.device)
+
+
+def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
+    """Layers, heads and their width, which must be alike in all layers."""
+    blocks = [spec.blocks[index] for index in spec.order]
+    shapes = {
+        (b.attention.key_heads, b.attention.head_dim) if isinstance(b, Block) else None
+        for b in blocks
+    }
+    shape = shapes.pop()
+    if shapes or shape is None or spec.memory is not None:
+        raise GlassformerError(
+            "A prefix needs layers of attention that are all alike and have no memory of their "
+            "own; choose another adapter."
+        )
+    return len(blocks), *shape
+
+
+class PromptTokens(nn.Module):
+    """Virtual tokens. Their slots are read as those of an ordinary token, whose vectors are then
+    replaced. Where an encoder reads them, a decoder sees what became of them."""
+
+    def __init__(self, net: Net, tokens: int) -> None:
+        super().__init__()
+        embed = prompt_stack(net).embed
+        table: Tensor = embed.token.weight  # type: ignore[union-attr,assignment]
+        self.weight = nn.Parameter(torch.zeros(tokens, table.shape[1], device=table.device))
+        self.seen = net.encoder is not None and net.decoder is not None
+        # a head that reads the first token reads the first virtual one, as with peft
+        self.first = all(head.pick == "first" for head in net.spec.heads) and bool(net.spec.heads)
+        self.reading = False
+
+    def takes(self, stack: Stack) -> int:
+        """How many positions of the stack are not the text's."""
+        only_sees = self.seen and any(b.cross is not None for b in stack.spec.attention_blocks)
+        return 0 if only_sees else len(self.weight)
+
+    @torch.no_grad()
+    def begin(self, table: Tensor, ids: Tensor) -> None:
+        self.weight.copy_(table[ids])
+
+    def forward(self, inner: Pass, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
+        count = len(self.weight)
+        if self.seen and name == "decoder":
+            if given.get("memory_mask") is not None:
+                given["memory_mask"] = F.pad(given["memory_mask"], (count, 0), value=True)
+            return inner(name, stack, tokens, **given)
+        cache: Cache | None = given.get("cache")
+        if cache is not None and cache.length:
+            return inner(name, stack, tokens, **given)
+        if given.get("documents") is not None or given.get("permutation") is not None:
+            raise GlassformerError(
+                "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
+                "in its own order."
+            )
+        table = stack.spec.embed.position
+        real = 1 if table is not None and table.pad == 0 else 0
+        front = {"mask": True, "segments": 0, "global_tokens": False}
+        for key, fill in front.items():
+            if given.get(key) is not None:
+                given[key] = F.pad(given[key], (count, 0), value=fill)
+        if given.get("languages") is not None:
+            given["languages"] = F.pad(given["languages"], (count, 0), mode="replicate")
+        if given.get("prefix") is not None:
+            given["prefix"] = given["prefix"] + count
+        if given.get("positions") is not None:
+            later = torch.where(given["positions"] < 0, -1, given["positions"] + count)
+            before = torch.arange(count, device=tokens.device).expand(len(later), -1)
+            given["positions"] = torch.cat((before, later), 1)
+        self.reading = True
+        try:
+            hidden = inner(name, stack, F.pad(tokens, (count, 0), value=real), **given)
+        finally:
+            self.reading = False
+        if self.seen:
+            return hidden
+        if self.first:
+            return torch.cat((hidden[:, :1], hidden[:, count + 1 :]), 1)
+        return hidden[:, count:]
+
+    def replace(self, lookup: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
+        """A forward hook of the table of tokens."""
+        if not self.reading:
+            return None
+        own = self.weight.to(output.dtype).expand(len(output), -1, -1)
+        return torch.cat((own, output[:, len(self.weight) :]), 1)
+
+
+def prompt_stack(net: Net) -> Stack:
+    """The stack that reads the text a prompt stands before: the encoder, where there is one."""
+    stack = net.encoder if net.encoder is not None else net.decoder
+    assert stack is not None
+    if not _embeds_tokens(net.spec) or stack.spec.memory is not None:
+        raise GlassformerError(
+            "A prompt stands before tokens that one table turns into vectors, which this model "
+            "does not have or joins with a memory; choose another adapter."
+        )
+    return stack
+
+
+def _embeds_tokens(spec: ModelSpec) -> bool:
+    stack = spec.encoder or spec.last_stack
+    embed = stack.embed
+    return bool(embed.vocabulary) and (getattr(embed, "adaptive", None), embed.bag) == (None, None)

@@ -1,0 +1,257 @@
+"""Adapters room, loading: an adapter's folder, of peft's or ours, becomes an adapter at work."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from glassformer.adapters.adapter import DEFAULT, Adapter, remove
+from glassformer.adapters.add import add, add_rank, begin, finish, gather, within
+from glassformer.adapters.allocate import watch
+from glassformer.adapters.beside import LowRank
+from glassformer.adapters.places import Host, find_places, matcher
+from glassformer.adapters.save import CONFIG, FRONT, FRONT_OF_PROMPTED, TENSORS
+from glassformer.adapters.settings import (
+    AdaLoRA,
+    BitFit,
+    Bottleneck,
+    LoRA,
+    Prefix,
+    Prompt,
+    Settings,
+    scale_of,
+)
+from glassformer.errors import GlassformerError
+from glassformer.weights.plan import parts_of
+
+RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
+UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
+    "use_dora", "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
+    "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config", "arrow_config",
+)  # fmt: skip
+
+
+def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapter:
+    """Reads a folder, of peft's or ours, and turns the adapter on."""
+    folder = Path(folder)
+    config, tensors = _read(folder)
+    try:
+        return _load(model, config, tensors, folder, name)
+    except KeyError as error:
+        raise GlassformerError(f"{folder / CONFIG} lacks {error}; get it again.") from None
+
+
+def _load(
+    model: Host, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path, name: str
+) -> Adapter:
+    kind = config.get("peft_type")
+    listed = config.get("modules_to_save") or ()  # peft also lists names that no module has
+    whole = tuple(end for end in listed if any(within(key, end) for key in tensors))
+    if kind in ("LORA", "ADALORA"):
+        return _load_ranks(model, config, tensors, name, whole)
+    settings: Settings
+    if kind == "BOTTLENECK":
+        options = {key: config[key] for key in ("width", "activation", "places")}
+        settings = Bottleneck(also=whole, **options)
+    elif kind in ("PREFIX_TUNING", "PROMPT_TUNING"):
+        make = Prefix if kind == "PREFIX_TUNING" else Prompt
+        settings = make(tokens=config["num_virtual_tokens"], also=whole)
+    else:
+        raise GlassformerError(
+            f"{folder} holds an adapter of the type {kind!r}; those that can be read are LORA, "
+            "ADALORA, PREFIX_TUNING, PROMPT_TUNING and BOTTLENECK."
+        )
+    adapter = add(model, settings, name)
+    with _whole_or_not(model, adapter):
+        _fill_named(adapter, model, config, tensors)
+    return adapter
+
+
+def _fill_named(
+    adapter: Adapter, model: Host, config: Mapping[str, Any], tensors: dict[str, Tensor]
+) -> None:
+    targets: dict[str, Tensor] = {
+        f"{published}.bottleneck.{key}": tensor
+        for published, part in adapter.parts.items()
+        for key, tensor in part.named_parameters()
+    }
+    if adapter.around is not None:
+        targets["prompt_embeddings"] = adapter.around.weight
+        if "prompt_embeddings" in tensors and config["peft_type"] == "PROMPT_TUNING":
+            # of an encoder-decoder peft saves as many again, which it never reads
+            own = tensors["prompt_embeddings"][: config["num_virtual_tokens"]]
+            tensors["prompt_embeddings"] = own
+    _fill(adapter, model, tensors, targets)
+
+
+def _load_ranks(
+    model: Host,
+    config: dict[str, Any],
+    tensors: dict[str, Tensor],
+    name: str,
+    whole: tuple[str, ...],
+) -> Adapter:
+    for feature in UNKNOWN:
+        if config.get(feature):
+            raise GlassformerError(
+                f"The adapter uses {feature}, which is not read here; merge it into its model with "
+                "peft and load that."
+            )
+    ranks: dict[str, dict[str, Tensor]] = {}
+    for key in list(tensors):
+        found = RANKS.fullmatch(key)
+        if found is not None:
+            ranks.setdefault(found[1], {})[found[2]] = tensors.pop(key)
+    needed = {"A", "B", "E"} if config["peft_type"] == "ADALORA" else {"A", "B"}
+    if not ranks or any(set(parts) != needed for parts in ranks.values()):
+        raise GlassformerError(
+            "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
+        )
+    settings = _settings(config, tuple(ranks), whole)
+    places = find_places(model)
+    still = not any(bool(parts["B"].any()) for parts in ranks.values())
+    if isinstance(settings, LoRA) and settings.biases == "all" and still:
+        ranks, settings = {}, BitFit(also=whole)  # biases alone, as they are saved here
+    adapter = begin(model, settings, name)
+    for published, parts in ranks.items():
+        if published not in places:
+            raise GlassformerError(
+                f"The adapter is for a layer {published!r}, which this model does not have; load "
+                "the model that it was made for."
+            )
+        assert isinstance(settings, LoRA | AdaLoRA)
+        place = places[published]
+        shape = len(parts["B"]), parts["A"].shape[1]
+        own = place.stop - place.start, place.linear.in_features
+        if shape != own:
+            raise GlassformerError(
+                f"The adapter's {published} is for a matrix of {shape[0]} by {shape[1]}, and this "
+                f"model's has {own[0]} by {own[1]}; load the model that it was made for."
+            )
+        adapter.places[published] = place
+        rank = len(parts["A"])
+        scale = settings.scale
+        if isinstance(settings, LoRA):
+            alpha = _pattern(config.get("alpha_pattern"), published, settings.alpha)
+            scale = scale_of(alpha, rank, settings.rank_stable)
+        add_rank(adapter, place, rank, scale)
+        part = adapter.parts[published]
+        assert isinstance(part, LowRank)
+        with torch.no_grad():
+            part.a.copy_(parts["A"])
+            part.b.copy_(place.ours(parts["B"]))
+            if part.e is not None:
+                part.e.copy_(parts["E"])
+    gather(adapter)
+    if isinstance(settings, AdaLoRA):
+        watch(adapter)
+    finish(model, adapter)
+    with _whole_or_not(model, adapter):
+        _fill(adapter, model, tensors, {})
+    return adapter
+
+
+@contextmanager
+def _whole_or_not(model: Host, adapter: Adapter) -> Iterator[None]:
+    """An adapter that turns out not to fit is taken away again."""
+    try:
+        yield
+    except GlassformerError:
+        remove(model.net, adapter.name)
+        raise
+
+
+def _settings(
+    config: Mapping[str, Any], names: tuple[str, ...], whole: tuple[str, ...]
+) -> Settings:
+    common: dict[str, Any] = {
+        "alpha": float(config["lora_alpha"]),
+        "dropout": float(config.get("lora_dropout") or 0.0),
+        "targets": names,
+        "also": whole,
+    }
+    if config["peft_type"] == "LORA":
+        return LoRA(
+            rank=config["r"],
+            rank_stable=bool(config.get("use_rslora")),
+            biases=config.get("bias") or "none",
+            **common,
+        )
+    return AdaLoRA(
+        rank=config["init_r"],
+        target_rank=config["target_r"],
+        warmup=config["tinit"],
+        final=config["tfinal"],
+        every=config["deltaT"],
+        betas=(config["beta1"], config["beta2"]),
+        orthogonality=float(config["orth_reg_weight"]),
+        steps=config["total_step"],
+        **common,
+    )
+
+
+def _fill(
+    adapter: Adapter, model: Host, tensors: dict[str, Tensor], targets: Mapping[str, Tensor]
+) -> None:
+    """The rest of a file goes into the adapter's own tensors: those named, and whole ones."""
+    for key, target in targets.items():
+        found = tensors.pop(key, None)
+        if found is None or found.shape != target.shape:
+            has = "lacks" if found is None else f"has {list(found.shape)} for"
+            raise GlassformerError(
+                f"The adapter's file {has} {key}, which is {list(target.shape)} for this model; "
+                "load the model that it was made for."
+            )
+        with torch.no_grad():
+            target.copy_(found)
+    find = matcher(model)
+    for ours, tensor in adapter.own.items():
+        where, parts = find(ours), parts_of(model.net, ours)
+        pieces = dict(zip(where.theirs, where.rule.op.write(tensor.detach(), parts), strict=True))
+        given = {their: tensors.pop(their) for their in pieces if their in tensors}
+        for their, piece in given.items():
+            if piece.shape != pieces[their].shape:
+                raise GlassformerError(
+                    f"The adapter's {their} has the shape {list(piece.shape)} and this model's "
+                    f"{list(pieces[their].shape)}; load the model that it was made for."
+                )
+        with torch.no_grad():
+            tensor.copy_(where.rule.op.read(list((pieces | given).values())))
+    if tensors:
+        raise GlassformerError(
+            f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "
+            "load the model that it was made for."
+        )
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    for name in (CONFIG, TENSORS):
+        if not (folder / name).is_file():
+            raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")
+    try:
+        config: dict[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
+        tensors = load_file(folder / TENSORS)
+    except (ValueError, OSError, SafetensorError) as error:
+        raise GlassformerError(f"{folder} cannot be read ({error}); get it again.") from None
+    fronts = (FRONT, FRONT_OF_PROMPTED)
+    named = {}
+    for key, tensor in tensors.items():
+        front = next((f for f in fronts if key.startswith(f)), "")
+        named[key.removeprefix(front).replace(".base_layer.", ".")] = tensor
+    return config, named
+
+
+def _pattern(patterns: Mapping[str, float] | None, name: str, default: float) -> float:
+    for key, value in (patterns or {}).items():
+        if re.match(rf"(.*\.)?({key})$", name):
+            return float(value)
+    return default

@@ -1,0 +1,63 @@
+"""Adapters room, merging: what stands beside weights is added to them, and taken out again."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.adapters.adapter import adapters_of, remove, switch
+from glassformer.adapters.beside import LowRank
+from glassformer.adapters.settings import AdaLoRA, BitFit, LoRA
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.weights.quantize import QuantizedLinear
+
+
+@torch.no_grad()
+def merge(net: Net, name: str, *, forget: bool = False) -> None:
+    """Adds what an adapter's ranks would add to the weights themselves, and turns it off. The rows
+    that change are kept as they were for `unmerge`, or `forget`ten with the adapter."""
+    switch(net, name)
+    adapter = adapters_of(net)[name]
+    if not isinstance(adapter.settings, LoRA | AdaLoRA | BitFit):
+        raise GlassformerError(
+            f"The adapter {name!r} is not a change of weights and cannot be merged into them; "
+            "keep it beside the model."
+        )
+    shared = {id(net.get_parameter(n)) for pair in net.spec.tie for n in pair}
+    for place in adapter.places.values():
+        if isinstance(place.linear, QuantizedLinear):
+            raise GlassformerError(
+                "Weights that are codes cannot take an adapter in; load them whole."
+            )
+        if id(place.linear.weight) in shared:
+            raise GlassformerError(
+                f"{place.published} shares its weight with another layer, which would change too; "
+                "keep the adapter beside the model."
+            )
+    adapter.turn_off(net)
+    kept = {}
+    for published, place in adapter.places.items():
+        part, rows = adapter.parts[published], place.linear.weight[place.start : place.stop]
+        assert isinstance(part, LowRank)
+        kept[published] = rows.clone()
+        rows += part.delta().to(rows.dtype)
+    adapter._swap(net, adapter.own)
+    if forget:
+        adapter.kept.clear()
+        remove(net, name)
+    else:
+        adapter.merged = kept
+
+
+@torch.no_grad()
+def unmerge(net: Net, name: str) -> None:
+    """Weights as they were before `merge`, to the bit, and the adapter beside them."""
+    adapter = adapters_of(net).get(name)
+    if adapter is None or adapter.merged is None:
+        raise GlassformerError(f"The adapter {name!r} is not merged into the weights.")
+    for published, rows in adapter.merged.items():
+        place = adapter.places[published]
+        place.linear.weight[place.start : place.stop] = rows
+    adapter.merged = None
+    adapter._swap(net, adapter.kept)
+    switch(net, name)

@@ -1,0 +1,195 @@
+"""Adapters room, saving: an adapter becomes a folder in the layout of the `peft` library.
+
+adapter_config.json says what it is, adapter_model.safetensors holds its tensors under the published
+names of the layers they belong to. peft has no bottleneck adapters; those are saved alike, under a
+type that it does not know.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.adapters.adapter import Adapter
+from glassformer.adapters.before import PrefixKeys, PromptTokens
+from glassformer.adapters.beside import LowRank, Neck
+from glassformer.adapters.places import Host, Place, choose, find_places, matcher, shortest
+from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
+from glassformer.spec import ModelSpec
+from glassformer.weights.plan import parts_of
+from glassformer.weights.save import whole_folder, write_json
+
+CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
+FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
+FRONT_OF_PROMPTED = "base_model."
+
+
+def save_adapter(model: Host, adapter: Adapter, folder: str | Path, base: str | None) -> None:
+    """Writes the folder, wholly or not at all; `base` is where the model itself can be found."""
+    config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
+    config |= _described(model, adapter)
+    tensors = {name: t.detach().contiguous().cpu() for name, t in _written(model, adapter).items()}
+    with whole_folder(Path(folder)) as draft:
+        save_file(tensors, draft / TENSORS, metadata={"format": "pt"})
+        write_json(draft / CONFIG, config)
+
+
+def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
+    settings = adapter.settings
+    whole = _whole_modules(model, adapter)
+    common: dict[str, Any] = {"modules_to_save": whole or None, "task_type": None}
+    if isinstance(settings, LoRA | AdaLoRA):
+        names = list(adapter.places)
+        common |= {
+            "lora_alpha": settings.alpha,
+            "lora_dropout": settings.dropout,
+            "fan_in_fan_out": any(place.transposed for place in adapter.places.values()),
+            "target_modules": shortest(names, find_places(model)),
+            "bias": getattr(settings, "biases", "none"),
+        }
+    if isinstance(settings, LoRA):
+        parts = {name: part for name, part in adapter.parts.items() if isinstance(part, LowRank)}
+        ranks = {name: len(part.a) for name, part in parts.items()}
+        root = settings.rank_stable
+        alphas = {n: p.scale * (ranks[n] ** 0.5 if root else ranks[n]) for n, p in parts.items()}
+        return common | {
+            "peft_type": "LORA",
+            "r": settings.rank,
+            "use_rslora": root,
+            "rank_pattern": {n: r for n, r in ranks.items() if r != settings.rank},
+            "alpha_pattern": {
+                n: a for n, a in alphas.items() if abs(a - settings.alpha) > 1e-6 * abs(a)
+            },
+        }
+    if isinstance(settings, AdaLoRA):
+        return common | {
+            "peft_type": "ADALORA",
+            "init_r": settings.rank,
+            "target_r": settings.target_rank,
+            "tinit": settings.warmup,
+            "tfinal": settings.final,
+            "deltaT": settings.every,
+            "beta1": settings.betas[0],
+            "beta2": settings.betas[1],
+            "orth_reg_weight": settings.orthogonality,
+            "total_step": settings.steps or settings.warmup + settings.final + 1,
+            "rank_pattern": {f"{n}.lora_E": _mask(adapter, n).tolist() for n in adapter.places},
+        }
+    if isinstance(settings, BitFit):
+        still = _still(model)
+        return common | {
+            "peft_type": "LORA", "r": 1, "lora_alpha": 1, "bias": "all",
+            "target_modules": [still.published], "fan_in_fan_out": still.transposed,
+        }  # fmt: skip
+    if isinstance(settings, Bottleneck):
+        return common | {
+            "peft_type": "BOTTLENECK",
+            "width": settings.width,
+            "activation": settings.activation,
+            "places": settings.places,
+        }
+    around = adapter.around
+    assert around is not None
+    common |= {"num_virtual_tokens": len(around.weight), "task_type": task_of(model.net.spec)}
+    both = model.net.spec.encoder is not None and model.net.spec.decoder is not None
+    if isinstance(around, PromptTokens):
+        blocks = model.net.spec.last_stack.attention_blocks
+        return common | {
+            "peft_type": "PROMPT_TUNING",
+            "num_transformer_submodules": 1,
+            "token_dim": around.weight.shape[1],
+            "num_attention_heads": blocks[0].attention.heads if blocks else 1,
+            "num_layers": len(model.net.spec.last_stack.order),
+        }
+    return common | {
+        "peft_type": "PREFIX_TUNING",
+        "num_transformer_submodules": 2 if both else 1,
+        "token_dim": around.heads * around.dim,
+        "num_attention_heads": around.heads,
+        "num_layers": around.layers,
+        "encoder_hidden_size": around.heads * around.dim,
+        "prefix_projection": False,  # what the small network makes is saved, not the network
+    }
+
+
+def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, part in adapter.parts.items():
+        named: dict[str, Tensor]
+        if isinstance(part, Neck):
+            named = {f"bottleneck.{key}": tensor for key, tensor in part.named_parameters()}
+        else:
+            b = adapter.places[name].theirs(part.b)
+            if part.e is None:
+                named = {"lora_A.weight": part.a, "lora_B.weight": b}
+            else:
+                mask = _mask(adapter, name)
+                named = {"lora_A": part.a[mask], "lora_B": b[:, mask], "lora_E": part.e[mask]}
+        tensors |= {f"{FRONT}{name}.{key}": tensor for key, tensor in named.items()}
+    adapted = set(adapter.places)
+    if isinstance(adapter.settings, BitFit):  # peft keeps biases beside ranks: here is one of zero
+        still = _still(model)
+        adapted = {still.published}
+        rows = len(still.order)
+        width = still.linear.in_features
+        tensors |= {
+            f"{FRONT}{still.published}.lora_A.weight": torch.zeros(1, width),
+            f"{FRONT}{still.published}.lora_B.weight": torch.zeros(rows, 1),
+        }
+    if isinstance(adapter.around, PrefixKeys):
+        tensors["prompt_embeddings"] = adapter.around.rows()
+    elif isinstance(adapter.around, PromptTokens):
+        tensors["prompt_embeddings"] = adapter.around.weight
+    front = FRONT if adapter.around is None else FRONT_OF_PROMPTED
+    find = matcher(model)
+    for ours, tensor in adapter.own.items():
+        where = find(ours)
+        for their, piece in zip(
+            where.theirs, where.rule.op.write(tensor, parts_of(model.net, ours)), strict=True
+        ):
+            module, _, leaf = their.rpartition(".")
+            inner = f"{module}.base_layer.{leaf}" if module in adapted else their
+            tensors[front + inner] = piece
+    return tensors
+
+
+def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
+    """The published modules that the adapter has whole versions of, but for biases."""
+    find = matcher(model)
+    modules = {
+        their.rpartition(".")[0]
+        for ours in adapter.own
+        if not ours.endswith(".bias")
+        for their in find(ours).theirs
+    }
+    return sorted(modules)
+
+
+def _still(model: Host) -> Place:
+    """A layer for peft to stand beside without doing anything."""
+    return choose(find_places(model), None)[0]
+
+
+def _mask(adapter: Adapter, name: str) -> Tensor:
+    part = adapter.parts[name]
+    importance = getattr(part, "importance", None)
+    assert isinstance(part, LowRank)
+    return torch.ones(len(part.a), dtype=torch.bool) if importance is None else importance.mask
+
+
+def task_of(spec: ModelSpec) -> str:
+    """What peft calls the kind of model, by which it knows where virtual tokens go."""
+    if spec.encoder is not None and spec.decoder is not None:
+        return "SEQ_2_SEQ_LM"
+    head = next((head for head in spec.heads if head.outputs is not None), None)
+    if head is None:
+        return "FEATURE_EXTRACTION"
+    if head.pick != "each":
+        return "SEQ_CLS"
+    if head.outputs == spec.last_stack.embed.vocabulary:
+        return "CAUSAL_LM"
+    return "QUESTION_ANS" if head.name == "span" else "TOKEN_CLS"

@@ -1,0 +1,216 @@
+"""Adapters room, settings: what can be said about each kind of adapter. Values, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+from glassformer.errors import GlassformerError
+from glassformer.spec import Activation
+
+Biases = Literal["none", "all", "lora_only"]
+Places = Literal["both", "ffn"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """`also` are modules, by the ends of their published names, that are trained whole beside the
+    adapter. None: the output layers of heads that do not predict words, which are often new."""
+
+    also: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, list):
+                object.__setattr__(self, each.name, tuple(value))
+            elif isinstance(value, str) and isinstance(each.default, tuple | None):
+                if each.name in ("targets", "also"):
+                    object.__setattr__(self, each.name, (value,))
+            elif each.default is not None and each.default is not MISSING:
+                _check_type(each.name, value, each.default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRankSettings(Settings):
+    """`targets` are linear layers, by the ends of their published names ("q_proj", "c_attn");
+    None: all within the layers of the model."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least("rank", self.rank, 1)
+        if not 0 <= self.dropout < 1:
+            raise GlassformerError(f"dropout is {self.dropout}; it must be in 0 <= dropout < 1.")
+        if self.targets == ():
+            raise GlassformerError("targets names no linear layer; leave it out to adapt all.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRA(LowRankSettings):
+    """W + scale B A with B A of a low rank (Hu et al., 2021). The scale is alpha / rank, or
+    alpha / sqrt(rank) where it is `rank_stable` (Kalajdzievski, 2023). `biases` may learn along:
+    all of the model, or those of the adapted layers."""
+
+    rank_stable: bool = False
+    biases: Biases = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("biases", self.biases, get_args(Biases))
+
+    @property
+    def scale(self) -> float:
+        return scale_of(self.alpha, self.rank, self.rank_stable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaLoRA(LowRankSettings):
+    """W + scale P diag(e) Q, of which the less important triplets are taken away (Zhang et al.,
+    2023): from `rank` a layer to `target_rank` on average, between the first `warmup` steps and the
+    last `final` of all `steps`, every few steps. `orthogonality` weighs the loss that keeps P and Q
+    orthogonal."""
+
+    rank: int = 12
+    target_rank: int = 8
+    alpha: float = 32.0
+    warmup: int = 0
+    final: int = 0
+    every: int = 1
+    betas: tuple[float, ...] = (0.85, 0.85)
+    orthogonality: float = 0.5
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least("target_rank", self.target_rank, 0)
+        _at_least("every", self.every, 1)
+        if self.target_rank > self.rank:
+            raise GlassformerError(
+                f"target_rank is {self.target_rank} and ranks begin with {self.rank}; lower it."
+            )
+        if self.steps is not None and self.warmup >= self.steps - self.final:
+            raise GlassformerError(
+                f"Of {self.steps} steps, {self.warmup} of warmup and {self.final} final ones leave "
+                "none to take ranks away in; shorten them."
+            )
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / (self.rank + 1e-5)  # as peft has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bottleneck(Settings):
+    """y + up(activation(down(y))) behind attention and feed-forward of every layer (Houlsby et al.,
+    2019), or behind the feed-forward alone (Pfeiffer et al., 2021)."""
+
+    width: int = 64
+    activation: Activation = "relu"
+    places: Places = "both"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least("width", self.width, 1)
+        _one_of("activation", self.activation, get_args(Activation))
+        _one_of("places", self.places, get_args(Places))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prefix(Settings):
+    """Keys and values before the text, in every layer (Li and Liang, 2021). With `hidden` they are
+    made by a small network of that width while they are learned."""
+
+    tokens: int = 20
+    hidden: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least("tokens", self.tokens, 1)
+        _at_least("hidden", self.hidden, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt(Settings):
+    """Vectors in front of the embedded text (Lester et al., 2021). They start as the tokens of
+    `text`, repeated as often as it takes, or as tokens drawn from the vocabulary."""
+
+    tokens: int = 20
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least("tokens", self.tokens, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFit(Settings):
+    """The biases alone, of all layers (Ben Zaken et al., 2021)."""
+
+
+KINDS: dict[str, type[Settings]] = {
+    "lora": LoRA,
+    "adalora": AdaLoRA,
+    "bottleneck": Bottleneck,
+    "prefix": Prefix,
+    "prompt": Prompt,
+    "bitfit": BitFit,
+}
+
+
+def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> Settings:
+    """Settings from a recipe's [adapter]; `steps` are those of the run, for what has a schedule.
+
+    >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})
+    """
+    if kind not in KINDS:
+        raise GlassformerError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}")
+    known = [each.name for each in fields(KINDS[kind])]
+    for key in options:
+        if key not in known:
+            raise GlassformerError(
+                f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}"
+            )
+    if "steps" in known and options.get("steps") is None:
+        options = {**options, "steps": steps}
+    return KINDS[kind](**options)
+
+
+def scale_of(alpha: float, rank: int, rank_stable: bool) -> float:
+    return alpha / (rank**0.5 if rank_stable else rank)
+
+
+def nearest(name: str, known: Any) -> str:
+    """What may have been meant, or what there is."""
+    near = get_close_matches(name, known, 1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}."
+
+
+def _listed(names: Any) -> str:
+    some = sorted(names)
+    return ", ".join(some[:12]) + (f" and {len(some) - 12} more" if len(some) > 12 else "")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise GlassformerError(f"{name} is {value}; it must be at least {least}.")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise GlassformerError(f"{name} is {value!r}; {nearest(value, known)}")
+
+
+def _check_type(name: str, value: Any, default: Any) -> None:
+    kind = type(default)
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if not (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))) and not (
+        kind is float and number
+    ):
+        raise GlassformerError(f"{name} is {value!r}; it must be like {default!r}.")

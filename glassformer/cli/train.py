@@ -1,0 +1,162 @@
+"""glassformer train: a recipe becomes a run folder, with a live bar on the way."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from glassformer.train.interrupt import Interrupted
+from glassformer.train.reporter import Entry, Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A TOML file; see docs/train.md.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="What is to be otherwise: section.key=value ...")
+    ] = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Show what the run would take; write nothing.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew what the run folder holds.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
+) -> None:
+    """Train a model as a recipe says, or go on with a run that was stopped."""
+    from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
+    from glassformer.train.start import train as start
+
+    console = Console(stderr=True)
+    bar = Bar(console)
+    try:
+        if dry:
+            plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
+            bar.end()
+            Console().print(table(plan))
+            return
+        run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
+    except Interrupted as stopped:
+        bar.end()
+        console.print(str(stopped), soft_wrap=True, highlight=False)
+        raise typer.Exit(130) from None
+    finally:
+        bar.end()
+    console.print(told(run), soft_wrap=True, highlight=False)
+
+
+class Bar(Reporter):
+    """One line that lives: how far, the loss, how fast, how much of the device, time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[far]}"),
+            TextColumn("{task.fields[said]}"),
+            console=console,
+        )
+        self._task = self._bar.add_task("", total=None, far="", said="")
+        self._plan: Plan | None = None
+        self._valid = ""
+
+    def prepare(self, what: str, done: int, total: int | None) -> None:
+        self._bar.start()
+        far = "" if not total else f"{done / total:.0%}"
+        self._bar.update(self._task, description=what, completed=done, total=total, far=far)
+
+    def note(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False)
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        self._plan = plan
+        self._bar.start()
+        self._console.print(
+            f"{plan.parameters:,} parameters, {plan.tokens_epoch:,} tokens an epoch, "
+            f"{plan.steps:,} steps ({plan.epochs:.1f} epochs) into {run.folder}",
+            soft_wrap=True,
+            highlight=False,
+        )
+        self._bar.reset(self._task, total=plan.steps, description="training", far="", said="")
+
+    def step(self, entry: Entry) -> None:
+        assert self._plan is not None
+        step, speed = entry["step"], entry["speed"]
+        a_second = speed["tokens_per_second"] / max(self._plan.tokens_step, 1)
+        said = [
+            f"loss {entry['loss']:.4f}{self._valid}",
+            f"{speed['tokens_per_second']:,.0f} tokens/s",
+            f"{speed['utilization']:.0%} used",
+            f"{duration((self._plan.steps - step) / max(a_second, 1e-9))} left",
+        ]
+        far = f"{step:,}/{self._plan.steps:,}"
+        self._bar.update(self._task, completed=step, far=far, said="  ".join(said))
+
+    def valid(self, entry: Entry) -> None:
+        self._valid = f" (valid {entry['valid']['loss']:.4f})"
+        figures = "  ".join(f"{name} {value:.4f}" for name, value in entry["valid"].items())
+        self._console.print(f"step {entry['step']:>6,}  {figures}", soft_wrap=True, highlight=False)
+
+    def end(self) -> None:
+        self._bar.stop()
+
+
+def told(run: Run) -> str:
+    """How a run has ended."""
+    how = run.finished
+    assert how is not None
+    best = f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] else ""
+    early = ", stopped early" if how["stopped"] else ""
+    return f"{how['step']:,} steps done{early}{best}; the model is in {run.model}"
+
+
+def table(plan: Plan) -> Table:
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    memory = plan.memory
+    parts = {
+        "weights": memory.weights,
+        "gradients": memory.gradients,
+        "optimizer": memory.optimizer,
+        "average": memory.average,
+        "activations": memory.activations or 0,
+    }
+    assert plan.seconds is not None and plan.seconds_step is not None
+    speed = plan.tokens_step / plan.seconds_step
+    rows = {
+        "parameters": f"{plan.parameters:,}, of which {plan.trained:,} are trained",
+        "tokens": f"{plan.tokens_epoch:,} an epoch, {plan.tokens_step:,} a step, "
+        f"{plan.tokens_run:,} in {plan.steps:,} steps ({plan.epochs:.1f} epochs)",
+        "memory": f"about {size(memory.total)}: "
+        + ", ".join(f"{name} {size(count)}" for name, count in parts.items() if count),
+        "speed": f"{speed:,.0f} tokens/s, {plan.utilization(speed):.0%} of the device",
+        "time": f"about {duration(plan.seconds)}, without evaluations",
+    }
+    for name, value in rows.items():
+        shown.add_row(f"[bold]{name}[/]", value)
+    return shown
+
+
+def size(count: float) -> str:
+    power = min(int(math.log(max(count, 1), 1024)), len(UNITS) - 1)
+    return f"{count / 1024**power:,.1f} {UNITS[power]}" if power else f"{count:,.0f} B"
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

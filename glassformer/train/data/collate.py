@@ -1,0 +1,66 @@
+"""Train room, data: arrays of different lengths become one tensor, for `collate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.train.objectives.objective import Example
+
+
+def pad_rows(
+    arrays: Sequence[NDArray[Any]],
+    fill: float = 0,
+    dtype: torch.dtype = torch.long,
+    *,
+    side: str = "right",
+    length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One row an array, as long as the longest or as `length`: [row, slot], and a mask of the same
+    shape that is True where the array had something. `side` is where the filling goes.
+
+    >>> pad_rows([np.array([5, 6, 7]), np.array([8])], fill=0)[0]
+    tensor([[5, 6, 7],
+            [8, 0, 0]])
+    """
+    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    longest = int(lengths.max(initial=0))
+    slots = longest if length is None else length
+    assert longest <= slots, f"{longest} do not fit {slots} slots"
+    count = np.arange(slots)[None]
+    real = count < lengths[:, None] if side == "right" else count >= slots - lengths[:, None]
+    rows = torch.full((len(arrays), slots), fill, dtype=dtype)
+    mask = torch.from_numpy(real)
+    if longest:
+        rows[mask] = _tensor(np.concatenate(arrays), dtype)
+    return rows, mask
+
+
+def pad(
+    examples: Sequence[Example],
+    field: str,
+    fill: float = 0,
+    dtype: torch.dtype = torch.long,
+    *,
+    side: str = "right",
+    length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`pad_rows` of one field of the examples."""
+    return pad_rows([example[field] for example in examples], fill, dtype, side=side, length=length)
+
+
+def column(examples: Sequence[Example], field: str, dtype: torch.dtype = torch.long) -> Tensor:
+    """[row]: a field that has exactly one number an example, as a label."""
+    return _tensor(np.concatenate([example[field] for example in examples]), dtype)
+
+
+def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """torch computes little with unsigned integers, so those come as signed ones."""
+    if array.dtype.kind in "ub":
+        array = array.astype(np.int64)
+    return torch.from_numpy(array).to(dtype)

@@ -1,0 +1,163 @@
+"""Train room, data: the batches of a step. A step's number comes in, what the net reads goes out.
+
+Rows, their order and what is drawn for them follow from the seed and the step; threads that work
+ahead change nothing but the time it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.arrange import Pack, Rows, Single, Stream
+from glassformer.train.data.order import Bucketed, Order, Shuffled
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.shares import Shared
+from glassformer.train.data.store import Store
+from glassformer.train.objectives.objective import Batch, Example, Objective
+
+
+class Loader:
+    """A step is `accumulate` batches of all processes; `ahead` steps are made in advance."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        order: Order,
+        objective: Objective,
+        *,
+        seed: int,
+        accumulate: int = 1,
+        ahead: int = 2,
+    ) -> None:
+        self.rows, self.order, self.objective = rows, order, objective
+        self.seed, self.accumulate, self.ahead = seed, accumulate, ahead
+        self._threads: ThreadPoolExecutor | None = None
+        self._coming: dict[tuple[int, int, int], Future[list[Batch]]] = {}
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self.order.epoch / self.accumulate
+
+    @property
+    def tokens_per_epoch(self) -> int:
+        return self.rows.tokens
+
+    def epochs(self, steps: int) -> float:
+        """How often everything is read in so many steps."""
+        return steps / self.steps_per_epoch
+
+    def batches(self, step: int, rank: int = 0, world: int = 1) -> list[Batch]:
+        """The micro-batches of a step, of each the share of process `rank` of `world`."""
+        if not self.ahead:
+            return self._made(step, rank, world)
+        self._threads = self._threads or ThreadPoolExecutor(1, "glassformer-data")
+        wanted = [(number, rank, world) for number in range(step, step + self.ahead + 1)]
+        self._coming = {key: self._coming[key] for key in wanted if key in self._coming}
+        for key in wanted:
+            if key not in self._coming:
+                self._coming[key] = self._threads.submit(self._made, *key)
+        return self._coming.pop(wanted[0]).result()
+
+    def sweep(self, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+        """Everything once, in an order that is always the same; what is drawn is, too. Every
+        process gets as many batches."""
+        if self.rows.all < world:
+            raise GlassformerError(
+                f"{world} processes cannot share {self.rows.all} rows of data; add some, or use "
+                "fewer processes."
+            )
+        for batch in self.order.sweep(self.rows.all, world):
+            examples = []
+            for number in batch[_share(len(batch), rank, world)].tolist():
+                rng = np.random.default_rng([self.seed, number])
+                row = self._with_others(self.rows.fixed, self.rows.all, number, rng)
+                examples.append(self.objective.vary(row, rng))
+            yield self.objective.collate(examples)
+
+    def close(self) -> None:
+        """Ends the work ahead; asked again, the loader goes on as before."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads, self._coming = None, {}
+
+    def _made(self, step: int, rank: int, world: int) -> list[Batch]:
+        made: list[Batch] = []
+        before = 0
+        for number in range(step * self.accumulate, (step + 1) * self.accumulate):
+            places = self.order.batch(number)
+            slots = range(len(places))[_share(len(places), rank, world)]
+            examples = []
+            for slot in slots:
+                rng = np.random.default_rng([self.seed, step, before + slot])
+                epoch, number = places[slot]
+                of_epoch = partial(self.rows.row, epoch)
+                row = self._with_others(of_epoch, self.rows.count, number, rng)
+                examples.append(self.objective.vary(row, rng))
+            made.append(self.objective.collate(examples))
+            before += len(places)
+        return made
+
+    def _with_others(
+        self, row: Callable[[int], Example], count: int, number: int, rng: np.random.Generator
+    ) -> Example:
+        """A row, and as many others, drawn from all, as the objective wants beside it."""
+        found = row(number)
+        others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
+        for i, other in enumerate(others):
+            found |= {f"other.{i}.{name}": value for name, value in other.items()}
+        return found
+
+
+def _share(rows: int, rank: int, world: int) -> slice:
+    if rows < world:
+        raise GlassformerError(
+            f"A batch of {rows} rows cannot be shared by {world} processes; raise train.batch (or "
+            "data.tokens), or use fewer."
+        )
+    return slice(rank * rows // world, (rank + 1) * rows // world)
+
+
+def make_loader(
+    settings: DataSettings,
+    store: Store,
+    objective: Objective,
+    *,
+    context: int | None,
+    seed: int,
+    batch: int,
+    accumulate: int = 1,
+    ahead: int = 2,
+) -> Loader:
+    """As the recipe says, or else the objective; rows are as long as the model's `context`."""
+    arrange = settings.arrange or objective.arrange
+    rows = arranged(store, objective, arrange, settings.length or context, seed, settings.across)
+    order: Order
+    if arrange == "buckets":
+        assert settings.tokens is not None
+        order = Bucketed(store.lengths(), settings.tokens, seed)
+    elif kinds := objective.kinds(store.lengths_of):
+        order = Shared(kinds, batch, seed)
+    else:
+        order = Shuffled(rows.count, batch, seed)
+    return Loader(rows, order, objective, seed=seed, accumulate=accumulate, ahead=ahead)
+
+
+def arranged(
+    store: Store, objective: Objective, arrange: str, length: int | None, seed: int, across: bool
+) -> Rows:
+    if arrange in ("single", "buckets"):
+        return Single(store)
+    if length is None:
+        raise GlassformerError(
+            f'data.arrange = "{arrange}" needs a length of rows, and this model has no limit of '
+            "its own; say data.length."
+        )
+    beyond = objective.beyond
+    if arrange == "pack":
+        return Pack(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
+    return Stream(store, length, seed, beyond=beyond, before=objective.before, across=across)

@@ -1,0 +1,148 @@
+"""Train room, data: which rows make a batch. A number comes in, rows go out.
+
+Nothing is remembered from batch to batch: what comes n-th follows from the seed and n alone. So a
+run goes on anywhere, and processes need not tell each other what they read.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import GlassformerError
+
+Numbers = NDArray[np.int64]
+Place = tuple[int, int]
+"""An epoch, and a row of it."""
+
+ROUNDS = 6
+GRAIN = 8
+"""Lengths that differ by less than so many tokens are taken for equal."""
+
+
+class Shuffle:
+    """A permutation of range(size) that is computed where it is looked at: a Feistel network over
+    the next power of four, walked on until it comes back into the range (Black & Rogaway, 2002).
+    """
+
+    def __init__(self, size: int, *key: int) -> None:
+        self.size = size
+        self._half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
+        self._low = np.uint64((1 << int(self._half)) - 1)
+        self._keys = np.random.SeedSequence(key).generate_state(ROUNDS, np.uint64)
+
+    def __call__(self, places: Numbers) -> Numbers:
+        found = self._once(places.astype(np.uint64))
+        while (outside := found >= self.size).any():
+            found[outside] = self._once(found[outside])
+        return found.astype(np.int64)
+
+    def _once(self, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = values >> self._half, values & self._low
+        for key in self._keys:
+            left, right = right, left ^ (_mixed(right ^ key) & self._low)
+        return (left << self._half) | right
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Every bit of the result hangs on every bit given (the finalizer of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+class Order(Protocol):
+    """`epoch` is the number of batches, maybe not a whole one, in which each row comes once."""
+
+    epoch: float
+    smallest: int  # rows of a batch
+
+    def batch(self, number: int) -> list[Place]: ...
+
+    def sweep(self, rows: int, world: int) -> list[Numbers]:
+        """All rows once, in batches of at least `world` rows, in an order that is always the
+        same. `rows` is how many there are then: the last one may be short."""
+        ...
+
+
+class Shuffled:
+    """Batches of equally many rows, shuffled anew in every epoch; one may end within a batch."""
+
+    def __init__(self, rows: int, batch: int, seed: int) -> None:
+        self.rows, self.seed = rows, seed
+        self.smallest = batch
+        self.epoch = rows / batch
+
+    def batch(self, number: int) -> list[Place]:
+        size = self.smallest
+        places = np.arange(number * size, (number + 1) * size)
+        found: list[Place] = []
+        for epoch in range(int(places[0]) // self.rows, int(places[-1]) // self.rows + 1):
+            inside = places[places // self.rows == epoch] - epoch * self.rows
+            shuffled = Shuffle(self.rows, self.seed, epoch)(inside)
+            found += [(epoch, int(row)) for row in shuffled]
+        return found
+
+    def sweep(self, rows: int, world: int) -> list[Numbers]:
+        batches = max(1, min(-(-rows // self.smallest), rows // world))
+        return np.array_split(np.arange(rows), batches)
+
+
+class Bucketed:
+    """Batches of about `tokens` tokens, padding counted, of rows of similar length.
+
+    Rows stand in the order of their lengths and are cut into batches once. What an epoch shuffles
+    is the rows of equal length among each other, and the batches. So every epoch has as many
+    batches, and any of them is found without the others.
+    """
+
+    def __init__(self, lengths: Numbers, tokens: int, seed: int) -> None:
+        rounded = -(-np.maximum(lengths, 1) // GRAIN) * GRAIN
+        self.seed = seed
+        self.rows = np.argsort(rounded, kind="stable")
+        sizes, starts = np.unique(rounded[self.rows], return_index=True)
+        self.bins = np.append(starts, len(lengths))  # where rows of another length begin
+        self.cuts = _cut(sizes, self.bins, max(tokens, GRAIN), int(lengths.max()))
+        self.smallest = int(np.diff(self.cuts).min())
+        self.epoch = float(len(self.cuts) - 1)
+
+    def batch(self, number: int) -> list[Place]:
+        epoch, place = divmod(number, len(self.cuts) - 1)
+        chosen = Shuffle(len(self.cuts) - 1, self.seed, epoch)(np.array([place]))[0]
+        found: list[Place] = []
+        places = np.arange(self.cuts[chosen], self.cuts[chosen + 1])
+        bins = np.searchsorted(self.bins, places, side="right") - 1
+        for bin in np.unique(bins):
+            start, end = self.bins[bin], self.bins[bin + 1]
+            inside = places[bins == bin] - start
+            shuffled = Shuffle(int(end - start), self.seed, epoch, int(bin))(inside)
+            found += [(epoch, int(row)) for row in self.rows[start + shuffled]]
+        return found
+
+    def sweep(self, rows: int, world: int) -> list[Numbers]:
+        assert rows == len(self.rows), "rows of buckets are the same in every pass"
+        return np.split(self.rows, self.cuts[1:-1])
+
+
+def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:
+    """Where batches begin, and the end: as many rows as fit when all are as long as the longest."""
+    if longest > tokens:
+        raise GlassformerError(
+            f"An example of {longest:,} tokens does not fit a batch of data.tokens = {tokens:,}; "
+            "raise it, or let the objective cut texts shorter."
+        )
+    cuts, start, fitting = [0], 0, 1
+    for size, begin, end in zip(sizes, bins[:-1], bins[1:], strict=True):
+        fitting = max(1, tokens // int(size))
+        if begin - start >= fitting:  # shorter rows have filled the batch already
+            start = int(begin)
+            cuts.append(start)
+        while start + fitting < end:
+            start += fitting
+            cuts.append(start)
+    end = int(bins[-1])
+    if len(cuts) > 1:  # lest a few are left over, the last two batches share their rows
+        cuts[-1] = min(start, end - min(fitting, (end - cuts[-2]) // 2))
+    return np.array([*cuts, end], dtype=np.int64)

@@ -1,0 +1,244 @@
+"""Train room, data: what a file of each format holds. Files come in, records go out, one by one.
+
+A record that cannot be read comes out as a `RecordError` in its place, and reading goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.files import PIECE, RecordError, Shelf, malformed
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
+from glassformer.train.objectives.objective import Record
+
+Found = Iterator[Record | RecordError]
+
+
+def read_text(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+    """Documents of plain text: whole files, or what stands between blank lines, or lines. Long
+    ones come in pieces, with what `begins` and `ends` a document."""
+    if settings.documents == "file":
+        yield from _whole_file(shelf, path, settings.encoding)
+    elif settings.documents == "blank":
+        yield from _between_blanks(shelf, path, settings.encoding)
+    else:
+        for number, line in shelf.lines(path, settings.encoding):
+            if isinstance(line, RecordError):
+                yield line
+            elif line.strip():
+                yield {"text": line, "where": f"{path}:{number}"}
+
+
+def _whole_file(shelf: Shelf, path: Path, encoding: str) -> Found:
+    begins = True
+    for piece in shelf.pieces(path, encoding):
+        if isinstance(piece, RecordError):
+            yield piece
+        else:
+            number, text, ends = piece
+            yield {"text": text, "begins": begins, "ends": ends, "where": f"{path}:{number}"}
+            begins = False
+
+
+def _between_blanks(shelf: Shelf, path: Path, encoding: str, size: int = PIECE) -> Found:
+    """`sentences` are the lines, `text` is all of them."""
+    held: list[str] = []
+    first, length, begins = 0, 0, True
+
+    def document(ends: bool) -> Record:
+        sentences = list(held)
+        held.clear()
+        return {
+            "text": "\n".join(sentences),
+            "sentences": sentences,
+            "begins": begins,
+            "ends": ends,
+            "where": f"{path}:{first}",
+        }
+
+    for number, line in shelf.lines(path, encoding):
+        if isinstance(line, RecordError):
+            yield line
+        elif not line.strip():
+            if held:
+                yield document(ends=True)
+            begins = True
+        else:
+            if held and length > size:
+                yield document(ends=False)
+                begins = False
+            first, length = (first, length) if held else (number, 0)
+            held.append(line)
+            length += len(line)
+    if held:
+        yield document(ends=True)
+
+
+def read_json_lines(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+    for number, line in shelf.lines(path, settings.encoding):
+        if isinstance(line, RecordError):
+            yield line
+        elif line.strip():
+            where = f"{path}:{number}"
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                yield malformed(where, f"this is not JSON ({error})")
+                continue
+            if isinstance(value, dict):
+                yield {**value, "where": where}
+            else:
+                yield malformed(where, f"a JSON object was expected, not {line.strip()[:40]}")
+
+
+def read_conll(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+    """Sentences, of `words` and their `tags`, between blank lines and -DOCSTART- ones. Columns
+    are parted by tabs or else by spaces; tags stay as they are."""
+    words: list[str] = []
+    tags: list[str] = []
+    first, bad = 0, False
+
+    def sentence() -> Found:
+        if words and not bad:
+            yield {"words": list(words), "tags": list(tags), "where": f"{path}:{first}"}
+        words.clear()
+        tags.clear()
+
+    for number, line in shelf.lines(path, settings.encoding):
+        if isinstance(line, RecordError):
+            bad = True
+            yield line
+        elif not line.strip() or line.startswith("-DOCSTART-"):
+            yield from sentence()
+            bad = False
+        else:
+            columns = line.split("\t") if "\t" in line else line.split()
+            try:
+                word, tag = columns[settings.word], columns[settings.tag]
+            except IndexError:
+                word = tag = ""
+            if len(columns) < 2 or not word or not tag:
+                bad = True
+                yield malformed(
+                    f"{path}:{number}",
+                    f"{line!r} has no word in column {settings.word} and tag in column "
+                    f"{settings.tag} (data.word, data.tag)",
+                )
+                continue
+            first = first if words else number
+            words.append(word)
+            tags.append(tag)
+    yield from sentence()
+
+
+def read_squad(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+    """Questions of SQuAD 1 and 2. Such a file is one JSON value, so it is read as a whole."""
+    with shelf.open(path) as stream:
+        try:
+            articles = json.loads(stream.read().decode(settings.encoding).removeprefix("\ufeff"))
+            paragraphs = [
+                (f"{path}: data[{i}].paragraphs[{j}]", paragraph)
+                for i, article in enumerate(articles["data"])
+                for j, paragraph in enumerate(article["paragraphs"])
+            ]
+        except (ValueError, LookupError, TypeError) as error:
+            raise GlassformerError(
+                f"{path} is no SQuAD file, which has questions as data[].paragraphs[].qas[]: "
+                f"{type(error).__name__} {error}."
+            ) from None
+    for place, paragraph in paragraphs:
+        try:
+            asked = list(enumerate(paragraph["qas"]))
+        except (LookupError, TypeError) as error:
+            yield malformed(place, f"there is no {error}")
+            continue
+        for k, question in asked:
+            where = f"{place}.qas[{k}]"
+            try:
+                yield _squad_record(paragraph, question, where)
+            except (LookupError, TypeError, ValueError) as error:
+                yield malformed(where, f"there is no {error}")
+
+
+def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
+    answers = question.get("answers", ())
+    return {
+        "id": str(question["id"]),
+        "question": question["question"],
+        "context": paragraph["context"],
+        "answers": [
+            {"text": answer["text"], "answer_start": int(answer["answer_start"])}
+            for answer in answers
+        ],
+        "impossible": bool(question.get("is_impossible", False)),
+        "where": where,
+    }
+
+
+def read_parallel(shelf: Shelf, files: list[list[Path]], settings: DataSettings) -> Found:
+    """Two lists of files whose lines translate each other, or files of both with a tab between."""
+    if len(files) == 1:
+        for path in files[0]:
+            yield from _both_in_one(shelf, path, settings.encoding)
+        return
+    if len(files) != 2 or len(files[0]) != len(files[1]):
+        raise GlassformerError(
+            'Parallel files are one of each language (train = ["train.de", "train.en"]), or one '
+            f"of both with tabs; here are {' and '.join(str(len(paths)) for paths in files)} files."
+        )
+    for one, other in zip(*files, strict=True):
+        yield from _side_by_side(shelf, one, other, settings.encoding)
+
+
+def _both_in_one(shelf: Shelf, path: Path, encoding: str) -> Found:
+    for number, line in shelf.lines(path, encoding):
+        if isinstance(line, RecordError):
+            yield line
+        elif line.strip():
+            where = f"{path}:{number}"
+            columns = line.split("\t")
+            if len(columns) < 2:
+                yield malformed(where, "there is no tab between source and target")
+            else:
+                yield {"source": columns[0], "target": columns[1], "where": where}
+
+
+def _side_by_side(shelf: Shelf, one: Path, other: Path, encoding: str) -> Found:
+    sources, targets = shelf.lines(one, encoding), shelf.lines(other, encoding)
+    read = 0
+    for number, source in sources:
+        _, target = next(targets, (0, None))
+        if target is None:
+            rest = sum(1 for _ in sources)
+            raise _uneven(one, number + rest, other, read)
+        read = number
+        broken = [line for line in (source, target) if isinstance(line, RecordError)]
+        if broken:
+            yield broken[0]
+        elif source or target:
+            yield {"source": source, "target": target, "where": f"{one}:{number}"}
+    rest = sum(1 for _ in targets)
+    if rest:
+        raise _uneven(one, read, other, read + rest)
+
+
+def _uneven(one: Path, lines: int, other: Path, others: int) -> GlassformerError:
+    return GlassformerError(
+        f"{one} has {lines:,} lines and {other} {others:,}; parallel files need equally many."
+    )
+
+
+READERS: dict[str, Callable[[Shelf, Path, DataSettings], Found]] = {
+    "text": read_text,
+    "jsonl": read_json_lines,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "conll": read_conll,
+    "squad": read_squad,
+    "parquet": read_parquet,
+}

@@ -1,0 +1,83 @@
+"""Train room, data: the records of a split, one after another, whatever its files are like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.files import RecordError, Shelf, find_files, malformed
+from glassformer.train.data.readers import READERS, Found, read_parallel
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.objectives.objective import Record
+
+
+class Records:
+    """Iterates over the records of a split's files. `done` of `total` bytes have been read."""
+
+    def __init__(self, settings: DataSettings, split: str) -> None:
+        self.settings, self.split = settings, split
+        patterns = getattr(settings, split)
+        if not patterns:
+            raise GlassformerError(f"The recipe names no files to read; say data.{split}.")
+        self.files = [find_files([pattern]) for pattern in patterns]
+        self.shelf = Shelf([path for paths in self.files for path in paths])
+
+    @property
+    def paths(self) -> list[Path]:
+        return list(self.shelf.paths)
+
+    @property
+    def total(self) -> int:
+        return self.shelf.total
+
+    @property
+    def done(self) -> int:
+        return self.shelf.done
+
+    def __iter__(self) -> Found:
+        """All columns of the file, and once more those that the recipe gives another name."""
+        columns = self.settings.columns
+        for record in self._read():
+            if columns and not isinstance(record, RecordError):
+                lacking = [name for name in columns.values() if name not in record]
+                if lacking:
+                    there = ", ".join(name for name in record if name != "where")
+                    yield malformed(
+                        record["where"],
+                        f"there is no column {lacking[0]!r}, which [data.columns] names, only "
+                        f"{there}",
+                    )
+                    continue
+                record = {**record, **{ours: record[theirs] for ours, theirs in columns.items()}}
+            yield record
+
+    def strict(self) -> Iterator[Record]:
+        """Without those that are malformed, or up to the first; at least one there must be."""
+        used = skipped = 0
+        reasons: list[str] = []
+        for record in self:
+            if not isinstance(record, RecordError):
+                used += 1
+                yield record
+            elif self.settings.on_error == "stop":
+                raise record
+            else:
+                skipped += 1
+                reasons = reasons or [str(record)]
+        if not used:
+            raise self.useless(skipped, reasons)
+
+    def useless(self, skipped: int, reasons: list[str]) -> GlassformerError:
+        """What is said when there is nothing, or nothing but records that were left out."""
+        why = f" None of {skipped} could be used; the first: {reasons[0]}" if reasons else ""
+        return GlassformerError(
+            f"There are no records in data.{self.split} ({self.paths[0]}).{why}"
+        )
+
+    def _read(self) -> Found:
+        if self.settings.format == "parallel":
+            yield from read_parallel(self.shelf, self.files, self.settings)
+            return
+        for path in self.paths:
+            yield from READERS[self.settings.format](self.shelf, path, self.settings)

@@ -1,0 +1,124 @@
+"""Train room, data: files that are tables: CSV, TSV, Parquet. A row is a record."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.files import RecordError, Shelf, malformed
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.objectives.objective import Record
+
+LONGEST_FIELD = 2**26
+"""In characters. A quote that is never closed would swallow the rest of the file."""
+
+
+def read_csv(shelf: Shelf, path: Path, settings: DataSettings) -> Iterator[Record | RecordError]:
+    return _table(shelf, path, settings, ",", quotes=True)
+
+
+def read_tsv(shelf: Shelf, path: Path, settings: DataSettings) -> Iterator[Record | RecordError]:
+    return _table(shelf, path, settings, "\t", quotes=False)
+
+
+def _table(
+    shelf: Shelf, path: Path, settings: DataSettings, delimiter: str, quotes: bool
+) -> Iterator[Record | RecordError]:
+    delimiter = settings.delimiter or delimiter
+    quotes = quotes if settings.quotes is None else settings.quotes
+    rows = _quoted if quotes else _plain
+    names: Sequence[str] = settings.names
+    for number, row in rows(shelf, path, settings.encoding, delimiter):
+        where = f"{path}:{number}"
+        if isinstance(row, RecordError):
+            yield row
+        elif not names:
+            names = row
+            if len(set(names)) < len(names):
+                raise GlassformerError(
+                    f"{where}: the header names a column twice ({', '.join(names)}); name all "
+                    "columns in data.names if this is no header."
+                )
+        elif len(row) != len(names):
+            yield malformed(
+                where, f"this row has {len(row)} columns, not {len(names)} ({', '.join(names)})"
+            )
+        else:
+            yield {**dict(zip(names, row, strict=True)), "where": where}
+
+
+def _plain(
+    shelf: Shelf, path: Path, encoding: str, delimiter: str
+) -> Iterator[tuple[int, list[str] | RecordError]]:
+    for number, line in shelf.lines(path, encoding):
+        if isinstance(line, RecordError):
+            yield number, line
+        elif line:
+            yield number, line.split(delimiter)
+
+
+def _quoted(
+    shelf: Shelf, path: Path, encoding: str, delimiter: str
+) -> Iterator[tuple[int, list[str] | RecordError]]:
+    """Rows of one or more lines, since a quoted field may hold line feeds."""
+    broken: list[RecordError] = []
+
+    def lines() -> Iterator[str]:
+        for _, line in shelf.lines(path, encoding):
+            if isinstance(line, RecordError):
+                broken.append(line)
+                yield "\n"
+            else:
+                yield line + "\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        before = csv.field_size_limit(LONGEST_FIELD)  # one for the whole process; put back at once
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            broken.append(
+                malformed(f"{path}:{number}", f"{error} (data.quotes = false if quotes are text)")
+            )
+            row = []
+        finally:
+            csv.field_size_limit(before)
+        if broken:
+            yield number, broken[0]
+            broken.clear()
+        elif row is None:
+            return
+        elif row:
+            yield number, row
+
+
+def read_parquet(
+    shelf: Shelf, path: Path, settings: DataSettings
+) -> Iterator[Record | RecordError]:
+    """A thousand rows at a time are held."""
+    parquet = _import_parquet(path)
+    with shelf.open(path) as stream:
+        try:
+            batches = parquet.ParquetFile(stream).iter_batches(batch_size=1000)
+        except Exception as error:
+            raise GlassformerError(f"{path} is no Parquet file: {error}") from None
+        number = 0
+        for batch in batches:
+            for row in batch.to_pylist():
+                number += 1
+                yield {**row, "where": f"{path}: row {number}"}
+
+
+def _import_parquet(path: Path) -> Any:
+    try:
+        return import_module("pyarrow.parquet")
+    except ImportError:
+        raise GlassformerError(
+            f"Reading {path} needs pyarrow: pip install 'glassformer[parquet]', or write it as "
+            "JSON lines."
+        ) from None

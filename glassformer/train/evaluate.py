@@ -1,0 +1,80 @@
+"""Train room, evaluation: how a task does on texts it does not learn from."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.train.distributed import Place
+from glassformer.train.objectives import Batch
+from glassformer.train.precision import Precision
+from glassformer.train.step import EVALUATION, Sums, Task, draw_from
+
+SMALLER = ("loss", "perplexity", "error")
+"""Figures that are better when they are smaller; of all others the larger is the better."""
+
+
+@torch.no_grad()
+def evaluate(
+    task: Task,
+    run: Callable[[Batch], Sums],
+    batches: Callable[[], Iterator[Batch]],
+    precision: Precision,
+    place: Place,
+    seed: int,
+) -> dict[str, float]:
+    """The loss, its parts where there are several, the perplexity of a language model, and what
+    the objective measures itself. `run` is the task, perhaps compiled."""
+    draw_from(place, seed, EVALUATION)
+    was = task.training
+    task.eval()
+    sums: dict[str, Tensor] = {}
+    counts: Counter[str] = Counter()
+    try:
+        for batch in batches():
+            with precision.autocast():
+                said = run(place.moved(batch))
+            for part, value in said.items():
+                sums[part] = sums.get(part, 0) + value.double()
+            counts.update(batch.counts)
+        found = figures({part: float(value) for part, value in sums.items()}, counts, task)
+        measure = getattr(task.objective, "measure", None)
+        if measure is not None:
+            with precision.autocast():
+                found |= measure(task.net, map(place.moved, batches()))
+    finally:
+        task.train(was)
+    return found
+
+
+def figures(sums: dict[str, float], counts: Counter[str], task: Task) -> dict[str, float]:
+    weights = task.weights
+    parts = {part: total / counts[part] for part, total in sums.items() if counts[part]}
+    if not parts:
+        raise GlassformerError("The validation files hold nothing that could be judged.")
+    loss = sum(weights[part] * value for part, value in parts.items())
+    found = {"loss": loss}
+    if len(parts) > 1:
+        found |= {f"loss.{part}": value for part, value in parts.items()}
+    if "lm" in parts:
+        found["perplexity"] = math.exp(min(parts["lm"], 700.0))
+    return found
+
+
+def is_better(name: str, value: float, best: float | None) -> bool:
+    if best is None or math.isnan(best):
+        return not math.isnan(value)
+    return value < best if name.split(".")[0] in SMALLER else value > best
+
+
+def chosen(found: dict[str, float], name: str) -> float:
+    if name not in found:
+        raise GlassformerError(
+            f"train.best is {name!r}, and evaluation gives {', '.join(found)}; name one of these."
+        )
+    return found[name]

@@ -1,0 +1,110 @@
+"""Train room, recipes: a table of plain values comes in, a dataclass goes out, or a sentence about
+the first value that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, field, fields
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from glassformer.errors import GlassformerError
+
+T = TypeVar("T")
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    Mapping: "a table",
+}
+
+
+def number(
+    default: Any,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """A field with a default and the bounds of its values."""
+    bounds = {"at least": least, "at most": most, "more than": above, "less than": below}
+    return field(default=default, metadata={k: v for k, v in bounds.items() if v is not None})
+
+
+def fill(kind: type[T], table: str, values: Any) -> T:
+    """Keys that the dataclass lacks are its `options`, where it has some."""
+    if not isinstance(values, Mapping):
+        raise GlassformerError(f"{table} is {values!r}; it must be a table.")
+    known: dict[str, Field[Any]] = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in known and key != "options":
+            given[key] = fitted(f"{table}.{key}", value, hints[key])
+            _within(f"{table}.{key}", given[key], known[key].metadata)
+        elif "options" in known:
+            given.setdefault("options", {})[key] = value
+        else:
+            raise unknown(f"The table [{table}] of the recipe has no key", key, known)
+    try:
+        return kind(**given)
+    except TypeError:
+        missing = next(name for name in known if name not in given)
+        raise GlassformerError(f"The recipe lacks {table}.{missing}.") from None
+
+
+def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
+    known = [key for key in known if key != "options"]
+    near = get_close_matches(name, known, 1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+    return GlassformerError(f"{said} {name!r}; {hint}")
+
+
+def fitted(path: str, value: Any, kind: Any) -> Any:
+    """The value as the type that is wanted; one value where several may stand is a list of one."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        kind = kinds[0]
+        if len(kinds) > 1:
+            kind = next((k for k in kinds if isinstance(value, get_origin(k) or k)), kind)
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        if value not in inside:
+            near = get_close_matches(str(value), inside, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise _wrong(path, value, f"one of {', '.join(inside)}{hint}")
+        return value
+    if origin in (tuple, Sequence):
+        several = value if isinstance(value, list | tuple) else [value]
+        return tuple(fitted(path, one, inside[0]) for one in several)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise _wrong(path, value, WORDS[Mapping])
+        if inside[1] is Any:
+            return dict(value)
+        return {key: fitted(f"{path}.{key}", one, inside[1]) for key, one in value.items()}
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _wrong(path, value, WORDS[kind])
+    return value
+
+
+def _within(path: str, value: Any, bounds: Mapping[str, float]) -> None:
+    if value is None:
+        return
+    tests = {
+        "at least": lambda bound: value >= bound,
+        "at most": lambda bound: value <= bound,
+        "more than": lambda bound: value > bound,
+        "less than": lambda bound: value < bound,
+    }
+    if not all(tests[word](bound) for word, bound in bounds.items()):
+        raise _wrong(path, value, " and ".join(f"{word} {bound}" for word, bound in bounds.items()))
+
+
+def _wrong(path: str, value: Any, wanted: str) -> GlassformerError:
+    return GlassformerError(f"{path} is {value!r}; it must be {wanted}.")

@@ -1,0 +1,238 @@
+"""Train room, the loop: steps, and what is done between them. Log, evaluate, save, stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer import adapters
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.average import Average
+from glassformer.train.clock import Clock
+from glassformer.train.distributed import Place
+from glassformer.train.evaluate import chosen, evaluate, is_better
+from glassformer.train.feed import Feed
+from glassformer.train.groups import unfreeze
+from glassformer.train.interrupt import Interrupted, Watch
+from glassformer.train.objectives import Batch, Objective
+from glassformer.train.optimizers import make_optimizer
+from glassformer.train.plan import Plan
+from glassformer.train.precision import Precision
+from glassformer.train.recipe import Recipe
+from glassformer.train.recompute import compiled, recompute_layers
+from glassformer.train.reporter import Entry, Reporter
+from glassformer.train.run import Run
+from glassformer.train.schedules import schedule, set_rate
+from glassformer.train.state import State
+from glassformer.train.step import Sums, Task, passes
+
+
+@dataclass
+class Notes:
+    """What a checkpoint says besides its tensors."""
+
+    step: int = 0  # so many are done
+    tokens: int = 0  # so many were read
+    best: float | None = None  # the best evaluation's figure
+    best_step: int = 0
+    stale: int = 0  # evaluations since
+    stopped: bool = False  # before the last step, since nothing got better
+    scaler: dict[str, Any] = field(default_factory=dict)
+    epoch: int = 0  # tokens of the data, by which other data is recognized
+
+
+@dataclass
+class Taken:
+    """What one step did; tensors, so that nothing waits for a GPU unless it is looked at."""
+
+    sums: Sums
+    counts: dict[str, float]
+    rate: float
+    gradient: torch.Tensor
+    tokens: int
+
+
+class Loop:
+    """Everything that learns, and the way one step leads to the next. What a step does depends on
+    the recipe, the data and `notes.step` alone."""
+
+    def __init__(
+        self, recipe: Recipe, model: Model, objective: Objective, feed: Feed, place: Place
+    ) -> None:
+        settings = recipe.train
+        self.recipe, self.settings = recipe, settings
+        self.model, self.feed, self.place = model, feed, place
+        self.task = Task(model.net, objective).to(place.device)
+        if settings.checkpoint and not settings.compile:
+            recompute_layers(self.task)
+        self.optimizer = make_optimizer(self.task, settings)
+        self.factor = schedule(settings, model.spec.last_stack.width)
+        named = {
+            name: parameter
+            for group in self.optimizer.param_groups
+            for name, parameter in zip(group["param_names"], group["params"], strict=True)
+        }
+        self.parameters = list(named.values())
+        self.average = Average(named, settings.average)
+        self.precision = Precision(settings.precision, place.device)
+        self.state = State(self.task, self.optimizer, self.average)
+        self.call: Callable[[Batch], Sums] = (
+            compiled(self.task, frugal=settings.checkpoint) if settings.compile else self.task
+        )
+        self.notes = Notes()
+
+    def take_step(self) -> Taken:
+        settings, step, place = self.settings, self.notes.step, self.place
+        objective = self.task.objective
+        self.task.train()
+        objective.advance(step / settings.steps)
+        unfreeze(self.optimizer, settings, step)
+        rate = settings.learning_rate * self.factor(step)
+        set_rate(self.optimizer, rate)
+        batches = self.feed.batches(step)
+        counts = place.total(self.task.counts(batches))
+        tokens = int(place.total({"": float(sum(batch.tokens for batch in batches))})[""])
+        sums = passes(
+            self.call,
+            batches,
+            counts,
+            self.task.weights,
+            self.precision,
+            place,
+            (settings.seed, step),
+        )
+        gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
+        adapters.after_step(self.model.net, step)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.average.update()
+        self.notes.step += 1
+        self.notes.tokens += tokens
+        return Taken(sums, counts, rate, gradient, tokens)
+
+    def evaluate(self, most: int | None = None) -> dict[str, float]:
+        """Of the averaged weights, where there is an average; on at most so many batches."""
+        with self.average.in_place():
+            return evaluate(
+                self.task,
+                self.call,
+                lambda: islice(self.feed.valid(), most),
+                self.precision,
+                self.place,
+                self.settings.seed,
+            )
+
+    def rehearse(self) -> None:
+        """Finds out before the first step whether the figure that is to be best will be there."""
+        if self.feed.judges and self.settings.best != "loss":
+            chosen(self.evaluate(most=1), self.settings.best)
+
+    def publish(self, folder: Path) -> None:
+        """The model in the published layout; of an adapter, that alone, in peft's."""
+        with self.average.in_place():
+            if self.recipe.adapter is None:
+                self.model.save(folder)
+            else:
+                self.model.save_adapter(folder)
+            for name, companion in self.task.objective.companions().items():
+                companion.save(folder / name)
+
+    def resume(self, run: Run) -> None:
+        self.notes = Notes(**self.state.load(run.state))
+        if self.notes.epoch != self.feed.tokens:
+            raise GlassformerError(
+                f"The data had {self.notes.epoch:,} tokens when {run.folder} was begun and has "
+                f"{self.feed.tokens:,} now; put it back, or --restart begins anew."
+            )
+        self.precision.restore(self.notes.scaler)
+        run.cut(self.notes.step)
+
+    def save(self, run: Run) -> None:
+        self.notes.scaler = self.precision.state()
+        self.notes.epoch = self.feed.tokens
+        notes = asdict(self.notes)
+        run.sync()
+        self.state.save(run.state, notes.pop("step"), notes)
+
+    def go(self, run: Run, plan: Plan, reporters: Sequence[Reporter]) -> None:
+        """From where the run stands to its end."""
+        settings, notes = self.settings, self.notes
+        clock = Clock(self.place, plan, notes.tokens)
+        with Watch() as watch:
+            while notes.step < settings.steps and not notes.stopped:
+                taken = self.take_step()
+                asked = watch.asked  # once: it may be asked for at any moment
+                last = notes.step == settings.steps
+                logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
+                saves = due(notes.step, settings.save_every) or last or asked
+                if logs or saves:
+                    entry = self.entry(taken)
+                    self.check(entry)
+                    if logs:
+                        entry["speed"] = clock.look(notes.tokens)
+                        run.log(entry)
+                        for reporter in reporters:
+                            reporter.step(entry)
+                with clock.stopped():
+                    if due(notes.step, settings.evaluate_every) or last:
+                        self.judge(run, reporters)
+                    if saves or notes.stopped:
+                        self.save(run)
+                if asked and not (last or notes.stopped):
+                    raise Interrupted(
+                        f"Stopped after step {notes.step} of {settings.steps}, which is saved in "
+                        f"{run.folder}; the same command goes on from there."
+                    )
+
+    def ending(self) -> dict[str, Any]:
+        """How the run ended, in a few words."""
+        notes = asdict(self.notes)
+        return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
+
+    def entry(self, taken: Taken) -> Entry:
+        sums, weights = taken.sums, self.task.weights
+        totals = self.place.total({part: float(value) for part, value in sums.items()})
+        parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
+        return {
+            "step": self.notes.step,
+            "loss": sum(weights[part] * value for part, value in parts.items()),
+            "parts": parts,
+            "learning_rate": taken.rate,
+            "gradient": float(taken.gradient),
+            "tokens": self.notes.tokens,
+        }
+
+    def check(self, entry: Entry) -> None:
+        """In float16 a step may overflow; it is left out, and the next is scaled otherwise."""
+        if not math.isfinite(entry["loss"]) and self.settings.precision != "float16":
+            raise GlassformerError(
+                f"The loss of step {entry['step']} is {entry['loss']}; lower train.learning_rate, "
+                "lengthen train.warmup or set train.clip, and begin anew with --restart."
+            )
+
+    def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
+        """Evaluates, keeps the model if it is the best so far, and sees whether to stop."""
+        if not self.feed.judges:
+            return
+        found, notes, name = self.evaluate(), self.notes, self.settings.best
+        entry: Entry = {"step": notes.step, "valid": found}
+        run.log(entry)
+        value = chosen(found, name)
+        if is_better(name, value, notes.best):
+            notes.best, notes.best_step, notes.stale = value, notes.step, 0
+            self.publish(run.best)
+        else:
+            notes.stale += 1
+            notes.stopped = 0 < self.settings.patience <= notes.stale
+        for reporter in reporters:
+            reporter.valid(entry)
+
+
+def due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0

@@ -1,0 +1,170 @@
+"""Train room, objectives: causal language modeling. A token is predicted from those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Cache
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.spec import Head, ModelSpec
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.entropy import head_loss, head_of
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    column,
+    several_documents,
+    tokenizer_of,
+)
+
+
+@objective("causal-lm")
+class CausalLM(Objective):
+    """A row of n + 1 tokens: the first n are read, the last n predicted. Documents that are packed
+    in a row predict nothing of each other.
+
+    With `memory` as many tokens before the row are read first, without learning from them, and
+    are remembered as the model's description says (Transformer-XL). They are read anew for every
+    row, so that a run needs to keep no state of its own to go on exactly.
+
+    Heads on inner layers and for tokens further ahead help at first (Al-Rfou et al., 2018): one on
+    layer l of n (counted from 1) has done its part when l/2n of training is over.
+    """
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+    arrange = "stream"
+    beyond = 1
+
+    def __init__(self, model: Model, *, memory: int = 0) -> None:
+        super().__init__()
+        self.frame = Frame(tokenizer_of(model))
+        self.before = memory
+        self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
+        self.heads = {head.name: head for head in heads_of(model)}
+        self.layers = len(model.spec.last_stack.order)
+        self.weights = {name: head.weight for name, head in self.heads.items()}
+        self.advance(0.0)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """A document ends with the end-of-text token where the vocabulary has one."""
+        tokens = self.frame.ids(column(record, "text"))
+        if record.get("begins", True):
+            tokens = [*self.frame.before, *tokens]
+        if record.get("ends", True):
+            end = self.frame.tokenizer.special.get("eos")
+            tokens += self.frame.behind or ([] if end is None else [end])
+        if tokens:
+            yield {"tokens": np.array(tokens, dtype=np.int32)}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
+        inputs = {"tokens": rows[:, :-1].clamp(min=0)}
+        if not bool(mask.all()):
+            inputs["mask"] = mask[:, :-1]
+        documents = None
+        if self.separates and several_documents(examples):
+            documents, _ = pad_rows([example["documents"] for example in examples], -1)
+            inputs["documents"] = documents[:, :-1]
+        if any(len(example["before"]) for example in examples if self.before):
+            before = [example["before"] for example in examples]
+            inputs["before"], real = pad_rows(before, side="left")
+            if not bool(real.all()):
+                inputs["before_mask"] = real
+            if documents is not None:
+                inputs["positions"] = _positions(documents[:, :-1], real.sum(-1, keepdim=True))
+        targets = {
+            str(ahead): _ahead(rows, documents, ahead)
+            for ahead in {head.ahead for head in self.heads.values()}
+        }
+        counts = {
+            name: float(targets[str(head.ahead)].ne(IGNORED).sum())
+            for name, head in self.heads.items()
+        }
+        return Batch(inputs, targets, counts, int(mask[:, 1:].sum()))
+
+    def advance(self, progress: float) -> None:
+        """Which heads count by now."""
+        self.counting = tuple(
+            name for name, head in self.heads.items() if progress < until(head, self.layers)
+        )
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        inputs = dict(batch.inputs)
+        cache = remembered(net, inputs)
+        features = net(**inputs, cache=cache, heads=self.counting, project=False).heads
+        return {
+            name: head_loss(
+                head_of(net, name),
+                features[name].flatten(0, -2),
+                batch.targets[str(self.heads[name].ahead)].flatten(),
+            )
+            for name in self.counting
+        }
+
+
+def heads_of(model: Model) -> tuple[Head, ...]:
+    """The heads of a decoder that predict tokens."""
+    spec: ModelSpec = model.spec
+    found = tuple(head for head in spec.heads if head.name == "lm" or head.auxiliary)
+    if spec.decoder is None or spec.encoder is not None or not found:
+        raise GlassformerError(
+            f"{model.architecture} is no decoder with a head that predicts tokens, which causal-lm "
+            "needs; choose a class such as GPT2LMHeadModel, or another objective."
+        )
+    return found
+
+
+def until(head: Head, layers: int) -> float:
+    """The share of training up to which a head's loss counts."""
+    return float("inf") if head.depth is None else (head.depth + 1) / (2 * layers)
+
+
+def _ahead(tokens: Tensor, documents: Tensor | None, ahead: int) -> Tensor:
+    """For every token that is read the one so many places on, in the same document."""
+    targets = torch.full_like(tokens[:, 1:], IGNORED)
+    targets[:, : targets.shape[1] + 1 - ahead] = tokens[:, ahead:]
+    if documents is not None:
+        other = documents[:, :-ahead] != documents[:, ahead:]
+        targets[:, : other.shape[1]][other] = IGNORED
+    return targets
+
+
+def _positions(documents: Tensor, before: Tensor) -> Tensor:
+    """Within each document; the first one's go on where what stands before the row ended."""
+    slots = torch.arange(documents.shape[1])
+    new = torch.ones_like(documents, dtype=torch.bool)
+    new[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    first = torch.where(new, slots, 0).cummax(-1).values
+    return slots - first + before * (documents == documents[:, :1])
+
+
+def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
+    """What the model keeps in mind of the tokens before a row; nothing is learned through it. They
+    belong to the document that the row begins with. More than it can keep is read in segments,
+    each with the memory of the last, so that what is kept knows of what is not."""
+    before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
+    if before is None:
+        return None
+    rows = {"tokens": before}
+    if mask is not None:
+        rows["mask"] = mask
+    if "documents" in inputs:
+        rows["documents"] = inputs["documents"][:, :1].expand_as(before)
+    cache: Cache = net.remember()
+    cache.reuse = None  # rows do not overlap, so all of a segment is before the next
+    length = before.shape[1]
+    longest = min(cache.limit or length, length)
+    with torch.no_grad():
+        for end in range(length - (length - 1) // longest * longest, length + 1, longest):
+            part = slice(max(0, end - longest), end)
+            net(**{name: row[:, part] for name, row in rows.items()}, cache=cache, heads=())
+    torch.clear_autocast_cache()  # weights that were cast without gradients would have none
+    return cache

@@ -1,0 +1,133 @@
+"""Train room, objectives: sequence to sequence with a decoder alone. Source and target are one
+stream, and what is learned is to go on with the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text import Tokenizer
+from glassformer.train import metrics
+from glassformer.train.data import collate
+from glassformer.train.data.collate import pad
+from glassformer.train.entropy import token_loss
+from glassformer.train.objectives.judged import Answer, Judged
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    column,
+    length_of,
+    require_head,
+    tokenizer_of,
+)
+
+
+@objective("continuation")
+class Continuation(Judged):
+    """Columns `source` and `target`: the tokens of the source, the separator, the target and the
+    end token. The loss is over the target and its end.
+
+    The separator is a token or a text; by default the tokenizer's own, or else a line break. With
+    `both_ways` every token of the source sees all of it (a prefix language model). What is too
+    long loses the beginning of its source first.
+    """
+
+    fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
+    beyond = 1
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        separator: str | None = None,
+        smoothing: float = 0.0,
+        both_ways: bool = False,
+        length: int | None = None,
+        head: str = "lm",
+    ) -> None:
+        super().__init__()
+        require_head(model, head, "continuation", "a class such as GPT2LMHeadModel")
+        if model.spec.decoder is None or model.spec.encoder is not None:
+            raise GlassformerError(
+                f"continuation needs a decoder alone, and {model.architecture} is none; choose the "
+                "objective sequence-to-sequence, or another class."
+            )
+        self.tokenizer = tokenizer_of(model)
+        self.length = length_of(model, length) + 1
+        self.start = _start(self.tokenizer)
+        self.separator = _separator(self.tokenizer, separator)
+        end = self.tokenizer.special.get("eos", model.spec.tokens.eos)
+        self.end = [] if end is None else [end]
+        self.smoothing, self.both_ways, self.head = smoothing, both_ways, head
+        self.weights = {head: 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        source, target = (
+            self.tokenizer.encode(column(record, side), special=False).ids
+            for side in ("source", "target")
+        )
+        target = [*target, *self.end]
+        if not target:
+            raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+        frame = len(self.start) + len(self.separator)
+        target = target[: self.length - frame]
+        source = source[max(0, len(source) + frame + len(target) - self.length) :]
+        before = [*self.start, *source, *self.separator]
+        yield {
+            "tokens": np.array([*before, *target], dtype=np.int32),
+            "prefix": np.array([len(before)], dtype=np.int32),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Behind a row is nothing that its tokens see, so there is no mask."""
+        tokens, mask = pad(examples, "tokens")
+        prefix = collate.column(examples, "prefix")
+        inputs = {"tokens": tokens[:, :-1]}
+        if self.both_ways:
+            inputs["prefix"] = prefix
+        targets = tokens.masked_fill(~mask, IGNORED)
+        for row, before in zip(targets, prefix.tolist(), strict=True):
+            row[:before] = IGNORED
+        targets = targets[:, 1:].contiguous()
+        counts = {self.head: float(targets.ne(IGNORED).sum())}
+        return Batch(inputs, {"tokens": targets}, counts, int(mask[:, 1:].sum()))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        targets = batch.targets["tokens"]
+        return {self.head: token_loss(net, batch.inputs, targets, self.smoothing, self.head)}
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """The cross-entropy without smoothing, and of how many tokens."""
+        loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
+        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        totals = (sum(side) for side in zip(*answers, strict=True))
+        return {"perplexity": metrics.perplexity(*totals)}
+
+
+def _start(tokenizer: Tokenizer) -> list[int]:
+    """The start token, where the tokenizer begins a text with it."""
+    ids = tokenizer.encode("a").ids
+    return ids[:1] if ids[0] == tokenizer.special.get("bos") else []
+
+
+def _separator(tokenizer: Tokenizer, separator: str | None) -> list[int]:
+    if separator is None and "sep" in tokenizer.special:
+        return [tokenizer.special["sep"]]
+    separator = "\n" if separator is None else separator
+    if separator in tokenizer:
+        return [tokenizer.id(separator)]
+    ids = tokenizer.encode(separator, special=False).ids
+    if not ids or tokenizer.special.get("unk") in ids:
+        raise GlassformerError(
+            f"The tokenizer has no token for the separator {separator!r}; name one that it has "
+            "(objective.separator)."
+        )
+    return ids

@@ -1,0 +1,62 @@
+"""Train room, objectives: labels, from their names in the data to their numbers in a head.
+
+They are those of the model's config.json (`id2label`). A recipe names them in [model]; otherwise
+`find_labels` looks for them in the data before the model is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.objectives.objective import Record
+from glassformer.train.objectives.registry import objectives
+
+
+def find_labels(name: str, records: Iterable[Record]) -> tuple[str, ...]:
+    """All labels that the records have for the objective of this name, sorted (numbers by their
+    size); none where its class has no `labels_of`, which says those of a record."""
+    labels_of: Callable[[Record], Iterable[str]] | None
+    labels_of = getattr(objectives()[name], "labels_of", None)
+    if labels_of is None:
+        return ()
+    found = {label for record in records for label in labels_of(record)}
+    numbers = all(label.lstrip("-").isdecimal() for label in found)
+    return tuple(sorted(found, key=int if numbers else None))
+
+
+def written(value: Any) -> str:
+    """A label as it is named: JSON and CSV have numbers and texts for the same one."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+class Labels:
+    """The numbers of a model's labels, or where several heads have different ones, of those that
+    an objective names itself."""
+
+    def __init__(self, model: Model, head: str, given: Sequence[str] = ()) -> None:
+        self.names: Sequence[str] = tuple(given) or model.spec.labels
+        outputs = next(one.outputs for one in model.spec.heads if one.name == head)
+        if len(self.names) != outputs:
+            raise GlassformerError(
+                f"The head {head!r} of {model.architecture} has {outputs} outputs and there "
+                f"are {len(self.names)} labels; name as many in the recipe (model.labels)."
+            )
+        self.ids = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def id(self, value: Any, record: Record) -> int:
+        name = written(value)
+        if name not in self.ids:
+            near = get_close_matches(name, self.names, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            some = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has the label {name!r}{hint}, which is none of "
+                f"the model's: {some}."
+            )
+        return self.ids[name]

@@ -1,0 +1,101 @@
+"""Train room, objectives: masked language modeling. Hidden tokens are told from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.entropy import token_loss
+from glassformer.train.objectives.masking import Masking
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    column,
+    count_tokens,
+    length_of,
+    read_inputs,
+    require_head,
+    tokenizer_of,
+)
+
+
+@objective("masked-lm")
+class MaskedLM(Objective):
+    """BERT's and RoBERTa's. Texts are cut to pieces of at most `length` tokens, each framed by the
+    tokenizer's special tokens; see `Masking` for the other options."""
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+    arrange = "pack"
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        probability: float = 0.15,
+        masked: float = 0.8,
+        random: float = 0.1,
+        whole_words: bool = False,
+        static: int = 0,
+        most: int | None = None,
+    ) -> None:
+        super().__init__()
+        require_head(model, "lm", "masked-lm", "a class such as BertForMaskedLM")
+        if model.spec.decoder is not None:
+            raise GlassformerError(
+                f"{model.architecture} has a decoder, which does not see what stands behind a "
+                "token; masks are for encoders such as BertForMaskedLM."
+            )
+        self.frame = Frame(tokenizer_of(model))
+        self.length = length_of(model, length)
+        self.masking = Masking(
+            self.frame.tokenizer,
+            probability=probability,
+            masked=masked,
+            random=random,
+            whole_words=whole_words,
+            static=static,
+            most=most,
+        )
+        self.weights = {"lm": 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        return self.frame.pieces(column(record, "text"), self.length)
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        shown, targets = self.masking(example["tokens"], rng, example.get("documents"))
+        return {**example, "tokens": shown, "targets": targets}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        targets = asked([example["targets"] for example in examples])
+        return Batch(read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        targets = batch.targets
+        return {"lm": token_loss(net, batch.inputs, targets["tokens"], at=targets["at"])}
+
+
+def asked(rows: Sequence[np.ndarray], even: int = 64) -> dict[str, Tensor]:
+    """The targets alone, and where they stand in the batch, counted through all its rows: the
+    vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
+    not asked for, so that a compiled step sees few different shapes."""
+    targets, _ = pad_rows(rows, IGNORED)
+    at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
+    spare = -len(at) % even
+    return {
+        "at": torch.cat((at, at.new_zeros(spare))),
+        "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
+    }
+
+
+def count(targets: Mapping[str, Tensor]) -> float:
+    return float(targets["tokens"].ne(IGNORED).sum())

@@ -1,0 +1,275 @@
+"""Train room, objectives: several at once on one body. Every row of a step serves one of them, in
+the shares that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.families import heads
+from glassformer.model import Model, create
+from glassformer.spec import Head
+from glassformer.train.objectives.judged import Judged
+from glassformer.train.objectives.labels import find_labels
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import make_objective, objective, options_of
+from glassformer.train.objectives.tokens import length_of
+
+AT = "/"  # between a part's name and the name of what belongs to it
+
+
+@objective("mixture")
+class Mixture(Judged):
+    """`parts` are tables as of [objective], each with its `name` and options, a `weight` of its
+    loss and a `rate` of the rows it gets (both 1 if not said); `[[objective]]` in a recipe.
+
+    A record is prepared for every part, or for the one that its column `objective` names. Whose
+    turn it is follows from the rates, the seed, the step and the row alone: rows that could serve
+    several parts draw one, and those that serve different ones are drawn by the rates of these,
+    however many there are of each. Heads are the model's, each by its name; the body is shared.
+
+    Every micro-batch runs every part that one of its rows could serve. One without rows of its own
+    is run on another's, and counts nothing: so all processes make the same passes, which DDP and
+    FSDP rely on.
+    """
+
+    def __init__(
+        self, model: Model, *, parts: tuple[Mapping[str, Any], ...], length: int | None = None
+    ) -> None:
+        super().__init__()
+        if not parts:
+            raise GlassformerError("A mixture needs parts, each with the name of an objective.")
+        made: dict[str, Objective] = {}
+        rates: list[float] = []
+        self.weights = {}
+        for table in parts:
+            options = dict(table)
+            name, weight = str(options.pop("name", "")), float(options.pop("weight", 1.0))
+            rates.append(float(options.pop("rate", 1.0)))
+            key = _unlike(name, made)
+            made[key] = make_objective(name, model, options, length)
+            self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
+        if min(rates) < 0 or not sum(rates):
+            raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
+        self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
+        self.names = [*made]
+        self.others = max(part.others for part in made.values())
+        if any(part.before for part in made.values()):
+            raise GlassformerError("The rows of a mixture have no memory of the row before.")
+        self.rates = np.array(rates) / sum(rates)
+        self.length = length_of(model, length)
+
+    @property
+    def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
+        return {
+            f"{name}{AT}{field}": kind
+            for name in self.names
+            for field, kind in self.parts[name].fields.items()
+        }
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """Each example holds one of every part; a part with fewer begins again with its first."""
+        own = [name for name in self.names if record.get("objective", name) == name]
+        if not own:
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} is for the objective {record['objective']!r}, "
+                f"which is none of the mixture's: {', '.join(self.names)}."
+            )
+        found = {name: list(self._prepared(self.parts[name], record)) for name in own}
+        for number in range(max(map(len, found.values()))):
+            example = {field: np.array([], dtype=kind) for field, kind in self.fields.items()}
+            for name, examples in found.items():
+                if examples:
+                    one = examples[number % len(examples)]
+                    example |= {f"{name}{AT}{field}": value for field, value in one.items()}
+            yield example
+
+    def _prepared(self, part: Objective, record: Record) -> Iterable[Example]:
+        """Rows of a stream are cut from one text each: here they stand alone."""
+        for example in part.prepare(record):
+            if part.arrange != "stream":
+                yield example
+                continue
+            size = self.length + part.beyond
+            for start in range(0, max(1, len(example["tokens"]) - part.beyond), self.length):
+                piece = {key: value[start : start + size] for key, value in example.items()}
+                if len(piece["tokens"]) > part.beyond:
+                    yield piece
+
+    def kinds(
+        self, lengths: Callable[[str], NDArray[np.int64]]
+    ) -> list[tuple[NDArray[np.int64], float]]:
+        """Rows that serve different parts are drawn by the rates of those."""
+        there = np.stack(
+            [
+                np.max([lengths(f"{name}{AT}{field}") for field in self.parts[name].fields], 0) > 0
+                for name in self.names
+            ]
+        )  # [part, row]
+        sets, kind = np.unique(there, axis=1, return_inverse=True)  # [part, kind], [row]
+        if sets.shape[1] == 1:
+            return []
+        shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
+        return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        """The row's part is drawn first, then what that one draws. What others would read comes
+        along for a part that gets no row."""
+        there = np.array([self._has(example, name) for name in self.names])
+        rates = self.rates * there
+        if not rates.sum():  # only parts that were to get nothing
+            rates = there.astype(float)
+        chosen = int(rng.choice(len(self.names), p=rates / rates.sum()))
+        varied: Example = {"part": np.array([chosen])}
+        for number, name in enumerate(self.names):
+            if there[number]:
+                state = np.random.default_rng([int(rng.integers(2**63)), number])
+                own = self.parts[name].vary(_own(example, name), state)
+                varied |= {f"{name}{AT}{field}": value for field, value in own.items()}
+        return varied
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        whole = Batch({}, {}, {}, 0)
+        for number, name in enumerate(self.names):
+            part: Objective = self.parts[name]
+            rows = [example for example in examples if example["part"][0] == number]
+            stands_in = [example for example in examples if self._has(example, name)][:1]
+            if not rows and not stands_in:
+                continue
+            batch = part.collate([_own(example, name) for example in rows or stands_in])
+            counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
+            whole.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
+            whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
+            whole.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
+            whole.tokens += batch.tokens if rows else 0
+        return whole
+
+    def advance(self, progress: float) -> None:
+        for part in self.parts.values():
+            part.advance(progress)
+
+    def companions(self) -> Mapping[str, Model]:
+        return {
+            f"{name}-{key}": companion
+            for name in self.names
+            for key, companion in self.parts[name].companions().items()
+        }
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        sums: dict[str, Tensor] = {}
+        for name, own in self._split(batch):
+            for key, value in self.parts[name](net, own).items():
+                counts = own.counts.get(key, 0.0) > 0
+                sums[f"{name}{AT}{key}"] = value if counts else value * 0.0
+        return sums
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[tuple[Any, Any]]:
+        return [
+            (name, answer)
+            for name, own in self._split(batch)
+            if isinstance(self.parts[name], Judged) and any(own.counts.values())
+            for answer in self.parts[name].answers(net, own)
+        ]
+
+    def score(self, answers: Sequence[tuple[Any, Any]]) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        for name in self.names:
+            own = [answer for part, answer in answers if part == name]
+            if own:
+                found = self.parts[name].score(own)
+                scores |= {f"{name}{AT}{key}": value for key, value in found.items()}
+        return scores
+
+    def _split(self, batch: Batch) -> Iterable[tuple[str, Batch]]:
+        for name in self.names:
+            inputs, targets = _own(batch.inputs, name), _own(batch.targets, name)
+            if inputs:
+                yield name, Batch(inputs, targets, _own(batch.counts, name), batch.tokens)
+
+    def _has(self, example: Example, name: str) -> bool:
+        return any(len(value) for value in _own(example, name).values())
+
+
+def with_part_labels(
+    model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
+) -> list[dict[str, Any]]:
+    """The same parts. Those with labels whose head is yet to be made get the labels of their data;
+    where the model has the head, it has the labels."""
+    heads = {head.name for head in model.spec.heads}
+    found: list[dict[str, Any]] = []
+    for table in map(dict, parts):
+        name = str(table.get("name", ""))
+        known = options_of(name)
+        lacks = "labels" in known and table.get("head", known["head"].default) not in heads
+        if lacks and not table.get("labels"):
+            own = (record for record in records() if record.get("objective", name) == name)
+            table["labels"] = find_labels(name, own)
+        found.append(table)
+    return found
+
+
+def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
+    """The same body with a fresh head for every part of a mixture that lacks its own. No published
+    class has such heads, so the model is saved with its description in the place of a family's
+    config."""
+    known = {head.name for head in model.spec.heads}
+    fresh: list[Head] = []
+    for table in parts:
+        argument = options_of(str(table.get("name", ""))).get("head")
+        if argument is None:
+            continue
+        name = str(table.get("head", argument.default))
+        if name not in known:
+            known.add(name)
+            labeled = "labels" in options_of(str(table["name"]))
+            count = len(table.get("labels") or model.spec.labels) if labeled else 1
+            fresh.append(replace(_usual_head(model, argument.default, count), name=name))
+    if not fresh:
+        return model
+    described = replace(model.spec, heads=(*model.spec.heads, *fresh))
+    made = create(described, seed, tokenizer=model.tokenizer)
+    made.net.load_state_dict(model.net.state_dict(), strict=False)
+    return made
+
+
+def _usual_head(model: Model, kind: str, count: int) -> Head:
+    """BERT's on an encoder, GPT's on a decoder."""
+    spec = model.spec
+    if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
+        raise GlassformerError(
+            f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
+            "that has one."
+        )
+    if kind == "span":
+        return heads.span()
+    if kind == "tag":
+        return heads.tag(count)
+    head = heads.classify_last(count)
+    if spec.decoder is None:
+        pooled = heads.pooler(spec.last_stack.out_width)
+        head = replace(pooled, name=kind, outputs=count)
+    return replace(head, outputs=1, choices=True) if kind == "choose" else head
+
+
+def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What belongs to a part; also of other rows, as "other.0.part/field"."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        owner, _, field = key.rpartition(AT)
+        *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
+        if owner == name:
+            found[".".join([*other, field])] = value
+    return found
+
+
+def _unlike(name: str, known: Mapping[str, Any]) -> str:
+    """The same objective may stand in a mixture twice, over different heads."""
+    names = chain([name], (f"{name}-{number}" for number in range(2, len(known) + 3)))
+    return next(one for one in names if one not in known)

@@ -1,0 +1,125 @@
+"""Train room, objectives: permutation language modeling (Yang et al., 2019). A text is read in an
+order that is drawn, and what comes last in it is asked for, one token after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Permutation
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.entropy import token_loss
+from glassformer.train.objectives.causal import remembered
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    Ids,
+    column,
+    count_tokens,
+    length_of,
+    read_inputs,
+    require_head,
+    tokenizer_of,
+)
+from glassformer.train.objectives.words import Flags, Vocabulary
+
+
+@objective("permutation-lm")
+class PermutationLM(Objective):
+    """One word in `partial` is asked for, in spans of 1 to `spans` words (one of n words is drawn
+    with a weight of 1/n), each somewhere in a window that is `partial` times as long. All other
+    words are seen by all; special tokens take part in the order, and are never asked for.
+
+    With `memory` as many tokens before the row are read first, as for causal-lm.
+    """
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        partial: int = 6,
+        spans: int = 5,
+        memory: int = 0,
+    ) -> None:
+        super().__init__()
+        require_head(model, "lm", "permutation-lm", "XLNetLMHeadModel")
+        if not model.spec.last_stack.embed.asks:
+            raise GlassformerError(
+                f"{model.architecture} has no stream of queries, which permutation-lm needs; "
+                "choose XLNetLMHeadModel, or another objective."
+            )
+        if partial < 1 or spans < 1:
+            raise GlassformerError(f"partial = {partial} and spans = {spans} must be at least 1.")
+        self.frame = Frame(tokenizer_of(model))
+        self.vocabulary = Vocabulary(self.frame.tokenizer)
+        self.length = length_of(model, length)
+        self.segmented = model.spec.last_stack.scores_segments
+        self.partial = partial
+        weights = 1 / np.arange(1, spans + 1)
+        self.reached = weights.cumsum() / weights.sum()  # by spans of so many words and fewer
+        self.before = memory
+        self.arrange = "stream" if memory else "single"
+        self.weights = {"lm": 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        return self.frame.pieces(column(record, "text"), self.length)
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        tokens = example["tokens"].astype(np.int64)
+        special = self.vocabulary.special[tokens]
+        asked = self.choose(tokens, special, rng)
+        order = np.full(len(tokens), -1)
+        ordered = np.flatnonzero(asked | special)
+        order[ordered] = rng.permutation(len(ordered))
+        at = np.flatnonzero(asked)
+        drawn = {"tokens": tokens, "order": order, "at": at, "targets": tokens[at]}
+        return {**drawn, "before": example["before"]} if self.before else drawn
+
+    def choose(self, tokens: Ids, special: Flags, rng: np.random.Generator) -> Flags:
+        """True at what is asked for. Windows of words follow each other, each with its span."""
+        starts = self.vocabulary.starts(tokens) & ~special
+        count = int(starts.sum())
+        if not count:
+            return starts
+        sizes = 1 + np.searchsorted(self.reached, rng.random(count // self.partial + 1))
+        windows = (sizes * self.partial).cumsum() - sizes * self.partial
+        first = windows + rng.integers(0, sizes * (self.partial - 1) + 1)
+        inside = first + sizes <= count
+        first, last = first[inside], (first + sizes)[inside]
+        turns = np.bincount(first, minlength=count + 1) - np.bincount(last, minlength=count + 1)
+        words: Flags = turns.cumsum()[:-1] > 0
+        if not len(first):
+            words[rng.integers(count)] = True
+        asked: Flags = ~special & words[starts.cumsum() - 1]
+        return asked
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        inputs = read_inputs(examples)
+        if self.segmented:  # so that what scores segments learns, too
+            inputs["segments"] = torch.zeros_like(inputs["tokens"])
+        inputs["order"], _ = pad_rows([example["order"] for example in examples], -1)
+        inputs["at"], _ = pad_rows([example["at"] for example in examples])
+        targets, real = pad_rows([example["targets"] for example in examples], IGNORED)
+        if any(len(example["before"]) for example in examples if self.before):
+            before = [example["before"] for example in examples]
+            inputs["before"], inputs["before_mask"] = pad_rows(before, side="left")
+        counts = {"lm": float(real.sum())}
+        return Batch(inputs, {"tokens": targets}, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        inputs = dict(batch.inputs)
+        cache = remembered(net, inputs)
+        permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))
+        asked = {**inputs, "permutation": permutation, "cache": cache}
+        return {"lm": token_loss(net, asked, batch.targets["tokens"])}

@@ -1,0 +1,134 @@
+"""Train room, objectives: sequence to sequence. A decoder writes the target of a source that an
+encoder reads: translation, summaries, questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text import Tokenizer
+from glassformer.train import metrics
+from glassformer.train.entropy import token_loss
+from glassformer.train.losses import smoothed_entropy
+from glassformer.train.objectives.judged import Answer, Judged
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.rewrite import Start, rewriting
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    USUAL_LENGTH,
+    column,
+    length_of,
+    require_head,
+    tokenizer_of,
+)
+
+
+@objective("sequence-to-sequence")
+class SequenceToSequence(Judged):
+    """Columns `source` and `target`. The decoder reads the target one place later, behind the
+    family's start token (or the target's language, where the tokenizer ends a text with that, as
+    mBART's does), and predicts it up to its end.
+
+    Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
+    the least that smoothed labels allow, with the same gradient. `prefix` stands before every
+    source (T5's tasks). Languages are given here or in the columns `source_language` and
+    `target_language`, in the tokenizer's codes.
+    """
+
+    fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        smoothing: float = 0.1,
+        loss: Literal["cross-entropy", "kl"] = "cross-entropy",
+        source_length: int | None = None,
+        target_length: int | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        prefix: str = "",
+        head: str = "lm",
+    ) -> None:
+        super().__init__()
+        spec = model.spec
+        such = "a class such as BartForConditionalGeneration"
+        require_head(model, head, "sequence-to-sequence", such)
+        if spec.encoder is None or spec.decoder is None:
+            raise GlassformerError(
+                f"sequence-to-sequence needs an encoder and a decoder, and {model.architecture} "
+                "has one stack; choose the objective continuation."
+            )
+        if loss not in ("cross-entropy", "kl"):
+            raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
+        self.tokenizer = tokenizer_of(model)
+        self.tokenizers: dict[tuple[str | None, str | None], Tokenizer] = {}
+        self.languages = source_language, target_language
+        self.source_length = length_of(model, source_length)
+        table = spec.decoder.embed.position
+        longest = USUAL_LENGTH if table is None else table.length
+        self.target_length = min(target_length or longest, longest)
+        self.start = Start(model)
+        self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
+        self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
+        self.weights = {head: 1.0}
+
+    def tokenizer_for(self, record: Record) -> Tokenizer:
+        languages = (
+            record.get("source_language", self.languages[0]),
+            record.get("target_language", self.languages[1]),
+        )
+        if languages not in self.tokenizers:
+            asked = any(language is not None for language in languages)
+            self.tokenizers[languages] = (
+                self.tokenizer.with_languages(*languages) if asked else self.tokenizer
+            )
+        return self.tokenizers[languages]
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        tokenizer = self.tokenizer_for(record)
+        source = tokenizer.encode(
+            self.prefix + column(record, "source"), max_length=self.source_length
+        ).ids
+        target = ended(tokenizer.target, column(record, "target"), self.target_length)
+        if not source or not target:
+            raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+        tokens = np.array(target)
+        yield {
+            "source": np.array(source, dtype=np.int32),
+            "tokens": tokens.astype(np.int32),
+            "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return rewriting(examples, self.head)
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        targets = batch.targets["tokens"]
+        loss = token_loss(net, batch.inputs, targets, self.smoothing, self.head)
+        if self.kl:
+            loss = loss - targets.ne(IGNORED).sum() * smoothed_entropy(self.words, self.smoothing)
+        return {self.head: loss}
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """The cross-entropy without smoothing, and of how many tokens."""
+        loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
+        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        totals = (sum(side) for side in zip(*answers, strict=True))
+        return {"perplexity": metrics.perplexity(*totals)}
+
+
+def ended(tokenizer: Tokenizer, text: str, length: int) -> list[int]:
+    """A text's tokens with the end token, behind which a language's code may stand."""
+    end = tokenizer.special.get("eos", tokenizer.special.get("sep"))
+    lacks = end is not None and end not in tokenizer.encode("a").ids[-2:]
+    ids = tokenizer.encode(text, max_length=length - lacks).ids
+    return [*ids, end] if lacks and end is not None else ids

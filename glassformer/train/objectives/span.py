@@ -1,0 +1,246 @@
+"""Train room, objectives: answers that are spans of a text (extractive question answering). A long
+text is read in windows, each with the question before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text.encoded import Encoded
+from glassformer.train import metrics
+from glassformer.train.data import collate
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import column, count_tokens, require_head
+
+USUAL_STRIDE = 128
+
+
+class Window(NamedTuple):
+    """The best span of one window, and how it compares with there being no answer in it."""
+
+    question: int
+    text: str
+    score: float
+    none: float
+
+
+@objective("span")
+class Span(Judged):
+    """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}) and perhaps
+    `impossible` and `id`, as in SQuAD. The first answer is learned, all count as right.
+
+    A window has at most `length` tokens and moves on by `stride` of the context's (128, or half of
+    what there is room for); of the question at most `question` are kept. Where a window lacks the
+    answer, or there is none, the first token is the answer (the CLS token, where it stands
+    elsewhere). An answer that is given has at most `longest` tokens; with `impossible` it may also
+    be that there is none.
+    """
+
+    fields: ClassVar = {
+        **TEXT,
+        "span": np.int32,  # its first and its last token
+        "none": np.int32,  # the token that stands for no answer
+        "offsets": np.int32,  # two a token of the context, in the window's text; others 0, 0
+        "text": np.uint8,
+        "answers": np.uint8,  # a list of texts in JSON
+        "asked": np.int64,  # a number for the question, the same in all its windows
+    }
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        stride: int | None = None,
+        question: int = 64,
+        longest: int = 30,
+        impossible: bool = False,
+        head: str = "span",
+    ) -> None:
+        super().__init__()
+        require_head(model, head, "span", "a class such as BertForQuestionAnswering")
+        self.texts = Texts(model, length)
+        self.stride, self.question, self.longest = stride, question, longest
+        self.impossible, self.head = impossible, head
+        self.weights = {head: 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        where = record.get("where", "A record")
+        question, context = column(record, "question").strip(), column(record, "context")
+        whole = self.texts.tokenizer.encode(question, context)
+        before, inside, behind = parts(whole, self.question)
+        room = self.texts.length - len(before) - len(behind)
+        if not inside or room < 1:
+            raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
+        answer = chosen(record, context)
+        found = None if answer is None else tokens_of(whole, inside, *answer)
+        texts = [one["text"] for one in record.get("answers", ())]
+        about = {
+            "answers": as_bytes(json.dumps([] if record.get("impossible") else texts)),
+            "asked": np.array([number_of(str(record.get("id", where)))]),
+        }
+        stride = min(self.stride or min(USUAL_STRIDE, (room + 1) // 2), room)
+        for start in range(0, max(1, len(inside) - room + stride), stride):
+            part = inside[start : start + room]
+            yield self._window(whole, before, part, behind, start, found, context) | about
+
+    def _window(
+        self,
+        whole: Encoded,
+        before: list[int],
+        part: list[int],
+        behind: list[int],
+        start: int,
+        found: tuple[int, int] | None,
+        context: str,
+    ) -> Example:
+        own = whole.take([*before, *part, *behind])
+        cls = self.texts.tokenizer.special.get("cls")
+        none = own.ids.index(cls) if cls in own.ids else 0
+        span = (none, none)
+        if found is not None and start <= found[0] and found[1] < start + len(part):
+            span = (found[0] - start + len(before), found[1] - start + len(before))
+        first, last = whole.offsets[part[0]][0], whole.offsets[part[-1]][1]
+        offsets = np.zeros((len(own), 2), dtype=np.int32)
+        offsets[len(before) : len(before) + len(part)] = [whole.offsets[i] for i in part]
+        offsets[len(before) : len(before) + len(part)] -= first
+        return {
+            "tokens": np.array(own.ids, dtype=np.int32),
+            "segments": np.array(own.segments, dtype=np.uint8),
+            "span": np.array(span, dtype=np.int32),
+            "none": np.array([none], dtype=np.int32),
+            "offsets": offsets.flatten(),
+            "text": as_bytes(context[first:last]),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        inputs = self.texts.inputs(examples)
+        offsets, _ = pad(examples, "offsets")
+        targets = {
+            "span": pad(examples, "span")[0],
+            "none": collate.column(examples, "none"),
+            "asked": collate.column(examples, "asked"),
+            "offsets": offsets.view(len(examples), -1, 2),
+            **{key: pad(examples, key, dtype=torch.uint8)[0] for key in ("text", "answers")},
+        }
+        counts = {self.head: float(len(examples))}
+        return Batch(inputs, targets, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
+        rows, weights = self.rivals(said(net, batch, self.head), batch)
+        loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
+        return {self.head: (loss * weights).sum()}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The slots of a window, for its start and for its end: [window, slot, 2] comes in."""
+        rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
+        return rows, scores.new_full((len(rows),), 0.5)
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """Of every window its best span, with the answers to its question."""
+        scores, targets = said(net, batch, self.head).cpu(), batch.targets
+        rows = range(len(scores))
+        none = scores[rows, targets["none"].cpu()].sum(-1)
+        offsets = targets["offsets"].cpu()
+        inside = offsets[..., 1] > 0
+        best, span = best_span(scores.masked_fill(~inside[..., None], float("-inf")), self.longest)
+        found: list[Answer] = []
+        for row in rows:
+            first, last = span[row].tolist()
+            start, stop = int(offsets[row, first, 0]), int(offsets[row, last, 1])
+            text = as_text(targets["text"][row])[start:stop].strip()
+            asked = int(targets["asked"][row])
+            window = Window(asked, text, float(best[row]), float(none[row]))
+            found.append((window, json.loads(as_text(targets["answers"][row]))))
+        return found
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """SQuAD's exact match and F1, over questions."""
+        windows: dict[int, list[Window]] = {}
+        right: dict[int, list[str]] = {}
+        for window, texts in answers:
+            windows.setdefault(window.question, []).append(window)
+            right[window.question] = texts
+        given = {asked: self._given(own) for asked, own in windows.items()}
+        return {
+            "exact": float(np.mean([metrics.exact_match(given[q], right[q]) for q in given])),
+            "f1": float(np.mean([metrics.word_f1(given[q], right[q]) for q in given])),
+        }
+
+    def _given(self, windows: Sequence[Window]) -> str:
+        best = max(windows, key=lambda window: window.score)
+        none = min(window.none for window in windows)
+        return "" if self.impossible and none > best.score else best.text
+
+
+def parts(whole: Encoded, most: int) -> tuple[list[int], list[int], list[int]]:
+    """The places of what stands before the context, with so many tokens of the question at most,
+    of the context, and of what stands behind it."""
+    inside = [i for i, text in enumerate(whole.sequence) if text == 1 and not whole.special_mask[i]]
+    asked = [i for i, text in enumerate(whole.sequence) if text == 0 and not whole.special_mask[i]]
+    left_out = {*asked[most:], *inside}
+    kept = [i for i in range(len(whole)) if i not in left_out]
+    end = inside[0] if inside else 0
+    return [i for i in kept if i < end], inside, [i for i in kept if i >= end]
+
+
+def chosen(record: Record, context: str) -> tuple[int, int] | None:
+    """Where the answer to learn begins and ends in the context."""
+    answers = record.get("answers") or ()
+    if record.get("impossible") or not answers:
+        return None
+    text, start = answers[0]["text"], int(answers[0]["answer_start"])
+    if not text or context[start : start + len(text)] != text:
+        raise GlassformerError(
+            f"{record.get('where', 'A record')} has the answer {text!r}, which does not stand at "
+            f"letter {start} of its context."
+        )
+    return start, start + len(text)
+
+
+def tokens_of(
+    whole: Encoded, inside: Sequence[int], start: int, stop: int
+) -> tuple[int, int] | None:
+    """The first and the last token, counted within the context, that share a letter with it."""
+    touched = [
+        number
+        for number, place in enumerate(inside)
+        if whole.offsets[place][1] > start and whole.offsets[place][0] < stop
+    ]
+    return (touched[0], touched[-1]) if touched else None
+
+
+def best_span(scores: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """[window, slot, 2] to the best sum of a start and an end at or behind it, [window], and both
+    slots, [window, 2]."""
+    slots = scores.shape[1]
+    pairs = scores[:, :, None, 0] + scores[:, None, :, 1]  # [window, start, end]
+    allowed = torch.ones(slots, slots, dtype=torch.bool).triu().tril(longest - 1)
+    best, place = pairs.masked_fill(~allowed, float("-inf")).flatten(1).max(-1)
+    return best, torch.stack((place // slots, place % slots), -1)
+
+
+def number_of(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def as_bytes(text: str) -> NDArray[Any]:
+    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+
+
+def as_text(row: Tensor) -> str:
+    return bytes(row.cpu().numpy()).rstrip(b"\0").decode("utf-8")

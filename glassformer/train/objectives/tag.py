@@ -1,0 +1,135 @@
+"""Train room, objectives: tagging. Every word of a sentence gets a tag, at its first token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text import Tokenizer
+from glassformer.train import metrics
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.labels import Labels, written
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    Frame,
+    column,
+    count_tokens,
+    require_head,
+)
+
+MARKS = ("B-", "I-", "E-", "S-")  # of IOB and IOBES
+
+
+@objective("tagging")
+class Tagging(Judged):
+    """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
+    spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
+    more than `length` tokens becomes several, cut between words."""
+
+    fields: ClassVar = {**TEXT, "tags": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        labels: tuple[str, ...] = (),
+        length: int | None = None,
+        head: str = "tag",
+    ) -> None:
+        super().__init__()
+        require_head(model, head, "tagging", "a class such as BertForTokenClassification")
+        self.texts = Texts(model, length)
+        self.frame = Frame(self.texts.tokenizer)
+        self.labels = Labels(model, head, labels)
+        self.head = head
+        self.weights = {head: 1.0}
+
+    @staticmethod
+    def labels_of(record: Record) -> list[str]:
+        return [written(tag) for tag in column(record, "tags")]
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        words, tags = column(record, "words"), column(record, "tags")
+        if len(words) != len(tags):
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has {len(words)} words and {len(tags)} tags."
+            )
+        numbers = [self.labels.id(tag, record) for tag in tags]
+        ids, first = aligned(self.texts.tokenizer, words)
+        targets = np.full(len(ids), IGNORED, dtype=np.int32)
+        for token, number in zip(first, numbers, strict=True):
+            if token is not None:
+                targets[token] = number
+        begins = {token for token in first if token is not None}
+        before, behind = ([IGNORED] * len(side) for side in (self.frame.before, self.frame.behind))
+        for start, stop in pieces(len(ids), begins, self.frame.room(self.texts.length)):
+            tokens = np.array(self.frame.around(ids[start:stop]), dtype=np.int32)
+            own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
+            yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        tags, _ = pad(examples, "tags", IGNORED)
+        counts = {self.head: float(tags.ne(IGNORED).sum())}
+        return Batch(self.texts.inputs(examples), {"tags": tags}, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        logits = said(net, batch, self.head).flatten(0, 1)
+        tags = batch.targets["tags"].flatten()
+        return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        found = said(net, batch, self.head).argmax(-1)
+        return [
+            (self._names(row[asked := tags.ne(IGNORED)]), self._names(tags[asked]))
+            for row, tags in zip(found, batch.targets["tags"], strict=True)
+        ]
+
+    def _names(self, ids: Tensor) -> list[str]:
+        return [self.labels.names[id] for id in ids.tolist()]
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        found, right = zip(*answers, strict=True)
+        scores = {"accuracy": metrics.accuracy([*chain(*found)], [*chain(*right)])}
+        if any(name.startswith(MARKS) for name in self.labels.names):
+            scores |= metrics.entity_scores(found, right)
+        return scores
+
+
+def aligned(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+    """The tokens of a sentence, and which of them each word begins with; None for a word that the
+    tokenizer makes nothing of."""
+    owner: list[int | None] = []  # of each letter of the text: the word it belongs to
+    for number, word in enumerate(words):
+        owner += [None, *[number] * len(word)] if number else [number] * len(word)
+    encoded = tokenizer.encode(" ".join(words), special=False)
+    first: list[int | None] = [None] * len(words)
+    for token, (start, stop) in enumerate(encoded.offsets):
+        # a token may begin with the space before its word
+        word_of = next((number for number in owner[start:stop] if number is not None), None)
+        if word_of is not None and first[word_of] is None:
+            first[word_of] = token
+    return encoded.ids, first
+
+
+def pieces(length: int, begins: set[int], room: int) -> Iterator[tuple[int, int]]:
+    """Cuts of at most `room` tokens, before the beginning of a word where there is one."""
+    start = 0
+    while length - start > room:
+        stop = next((i for i in range(start + room, start, -1) if i in begins), start + room)
+        yield start, stop
+        start = stop
+    if start < length:
+        yield start, length

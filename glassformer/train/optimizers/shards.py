@@ -1,0 +1,24 @@
+"""Train room, optimizers: matrices that processes share, for rules that need them whole."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of it, gathered from the processes that share it."""
+    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return gathered
+
+
+def shared_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """Of a tensor that every process has whole, what it keeps of one that is shared as `like` is;
+    nothing is sent."""
+    if not hasattr(like, "full_tensor"):
+        return tensor
+    from torch.distributed.tensor import DTensor, Replicate
+
+    assert isinstance(like, DTensor)
+    mesh = like.device_mesh
+    everywhere = DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim, run_check=False)
+    return everywhere.redistribute(placements=like.placements)

@@ -1,0 +1,48 @@
+"""Train room, precision: which numbers the passes compute with. Weights stay float32 throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Precision:
+    """float16 has so few exponents that small gradients vanish: the loss is scaled up before the
+    backward pass and gradients down behind it, by a factor that is found as it goes. A step whose
+    gradients overflow is left out."""
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self._device = device.type
+        self._dtype = DTYPES.get(name)
+        self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self._device, self._dtype, enabled=self._dtype is not None)
+
+    def backward(self, loss: Tensor) -> None:
+        torch.autograd.backward(self._scaler.scale(loss))
+
+    def step(self, optimizer: Optimizer, parameters: Iterable[nn.Parameter], clip: float) -> Tensor:
+        """Clips, steps, and returns the gradient's length as it was before."""
+        self._scaler.unscale_(optimizer)
+        known = [parameter for parameter in parameters if parameter.grad is not None]
+        length = nn.utils.get_total_norm([p.grad for p in known if p.grad is not None])
+        if clip > 0:
+            nn.utils.clip_grads_with_norm_(known, clip, length)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        return length
+
+    def state(self) -> dict[str, Any]:
+        return self._scaler.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state:
+            self._scaler.load_state_dict(state)

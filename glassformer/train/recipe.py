@@ -1,0 +1,243 @@
+"""Train room, recipes: a TOML file comes in, a `Recipe` goes out, whole and checked.
+
+A table of the file is a dataclass here, a key a field, and a default what stands behind it. What a
+file does not say is filled in, and the filled recipe is saved with the run.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.errors import GlassformerError
+from glassformer.train import toml
+from glassformer.train.data.settings import DataSettings
+from glassformer.train.fit import fill, number, unknown
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """A preset to create, of the sizes given, or a folder to start from. The size words fit every
+    family; `settings` are keys of its own config.json. The rest is as in `gf.load`."""
+
+    preset: str | None = None
+    folder: str | None = None
+    layers: int | None = number(None, least=1)
+    heads: int | None = number(None, least=1)
+    width: int | None = number(None, least=1)
+    ffn: int | None = number(None, least=1)
+    context: int | None = number(None, least=1)
+    dropout: float | None = number(None, least=0.0, below=1.0)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    architecture: str | None = None
+    make: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    vectors: str | None = None  # a file of word vectors that tokens start from
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """A kind to train on the data, or a folder to read. With neither, a model's folder brings its
+    own, and for a fresh model byte pairs are learned. `special` adds roles to the kind's own:
+    `special.mask = "[MASK]"`."""
+
+    kind: Literal["char", "byte", "word", "bpe", "byte-bpe", "wordpiece", "unigram"] | None = None
+    folder: str | None = None
+    size: int = number(8000, least=2)
+    lowercase: bool = False
+    special: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSettings:
+    """`options` are the objective's own; in the file they stand in the same table."""
+
+    name: str = "causal-lm"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """`batch` rows of all processes together are a micro-batch, `accumulate` of those a step."""
+
+    steps: int = number(1000, least=1)
+    batch: int = number(32, least=1)
+    accumulate: int = number(1, least=1)
+    seed: int = number(0, least=0)
+    optimizer: str = "adamw"
+    learning_rate: float = number(3e-4, above=0.0)
+    betas: tuple[float, ...] = (0.9, 0.95)
+    eps: float = number(1e-8, above=0.0)
+    momentum: float = number(0.95, least=0.0, below=1.0)
+    weight_decay: float = number(0.1, least=0.0)
+    schedule: str = "cosine"
+    warmup: int = number(100, least=0)
+    floor: float = number(0.1, least=0.0, most=1.0)
+    cut: float = number(0.1, above=0.0, below=1.0)
+    ratio: float = number(32.0, least=1.0)
+    clip: float = number(1.0, least=0.0)
+    layer_decay: float = number(1.0, above=0.0, most=1.0)
+    unfreeze_every: int = number(0, least=0)
+    freeze_body: bool = False
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    compile: bool = False
+    checkpoint: bool = False
+    deterministic: bool = False
+    average: float = number(0.0, least=0.0, below=1.0)
+    save_every: int = number(200, least=0)
+    evaluate_every: int = number(200, least=0)
+    evaluate_batches: int = number(0, least=0)
+    best: str = "loss"
+    patience: int = number(0, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterSettings:
+    """What is trained in place of all weights; the options are the kind's own."""
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleSettings:
+    """Where the run takes place; it has no say in what is learned."""
+
+    device: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What is written, where, and how often; it has no say in what is learned."""
+
+    folder: str = "run"
+    log_every: int = number(10, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    model: ModelSettings
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    data: DataSettings
+    objective: tuple[ObjectiveSettings, ...] = (ObjectiveSettings(),)
+    train: TrainSettings = TrainSettings()
+    adapter: AdapterSettings | None = None
+    scale: ScaleSettings = ScaleSettings()
+    run: RunSettings = RunSettings()
+
+    def __post_init__(self) -> None:
+        if (self.model.preset is None) == (self.model.folder is None):
+            raise GlassformerError(
+                "model.preset (a fresh model) or model.folder (one to start from): give one."
+            )
+        if self.tokenizer.kind is not None and self.tokenizer.folder is not None:
+            raise GlassformerError("tokenizer.kind or tokenizer.folder: give one.")
+        if not self.data.train:
+            raise GlassformerError("data.train names no file to learn from.")
+
+    def tables(self) -> dict[str, Any]:
+        """As the TOML file has them."""
+        return {
+            table.name: _plain(value)
+            for table in fields(self)
+            if (value := getattr(self, table.name)) is not None
+        }
+
+    def toml(self) -> str:
+        return toml.written(self.tables())
+
+
+TABLES: dict[str, type] = {
+    "model": ModelSettings,
+    "tokenizer": TokenizerSettings,
+    "data": DataSettings,
+    "objective": ObjectiveSettings,
+    "train": TrainSettings,
+    "adapter": AdapterSettings,
+    "scale": ScaleSettings,
+    "run": RunSettings,
+}
+FREE = ("scale", "run")
+"""Tables that may change while a run goes on."""
+FREE_KEYS = ("data.processes", "data.cache")
+
+
+def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = ()) -> Recipe:
+    """A recipe of a TOML file, or of its tables as Python has them; each override is
+    `section.key=value`.
+
+    >>> read_recipe("recipe.toml", ["train.steps=100"])
+    """
+    if isinstance(source, Recipe):
+        source = source.tables()
+    tables = _copied(source if isinstance(source, Mapping) else _parsed(Path(source)))
+    for word in overrides:
+        toml.override(tables, word)
+    for name in tables:
+        if name not in TABLES:
+            raise unknown("The recipe has no table", name, TABLES)
+    made: dict[str, Any] = {"model": ModelSettings(), "data": DataSettings()}
+    for name, value in tables.items():
+        several = name == "objective" and isinstance(value, list | tuple)
+        listed: list[Any] = [
+            fill(TABLES[name], name, one) for one in (value if several else [value])
+        ]
+        made[name] = tuple(listed) if name == "objective" else listed[0]
+    return Recipe(**made)
+
+
+def differences(old: Recipe, new: Recipe) -> list[str]:
+    """What of two recipes makes them different runs, as `section.key: old, new`."""
+    one, other = _flat(old.tables()), _flat(new.tables())
+    return [
+        f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
+        for key in dict.fromkeys((*one, *other))
+        if one.get(key) != other.get(key) and key.split(".")[0] not in FREE and key not in FREE_KEYS
+    ]
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise GlassformerError(f"The recipe {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise GlassformerError(f"The recipe {path} is not UTF-8 text; convert it.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise GlassformerError(f"The recipe {path} is not TOML: {error}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Settings as a table, their options beside their own keys, several as a list of tables."""
+    if isinstance(value, tuple):
+        tables = [_plain(one) for one in value]
+        return tables[0] if len(tables) == 1 else tables
+    own = {each.name: getattr(value, each.name) for each in fields(value)}
+    options = own.pop("options", {})
+    return {k: v for k, v in (own | dict(options)).items() if v is not None}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        parts: Any = value.items()
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        parts = enumerate(value)
+    else:
+        return {path: list(value) if isinstance(value, tuple) else value}
+    return {
+        key: leaf
+        for name, one in parts
+        for key, leaf in _flat(one, f"{path}.{name}" if path else str(name)).items()
+    }

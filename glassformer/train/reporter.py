@@ -1,0 +1,33 @@
+"""Train room, who is told about a run: the command line's bar, plots, cards, TensorBoard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+Entry = dict[str, Any]  # a line of metrics.jsonl
+
+
+class Reporter:
+    """Each is told what happens, and may do nothing about it."""
+
+    def prepare(self, what: str, done: int, total: int | None) -> None:
+        """Before training: what is being done, how far it is, and how much there is if known."""
+
+    def note(self, text: str) -> None:
+        """Something that deserves a line."""
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        """The first step comes next, or the one behind the last checkpoint."""
+
+    def step(self, entry: Entry) -> None:
+        """A step that is logged."""
+
+    def valid(self, entry: Entry) -> None:
+        """An evaluation."""
+
+    def end(self) -> None:
+        """The run is over, for now or for good."""

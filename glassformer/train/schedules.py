@@ -1,0 +1,149 @@
+"""Train room, schedules: how the learning rate rises and falls, as a factor of it by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Protocol
+
+import torch
+
+from glassformer.errors import GlassformerError
+
+Factor = Callable[[int], float]
+
+
+class ScheduleSettings(Protocol):
+    """What is read here of a recipe's [train]."""
+
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def warmup(self) -> int: ...
+    @property
+    def floor(self) -> float: ...
+    @property
+    def cut(self) -> float: ...
+    @property
+    def ratio(self) -> float: ...
+
+
+def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
+    """The factor of the learning rate at a step; the first step is 0.
+
+    `width` is the model's, which the schedule of 2017 goes by.
+    """
+    name = settings.schedule
+    if name not in SCHEDULES:
+        near = get_close_matches(name, SCHEDULES, 1) or ["cosine"]
+        raise GlassformerError(
+            f"There is no schedule {name!r}; did you mean {near[0]!r}? "
+            f"There are: {', '.join(SCHEDULES)}."
+        )
+    _check(settings)
+    scale = 1.0
+    if name == "transformer":
+        if width is None:
+            raise GlassformerError(
+                "The schedule 'transformer' goes by the model's width; give it, or choose "
+                "'inverse-square-root'."
+            )
+        scale = (width * max(settings.warmup, 1)) ** -0.5
+    shape = SCHEDULES[name]
+    return lambda step: scale * shape(settings, step)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Gives each group its share of the rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["share"]
+
+
+def constant(settings: ScheduleSettings, step: int) -> float:
+    return _risen(settings, step)
+
+
+def linear(settings: ScheduleSettings, step: int) -> float:
+    return _risen(settings, step) * _above_floor(settings, 1 - _progress(settings, step))
+
+
+def cosine(settings: ScheduleSettings, step: int) -> float:
+    """Half a period (Loshchilov and Hutter, 2016), with nanoGPT's warm-up."""
+    half = (1 + math.cos(math.pi * _progress(settings, step))) / 2
+    return _risen(settings, step) * _above_floor(settings, half)
+
+
+def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
+    """That of 2017 with its peak, at the end of the warm-up, as 1; `transformer` is the same in its
+    original form, width^-0.5 * min(n^-0.5, n * warmup^-1.5) in step n counted from 1, where the
+    learning rate is what that is multiplied by."""
+    number, warmup = step + 1, max(settings.warmup, 1)
+    if number <= warmup:
+        return number / warmup
+    return max(settings.floor, math.sqrt(warmup / number))
+
+
+def relative_step(settings: ScheduleSettings, step: int) -> float:
+    """min(rate, n^-0.5): Adafactor's own, and T5's, with a rate of 0.01."""
+    falling = min(1.0, 1 / (math.sqrt(step + 1) * settings.learning_rate))
+    return _risen(settings, step) * max(settings.floor, falling)
+
+
+def slanted_triangular(settings: ScheduleSettings, step: int) -> float:
+    """Up in the first `cut` of the steps, which are its warm-up, and down in the others; the lowest
+    is 1/ratio of the highest (Howard and Ruder, 2018, 3.2)."""
+    cut = math.floor(settings.steps * settings.cut)
+    if step < cut:
+        return _slanted(settings, step / cut)
+    falling = 1 - (step - cut) / (settings.steps - cut)
+    return max(settings.floor, _slanted(settings, max(0.0, falling)))
+
+
+SCHEDULES: dict[str, Callable[[ScheduleSettings, int], float]] = {
+    "constant": constant,
+    "linear": linear,
+    "cosine": cosine,
+    "inverse-square-root": inverse_square_root,
+    "transformer": inverse_square_root,
+    "relative-step": relative_step,
+    "slanted-triangular": slanted_triangular,
+}
+
+
+def _slanted(settings: ScheduleSettings, share: float) -> float:
+    return (1 + share * (settings.ratio - 1)) / settings.ratio
+
+
+def _risen(settings: ScheduleSettings, step: int) -> float:
+    return min(1.0, (step + 1) / (settings.warmup + 1))
+
+
+def _progress(settings: ScheduleSettings, step: int) -> float:
+    """The share of the steps after the warm-up that is over."""
+    after = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    return min(1.0, max(0.0, after))
+
+
+def _above_floor(settings: ScheduleSettings, factor: float) -> float:
+    return settings.floor + (1 - settings.floor) * factor
+
+
+def _check(settings: ScheduleSettings) -> None:
+    if settings.warmup < 0:
+        raise GlassformerError(f"A warm-up takes 0 steps or more, not {settings.warmup}.")
+    if not 0 <= settings.floor <= 1:
+        raise GlassformerError(
+            f"The floor {settings.floor} is a share of the learning rate: choose it from 0 to 1."
+        )
+    if not 0 <= settings.cut < 1 or settings.ratio < 1:
+        raise GlassformerError(
+            f"A slanted triangle needs a cut from 0 to below 1 and a ratio of 1 or more, not "
+            f"{settings.cut} and {settings.ratio}."
+        )
+    if settings.learning_rate <= 0:
+        raise GlassformerError(f"A learning rate is above 0, not {settings.learning_rate}.")

@@ -1,0 +1,111 @@
+"""Train room, the front door: a recipe comes in, a run folder goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import Parameter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_type_hints
+
+from glassformer.train.distributed import Place, deterministic, find_place
+from glassformer.train.fit import fitted
+from glassformer.train.objectives.registry import objectives, options_of
+from glassformer.train.plan import Plan, make_plan
+from glassformer.train.prepare import prepare
+from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
+from glassformer.train.reporter import Reporter
+from glassformer.train.run import Run, open_run
+from glassformer.train.trouble import explained
+
+Source = str | Path | Table | Recipe
+MIXED = {"weight": 1.0, "rate": 1.0}
+UNSAID = (Parameter.empty, None)  # a recipe has no word for none
+
+
+def train(
+    recipe: Source,
+    overrides: Sequence[str] = (),
+    *,
+    restart: bool = False,
+    device: str | None = None,
+    reporters: Sequence[Reporter] = (),
+) -> Run:
+    """Trains as the recipe says: a TOML file, or its tables as a dict. A run that was stopped goes
+    on where it was saved last, to the same bits as if it had not been; `restart` begins anew.
+
+    >>> run = gf.train("recipe.toml", ["train.steps=100"])
+    >>> gf.load(run.model).generate("ROMEO:")
+    """
+    whole = filled(read_recipe(recipe, overrides))
+    place = _place(whole, device)
+    with (
+        open_run(whole, restart=restart) as run,
+        deterministic(place, whole.train.deterministic),
+        explained(whole.train),
+    ):
+        if run.finished is not None:
+            return run
+        loop = prepare(whole, place, run.folder, reporters)
+        if run.is_begun:
+            loop.resume(run)
+        else:
+            run.cut(0)
+            loop.rehearse()
+        plan = make_plan(loop)
+        try:
+            for reporter in reporters:
+                reporter.begin(run, plan)
+            loop.go(run, plan, reporters)
+            loop.publish(run.model)
+            run.finish(loop.ending())
+        finally:
+            loop.feed.close()
+            for reporter in reporters:
+                reporter.end()
+    return run
+
+
+def dry_run(
+    recipe: Source,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    reporters: Sequence[Reporter] = (),
+) -> Plan:
+    """What the run would take, from a few real steps; nothing of it is kept."""
+    whole = filled(read_recipe(recipe, overrides))
+    place = _place(whole, device)
+    with (
+        TemporaryDirectory(prefix="glassformer-") as folder,
+        deterministic(place, whole.train.deterministic),
+        explained(whole.train),
+    ):
+        loop = prepare(whole, place, Path(folder), reporters)
+        try:
+            return make_plan(loop, measure=True)
+        finally:
+            loop.feed.close()
+
+
+def filled(recipe: Recipe) -> Recipe:
+    """With every option of the objectives, which know their own."""
+    mixed = len(recipe.objective) > 1
+    return replace(recipe, objective=tuple(_filled(one, mixed) for one in recipe.objective))
+
+
+def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
+    """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
+    known = options_of(settings.name)
+    hints = get_type_hints(objectives()[settings.name].__init__)
+    defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
+    given = {
+        key: fitted(f"objective.{key}", value, hints[key]) if key in known else value
+        for key, value in settings.options.items()
+    }
+    return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
+
+
+def _place(recipe: Recipe, device: str | None) -> Place:
+    return find_place(device or recipe.scale.device)

@@ -1,0 +1,153 @@
+"""Train room, checkpoints: everything a run needs to go on to the bit, as safetensors and JSON.
+
+A checkpoint is written under another name, forced to the disk and renamed; only then are older ones
+taken away. So at any moment the newest folder under its own name is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.optim import Optimizer
+
+from glassformer.errors import GlassformerError
+from glassformer.train.average import Average
+from glassformer.train.optimizers import state_tensors
+
+NOTES = "notes.json"
+DRAFT = ".draft"
+Tensors = dict[str, Tensor]
+
+
+class State:
+    """The tensors of a run by name: trained weights and buffers, what the optimizer remembers of
+    each weight, and averages. Weights that are never trained stay as the model began with them."""
+
+    def __init__(self, task: nn.Module, optimizer: Optimizer, average: Average) -> None:
+        self._optimizer = optimizer
+        self._average = average
+        trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        self._weights: Tensors = {}
+        seen: set[int] = set()
+        for name, tensor in task.state_dict(keep_vars=True).items():
+            fixed = isinstance(tensor, nn.Parameter) and id(tensor) not in trained
+            if id(tensor) not in seen and not fixed:  # tied weights are one tensor
+                self._weights[name] = tensor
+                seen.add(id(tensor))
+
+    def tensors(self) -> Tensors:
+        """The run's own: what is read into them is taken up."""
+        parts = {
+            "weights": self._weights,
+            "optimizer": state_tensors(self._optimizer),
+            "average": self._average.tensors,
+        }
+        return {
+            f"{part}.{k}": t.detach() for part, named in parts.items() for k, t in named.items()
+        }
+
+    def save(self, folder: Path, step: int, notes: Mapping[str, Any]) -> None:
+        with _whole(folder, step) as draft, _quietly():
+            writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
+            save(self.tensors(), storage_writer=writer, no_dist=True)
+            write_synced(draft / NOTES, json.dumps({"step": step, **notes}, indent=2) + "\n")
+
+    def load(self, folder: Path) -> dict[str, Any]:
+        """Takes up the newest checkpoint and returns its notes."""
+        newest = checkpoints(folder)[-1]
+        reader = HuggingFaceStorageReader(str(newest))
+        wanted, stored = self.tensors(), reader.read_metadata().state_dict_metadata
+        shapes = {k: s.size for k, s in stored.items() if isinstance(s, TensorStorageMetadata)}
+        odd = sorted(
+            n for n in {*wanted, *shapes} if n not in wanted or wanted[n].shape != shapes.get(n)
+        )
+        if odd:
+            raise GlassformerError(
+                f"The checkpoint {newest} is of another model or optimizer ({odd[0]}); --restart "
+                "begins anew."
+            )
+        with _quietly():
+            load(wanted, storage_reader=reader, no_dist=True)
+        notes: dict[str, Any] = json.loads((newest / NOTES).read_text("utf-8"))
+        return notes
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Those that are whole, the newest last."""
+    return sorted(path for path in folder.glob("step-*") if path.suffix != DRAFT)
+
+
+def write_synced(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """So that names that were given survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _whole(folder: Path, step: int) -> Iterator[Path]:
+    name = folder / f"step-{step:010d}"
+    draft = name.with_suffix(DRAFT)
+    older = checkpoints(folder)
+    try:
+        for left in folder.glob(f"*{DRAFT}"):
+            shutil.rmtree(left)
+        draft.mkdir(parents=True)
+        yield draft
+        sync_folder(draft)
+        if name.exists():  # written before an earlier stop, of the same step
+            shutil.rmtree(name)
+        draft.rename(name)
+        sync_folder(folder)
+    except (OSError, CheckpointException) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        last = f"that of {older[-1].name} in {folder} is whole" if older else "there is none yet"
+        raise GlassformerError(
+            f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
+            "room or get permission, and the same command goes on from there."
+        ) from None
+    for path in older:
+        if path != name:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _why(error: BaseException) -> str:
+    """What the system said, also where the checkpoint engine has wrapped it."""
+    if isinstance(error, CheckpointException):
+        for inner, _ in error.failures.values():
+            return _why(inner)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():  # that there is one process only
+        warnings.filterwarnings("ignore", message=".*assuming the intent is to")
+        yield

@@ -1,0 +1,49 @@
+"""An objective over characters, for tests of what is around objectives. Workers import it."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.objective import Batch, Objective
+
+END = 1
+
+
+class Letters(Objective):
+    """A token a character, and one at the end of a document; `noise` is what is drawn."""
+
+    fields: ClassVar = {"tokens": np.uint16, "places": np.uint32}
+    weights: ClassVar = {"all": 1.0}
+
+    def __init__(self, arrange="stream", beyond=0, before=0, others=0):
+        super().__init__()
+        self.arrange, self.beyond, self.before, self.others = arrange, beyond, before, others
+        self.own = torch.nn.Linear(3, 3)  # weights, which workers must do without
+
+    def prepare(self, record):
+        if "!" in record["text"]:
+            raise GlassformerError("nobody shouts here.")
+        ids = [ord(character) for character in record["text"]]
+        ids += [END] if record.get("ends", True) else []
+        yield {"tokens": np.array(ids, np.int64), "places": np.arange(len(ids))}
+
+        if "%" in record["text"]:
+            os._exit(9)  # as the kernel ends a process that takes too much memory
+
+    def vary(self, example, rng):
+        return {**example, "noise": rng.integers(0, 1000, len(example["tokens"]))}
+
+    def collate(self, examples):
+        tokens, mask = pad(examples, "tokens")
+        noise, _ = pad(examples, "noise")
+        inputs = {"tokens": tokens, "mask": mask, "noise": noise}
+        return Batch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
+
+    def forward(self, net, batch):
+        raise NotImplementedError

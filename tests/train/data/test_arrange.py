@@ -1,0 +1,164 @@
+"""Rows of examples: what is in them, and that nothing is lost or comes twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.arrange import Pack, Single, Stream, packed
+from glassformer.train.data.store import Store, StoreWriter, block_of
+
+LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
+
+
+def stored(folder, lengths, begins=None, fields=("tokens", "twice")):
+    """Tokens count on through all examples, so that each can be told from all others."""
+    kinds = dict.fromkeys(fields, np.uint32)
+    ends = np.cumsum(lengths)
+    examples = [
+        {name: (1 + i) * np.arange(end - length, end) for i, name in enumerate(fields)}
+        for length, end in zip(lengths, ends, strict=True)
+    ]
+    folder.mkdir()
+    writer = StoreWriter(folder, kinds)
+    writer.add(block_of(examples, begins or [True] * len(lengths), [], kinds))
+    writer.close({})
+    return Store(folder)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return stored(tmp_path / "store", LENGTHS)
+
+
+def test_single(store):
+    rows = Single(store)
+    assert rows.count == rows.all == len(LENGTHS) and rows.tokens == sum(LENGTHS)
+    assert [len(rows.row(4, i)["tokens"]) for i in range(rows.count)] == LENGTHS
+
+
+class TestStream:
+    @pytest.mark.parametrize("length", [1, 5, 8, 9, 36, 71])
+    @pytest.mark.parametrize("beyond", [0, 1, 2])
+    def test_every_token_at_most_once_an_epoch(self, store, length, beyond):
+        total = sum(LENGTHS)  # 72
+        rows = Stream(store, length, seed=1, beyond=beyond)
+        missed = set()
+        for epoch in range(6):
+            found = [rows.row(epoch, i) for i in range(rows.count)]
+            assert {len(row["tokens"]) for row in found} == {rows.length + beyond}
+            own = np.concatenate([row["tokens"][: rows.length] for row in found])
+            assert len(set(own.tolist())) == len(own) == rows.tokens
+            assert total - len(own) < rows.length
+            missed.add(frozenset(range(total)) - set(own.tolist()))
+            for row in found:
+                ring = (row["tokens"][0] + np.arange(rows.length + beyond)) % total
+                assert row["tokens"].tolist() == ring.tolist()
+                assert row["twice"].tolist() == (2 * ring).tolist()
+        assert len(missed) > 1 or total % rows.length == 0 or rows.length + beyond >= total
+
+    @pytest.mark.parametrize("length", [1, 5, 8, 71, 72, 500])
+    @pytest.mark.parametrize("beyond", [0, 1])
+    def test_an_evaluation_has_every_token_once_from_the_first(self, store, length, beyond):
+        rows = Stream(store, length, seed=1, beyond=beyond)
+        asked = [rows.fixed(i)["tokens"][beyond:] for i in range(rows.all)]
+        assert np.concatenate(asked).tolist() == list(range(beyond, sum(LENGTHS)))
+
+    def test_less_than_a_window(self, tmp_path):
+        store = stored(tmp_path / "small", [3, 2])
+        rows = Stream(store, 100, seed=1, beyond=1)
+        assert rows.count == 1 and rows.row(3, 0)["tokens"].tolist() == [0, 1, 2, 3, 4]
+        with pytest.raises(GlassformerError, match="1 tokens in all"):
+            Stream(stored(tmp_path / "smaller", [1]), 100, seed=1, beyond=1)
+
+    def test_documents_are_numbered(self, tmp_path):
+        begins = [True, True, True, False, True, True, False, False, True, True]
+        store = stored(tmp_path / "store", LENGTHS, begins)
+        of_token = np.repeat(np.cumsum(begins), LENGTHS)
+        rows = Stream(store, 20, seed=1, beyond=1)
+        for epoch in range(4):
+            for i in range(rows.count):
+                row = rows.row(epoch, i)
+                tokens = row["tokens"].astype(int)
+                # a new number where a document, or the ring, begins
+                edges = (np.diff(of_token[tokens]) != 0) | (np.diff(tokens) < 0)
+                assert row["documents"].tolist() == [0, *np.cumsum(edges)]
+        assert "documents" not in Stream(store, 20, seed=1, across=True).row(0, 0)
+        whole = stored(tmp_path / "whole", [40, 40], [True, False])
+        assert "documents" not in Stream(whole, 20, seed=1).row(0, 0)
+
+    def test_what_stands_before_comes_along(self, store):
+        rows = Stream(store, 8, seed=1, beyond=1, before=10, across=True)
+        for i in range(rows.all):
+            before = rows.fixed(i)["before"]
+            assert before.tolist() == list(range(max(0, 8 * i - 10), 8 * i))
+        of_token = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+        apart = Stream(store, 8, seed=1, before=10)
+        for i in range(apart.count):
+            row = apart.row(2, i)
+            first = int(row["tokens"][0])
+            expected = [
+                t for t in range(max(0, first - 10), first) if of_token[t] == of_token[first]
+            ]
+            assert row["before"].tolist() == expected
+
+
+class TestPack:
+    def test_whole_examples_without_overlap(self, store):
+        rows = Pack(store, 29, seed=1, beyond=1)
+        seen = []
+        for i in range(rows.count):
+            row = rows.row(0, i)
+            assert len(row["tokens"]) == len(row["twice"]) == len(row["documents"]) <= 30
+            for number in np.unique(row["documents"]):
+                example = row["tokens"][row["documents"] == number].tolist()
+                assert example == list(range(example[0], example[0] + len(example)))
+                seen.append(len(example))
+            assert (np.diff(row["documents"]) >= 0).all()
+        assert sorted(seen) == sorted(length for length in LENGTHS if length)
+        tokens = np.concatenate([rows.row(0, i)["tokens"] for i in range(rows.count)])
+        assert sorted(tokens.tolist()) == list(range(sum(LENGTHS)))
+        assert rows.count == 3 and rows.tokens == sum(LENGTHS)
+        again = Pack(store, 29, seed=1, beyond=1)
+        assert again.row(0, 1)["tokens"].tolist() == rows.row(5, 1)["tokens"].tolist()
+
+    def test_rows_are_nearly_full(self):
+        lengths = np.random.default_rng(1).integers(1, 513, 4096)
+        rows = packed(lengths, 512)
+        assert sorted(index for row in rows for index in row) == list(range(4096))
+        sums = [lengths[row].sum() for row in rows]
+        assert max(sums) <= 512 and sum(sums) / (512 * len(rows)) > 0.99
+
+    def test_an_example_that_fits_no_row(self, store):
+        with pytest.raises(GlassformerError, match=r"30 tokens does not fit rows of 20; .*length"):
+            Pack(store, 20, seed=1)
+
+    @pytest.mark.parametrize("beyond", [0, 1, 3])
+    @pytest.mark.parametrize("length", [4, 10, 11, 29, 200])
+    def test_examples_that_may_be_cut_come_in_windows(self, store, length, beyond):
+        rows = Pack(store, length, seed=1, beyond=beyond, cut=True)
+        asked = []
+        for i in range(rows.count):
+            row = rows.row(0, i)
+            assert len(row["tokens"]) <= length + beyond
+            for number in np.unique(row["documents"]):
+                tokens = row["tokens"][row["documents"] == number].tolist()
+                assert tokens == list(range(tokens[0], tokens[0] + len(tokens)))
+                asked += tokens[beyond:]
+        ends = np.cumsum(LENGTHS)
+        once = [
+            t for n, end in zip(LENGTHS, ends, strict=True) for t in range(end - n, end)[beyond:]
+        ]
+        assert sorted(asked) == once
+        assert rows.tokens == sum(LENGTHS)
+
+
+@pytest.mark.parametrize("kind", [Stream, Pack])
+def test_fields_must_be_parallel_to_be_joined(tmp_path, kind):
+    kinds = {"source": np.uint16, "target": np.uint16}
+    writer = StoreWriter(tmp_path, kinds)
+    writer.add(block_of([{"source": np.arange(3), "target": np.arange(4)}], [True], [], kinds))
+    writer.close({})
+    with pytest.raises(GlassformerError, match='choose "single" or "buckets"'):
+        kind(Store(tmp_path), 20, seed=1)

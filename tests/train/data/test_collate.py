@@ -1,0 +1,34 @@
+"""Arrays of different lengths side by side."""
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.train.data.collate import column, pad, pad_rows
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.int64])
+def test_rows_are_filled_on_the_side_that_is_asked_for(kind):
+    arrays = [np.array([5, 6, 60000], kind), np.array([], kind), np.array([8], kind)]
+    rows, mask = pad_rows(arrays, fill=-100)
+    assert rows.dtype == torch.long and mask.dtype == torch.bool
+    assert rows.tolist() == [[5, 6, 60000], [-100, -100, -100], [8, -100, -100]]
+    assert mask.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
+    rows, mask = pad_rows(arrays, fill=0, side="left", length=4)
+    assert rows.tolist() == [[0, 5, 6, 60000], [0, 0, 0, 0], [0, 0, 0, 8]]
+    assert mask.sum().item() == 4 and mask[2].tolist() == [False, False, False, True]
+
+
+def test_fields_of_examples():
+    examples = [{"a": np.array([1.5], np.float32)}, {"a": np.array([2.5, 3.5], np.float32)}]
+    rows, _ = pad(examples, "a", fill=0.5, dtype=torch.float32)
+    assert rows.tolist() == [[1.5, 0.5], [2.5, 3.5]]
+    labels = [{"label": np.array([3], np.uint16)}, {"label": np.array([0], np.uint16)}]
+    assert column(labels, "label").tolist() == [3, 0]
+    flags = [{"seen": np.array([True])}, {"seen": np.array([False])}]
+    assert column(flags, "seen", torch.bool).tolist() == [True, False]
+
+
+def test_nothing_at_all_is_an_empty_table():
+    rows, mask = pad_rows([np.array([], np.uint16)] * 2)
+    assert rows.shape == mask.shape == (2, 0)

@@ -1,0 +1,36 @@
+"""Rows in memory, for tests of the loop alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glassformer.train.objectives import Objective
+from glassformer.train.recipe import TrainSettings
+
+
+class Rows:
+    """A `Feed` of examples, drawn anew in every epoch."""
+
+    def __init__(self, objective: Objective, train, valid, settings: TrainSettings) -> None:
+        self.objective, self.settings = objective, settings
+        self.train, self.held_out = train, valid
+        self.judges = bool(valid)
+        self.tokens = sum(len(next(iter(example.values()))) for example in train)
+        self.steps = len(train) / (settings.batch * settings.accumulate)
+
+    def batches(self, step):
+        size, parts = self.settings.batch, self.settings.accumulate
+        numbers = [step * size * parts + i for i in range(size * parts)]
+        rows = [self._row(number, step) for number in numbers]
+        return [self.objective.collate(rows[i : i + size]) for i in range(0, len(rows), size)]
+
+    def valid(self):
+        for number, example in enumerate(self.held_out):
+            rng = np.random.default_rng([self.settings.seed, 2**32, number])
+            yield self.objective.collate([self.objective.vary(example, rng)])
+
+    def _row(self, number, step):
+        seed, count = self.settings.seed, len(self.train)
+        order = np.random.default_rng([seed, number // count]).permutation(count)
+        example = self.train[order[number % count]]
+        return self.objective.vary(example, np.random.default_rng([seed, step, number]))

@@ -1,0 +1,145 @@
+"""Objectives with a target, from a file to a loss; and what the guide says about them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import material
+import pytest
+import readers
+import torch
+
+import glassformer as gf
+from glassformer.train.data import DataSettings, make_loader, prepare
+from glassformer.train.objectives import make_objective
+from glassformer.train.objectives.mixture import with_heads
+from glassformer.train.objectives.registry import options_of
+
+TEXTS = material.SENTENCES
+LABELS = ("bad", "good")
+PARTS = [{"name": "classification", "rate": 2.0}, {"name": "regression", "head": "much"}]
+CASES = {
+    "classification": ("bert", "ForSequenceClassification"),
+    "regression": ("gpt2", "ForSequenceClassification"),
+    "tagging": ("xlnet", "ForTokenClassification"),
+    "span": ("bert", "ForQuestionAnswering"),
+    "multiple-choice": ("bert", "ForMultipleChoice"),
+    "sequence-to-sequence": ("t5", "ForConditionalGeneration"),
+    "continuation": ("llama", "ForCausalLM"),
+    "mixture": ("bert", "ForSequenceClassification"),
+    "distillation": ("bert", "ForSequenceClassification"),
+}
+COLUMNS = [
+    {
+        "text": text,
+        "label": LABELS[i % 2],
+        "value": i / 10 if i else 0,
+        "words": text.split(),
+        "tags": [LABELS[len(word) % 2] for word in text.split()],
+        "question": "Who?",
+        "context": text,
+        "answers": [{"text": text[:4], "answer_start": 0}],
+        "choices": [text, TEXTS[0], TEXTS[1]][: 2 + i % 2],
+        "source": text,
+        "target": TEXTS[-i],
+    }
+    for i, text in enumerate(TEXTS)
+]
+
+
+def made(name: str, folder: Path):
+    family, kind = CASES[name]
+    labels = ("much",) if name == "regression" else LABELS
+    model = readers.make(family, kind, labels)
+    options = {"separator": " "} if name == "continuation" else {}
+    if name == "mixture":
+        model = with_heads(model, PARTS)
+        model.net.double()
+        options = {"parts": PARTS}
+    if name == "distillation":
+        teacher = readers.make(family, kind, labels)
+        teacher.net.float()
+        teacher.save(folder / "teacher")
+        options = {"teacher": str(folder / "teacher"), "task": "classification", "cosine": 1.0}
+    return model, make_objective(name, model, options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
+    model, objective = made(name, tmp_path)
+    objective.double().eval()
+    path = tmp_path / "train.jsonl"
+    records = [{**record, "label": 0} if "choice" in name else record for record in COLUMNS]
+    path.write_text("\n".join(map(json.dumps, records)), "utf-8")
+    settings = DataSettings(train=(str(path),), format="jsonl", processes=1)
+    store = prepare(settings, "train", objective, tmp_path / "cache", about={})
+    loader = make_loader(settings, store, objective, context=64, seed=3, batch=6, ahead=0)
+    (one,) = loader.batches(step=5)
+    halves = [loader.batches(5, rank, 2)[0] for rank in (0, 1)]
+    if name == "distillation":
+        objective._teacher[0].double()
+    with torch.no_grad():
+        alone = objective(model.net, one)
+        parts = [objective(model.net, half) for half in halves]
+    for part, total in alone.items():
+        assert one.counts[part] == sum(half.counts[part] for half in halves)
+        torch.testing.assert_close(total, sum(sums[part] for sums in parts))
+    assert set(one.counts) == set(objective.weights)
+    with torch.no_grad():
+        found = objective.measure(model.net, loader.sweep())
+    assert found and all(isinstance(value, float) for value in found.values())
+
+
+def test_recipes(tmp_path):
+    """A classifier whose labels are found in the data, and a student of it."""
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(map(json.dumps, COLUMNS)), "utf-8")
+    recipe = {
+        "model": {"preset": "bert-base", "architecture": "BertForSequenceClassification"},
+        "tokenizer": {"kind": "wordpiece", "size": 120},
+        "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
+        "objective": {"name": "classification", "length": 30},
+        "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "accuracy"},
+        "run": {"folder": str(tmp_path / "teacher")},
+    }
+    recipe["model"] |= {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    teacher = gf.train(recipe)
+    assert gf.load(teacher.model).spec.labels == LABELS
+    recipe["model"] |= {"layers": 1}
+    recipe["tokenizer"] = {"folder": str(teacher.model)}
+    recipe["objective"] = {
+        "name": "distillation",
+        "teacher": str(teacher.model),
+        "task": "classification",
+        "settings": {"smoothing": 0.1},
+        "cosine": 0.5,
+    }
+    recipe["run"] = {"folder": str(tmp_path / "student")}
+    student = gf.train(recipe)
+    (valid,) = [entry["valid"] for entry in student.entries() if "valid" in entry]
+    assert {"loss.classify", "loss.soft", "loss.cosine", "accuracy", "matthews"} <= set(valid)
+    model = gf.load(student.model)
+    assert len(model.spec.encoder.blocks) == 1 and model.spec.labels == LABELS
+    assert model.config["problem_type"] == "single_label_classification"
+
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_guide_has_every_option_with_its_default(name):
+    (row,) = re.findall(rf"^\| `{name}` \| (.*?) \|", GUIDE, re.M)
+    said = dict(re.findall(r"`(\w+)`(?: (\(needed\)|[^,]+))?", row))
+    empty = {"()": "", "": ""}
+    for key, option in options_of(name).items():
+        default = "(needed)" if option.default is option.empty else str(option.default)
+        assert said.pop(key) == empty.get(default, default), key
+    assert not said
+
+
+def test_the_guides_example_runs(capsys):
+    (example,) = (b for b in re.findall(r"```python\n(.*?)```", GUIDE, re.S) if "tagging" in b)
+    exec(compile(example, "train.md", "exec"), {})
+    assert "'f1': 1.0" in capsys.readouterr().out

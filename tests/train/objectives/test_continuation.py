@@ -1,0 +1,76 @@
+"""Decoder-only sequence to sequence beside sums that are written out."""
+
+from __future__ import annotations
+
+import material
+import pytest
+import readers
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.train.objectives import make_objective
+
+RECORDS = [{"source": s, "target": t} for s, t in (("The old", "dog barked"), ("She", "laughed!"))]
+KIND = {"gpt2": "LMHeadModel", "llama": "ForCausalLM"}
+
+
+def prepared(objective, records=RECORDS):
+    return [example for record in records for example in objective.prepare(record)]
+
+
+@pytest.mark.parametrize("family", KIND)
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_gradients(family, both_ways):
+    model = readers.make(family, KIND[family])
+    options = {"both_ways": both_ways, "separator": " ", "smoothing": 0.1}
+    objective = make_objective("continuation", model, options)
+
+    def reference(net, example):
+        tokens, before = material.ids(example["tokens"]), int(example["prefix"][0])
+        prefix = {"prefix": torch.tensor([before])} if both_ways else {}
+        logits = net(tokens[:, :-1], **prefix).logits[0]
+        losses = []
+        for place in range(before - 1, len(logits)):
+            each = logits[place].exp().sum().log() - logits[place]
+            losses.append(0.9 * each[tokens[0, place + 1]] + 0.1 * each.mean())
+        return {"lm": losses}
+
+    material.check_gradients(objective, model, prepared(objective), reference)
+
+
+def test_one_stream_with_a_separator():
+    model = readers.make("llama", KIND["llama"])
+    text, end = model.tokenizer, model.tokenizer.special["eos"]
+    objective = make_objective("continuation", model, {"separator": "?"})
+    row = prepared(objective)[0]
+    assert text.decode(row["tokens"]) == "The old?dog barked" and row["tokens"][-1] == end
+    assert row["prefix"].tolist() == [len("The old?")]
+    batch = objective.collate([row])
+    assert batch.counts == {"lm": len("dog barked") + 1}
+    framed = readers.make("gpt2", KIND["gpt2"])  # whose tokenizer has a separator of its own
+    row = prepared(make_objective("continuation", framed, {}))[0]
+    assert row["tokens"][row["prefix"][0] - 1] == framed.tokenizer.special["sep"]
+
+
+def test_what_is_too_long_loses_the_beginning_of_its_source():
+    model = readers.make("llama", KIND["llama"])
+    objective = make_objective("continuation", model, {"separator": " ", "length": 12})
+    row = prepared(objective, [{"source": "abcdefgh" * 3, "target": "the key"}])[0]
+    assert len(row["tokens"]) == 13 and model.tokenizer.decode(row["tokens"]).endswith("h the key")
+    row = prepared(objective, [{"source": "a", "target": "the key" * 9}])[0]
+    assert len(row["tokens"]) == 13 and row["prefix"][0] == 1
+
+
+@pytest.mark.parametrize("family", KIND)
+def test_it_learns(family):
+    model = readers.make(family, KIND[family])
+    objective = make_objective("continuation", model, {"separator": " "})
+    before, after = readers.learns(objective, model, prepared(objective), "perplexity")
+    assert after < 0.5 * before
+
+
+def test_what_it_cannot_train():
+    with pytest.raises(GlassformerError, match="sequence-to-sequence"):
+        make_objective("continuation", readers.make("t5", "ForConditionalGeneration"), {})
+    with pytest.raises(GlassformerError, match=r"objective\.separator"):
+        make_objective("continuation", readers.make("llama", KIND["llama"]), {"separator": "§"})

@@ -1,0 +1,53 @@
+"""What optimizers, groups and schedules are tried on: settings, tasks and gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+import glassformer as gf
+from glassformer.core import Net
+from glassformer.families import families, translate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A recipe's [train], as far as it is read here."""
+
+    optimizer: str = "adamw"
+    learning_rate: float = 0.01
+    betas: tuple[float, ...] = (0.9, 0.95)
+    eps: float = 1e-8
+    momentum: float = 0.9
+    weight_decay: float = 0.1
+    layer_decay: float = 1.0
+    unfreeze_every: int = 0
+    freeze_body: bool = False
+    schedule: str = "cosine"
+    steps: int = 1000
+    warmup: int = 0
+    floor: float = 0.0
+    cut: float = 0.1
+    ratio: float = 32.0
+
+
+def task(net: nn.Module, **beside: nn.Module) -> nn.Module:
+    """A net and, as objectives may have them, weights beside it."""
+    return nn.ModuleDict({"net": net, **beside})
+
+
+def net(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Net:
+    """Of a family's tiny config."""
+    config = {"model_type": model_type, **families()[model_type].TINY[index], **changed}
+    return gf.create(translate(config, architecture)).net
+
+
+def give_gradients(module: nn.Module, seed: int) -> None:
+    """Random ones, of very different sizes, for all that is not frozen."""
+    draw = torch.Generator().manual_seed(seed)
+    for number, parameter in enumerate(module.parameters()):
+        gradient = torch.randn(parameter.shape, generator=draw) * 10.0 ** (number % 5 - 3)
+        parameter.grad = gradient if parameter.requires_grad else None

@@ -1,0 +1,59 @@
+"""Training on a GPU: the same bits after a stop, and the ways to make it fast."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_resume import Interrupting, assert_same_run, recipe
+
+import glassformer as gf
+from glassformer.train.interrupt import Interrupted
+from glassformer.train.start import dry_run
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+@pytest.mark.parametrize("kind", ["full", "float16", "lora", "electra"])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, kind):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    gf.train(recipe(whole, kind, deterministic=True), device="cuda")
+    again = recipe(stopped, kind, deterministic=True)
+    with pytest.raises(Interrupted):
+        gf.train(again, device="cuda", reporters=[Interrupting(5)])
+    gf.train(again, device="cuda")
+    assert_same_run(whole, stopped)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "bfloat16", "compile": True},
+        {"precision": "bfloat16", "compile": True, "checkpoint": True},
+        {"precision": "float16"},
+        {"precision": "bfloat16", "checkpoint": True},
+    ],
+)
+def test_the_loss_falls(tmp_path, settings):
+    run = gf.train(recipe(tmp_path / "run", steps=60, **settings), device="cuda")
+    losses = [entry["loss"] for entry in run.entries() if "loss" in entry]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_the_device_is_used_as_on_a_cpu(tmp_path):
+    """The first losses are those of the CPU within rounding."""
+    settings = {"steps": 3, "evaluate_every": 0, "average": 0.0}
+    losses = []
+    for device in ("cpu", "cuda"):
+        whole = recipe(tmp_path / device, **settings)
+        whole["model"] = {**whole["model"], "dropout": 0.0}
+        run = gf.train(whole, device=device)
+        losses.append([entry["loss"] for entry in run.entries() if "loss" in entry])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_a_dry_run_measures(tmp_path):
+    plan = dry_run(recipe(tmp_path / "run"), device="cuda")
+    assert plan.ceiling > 1e12 and 0 < plan.utilization(plan.tokens_step / plan.seconds_step) < 1

@@ -1,0 +1,94 @@
+"""Metrics beside numbers that scikit-learn, SciPy, seqeval and SQuAD's script gave, written down
+here, and beside their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from glassformer.train import metrics
+
+FOUND = [0, 2, 1, 1, 0, 2, 2, 0, 1, 2]
+RIGHT = [0, 1, 1, 1, 0, 2, 0, 0, 2, 2]
+
+
+def test_accuracy():
+    assert metrics.accuracy(FOUND, RIGHT) == 0.7
+    assert metrics.accuracy([["a"], []], [["a"], ["b"]]) == 0.5
+
+
+def test_f1_as_scikit_learn_has_it():
+    assert metrics.f1(FOUND, RIGHT, "macro") == pytest.approx(0.6984126984126983)
+    assert metrics.f1(FOUND, RIGHT, "micro") == pytest.approx(0.7)
+    found, right = ([int(x > 0) for x in side] for side in (FOUND, RIGHT))
+    assert metrics.f1(found, right, "binary") == pytest.approx(0.9230769230769231)
+    assert metrics.f1(found, right, "binary", positive=0) == pytest.approx(6 / 7)
+    assert metrics.f1([0, 0], [0, 0], "binary") == 0.0
+
+
+def test_f1_of_several_labels():
+    found = np.array([[0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 1, 0]]) > 0
+    right = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]) > 0
+    # hits 1, 0, 1, 0 of 4 + 1, 2 + 2, 3 + 1, 0 + 0
+    assert metrics.f1(found, right, "macro") == pytest.approx((2 / 5 + 0 + 2 / 4 + 0) / 4)
+    assert metrics.f1(found, right, "micro") == pytest.approx(2 * 2 / 13)
+
+
+def test_matthews_as_scikit_learn_has_it():
+    assert metrics.matthews(FOUND, RIGHT) == pytest.approx(0.5606060606060606)
+    found, right = ([int(x > 0) for x in side] for side in (FOUND, RIGHT))
+    assert metrics.matthews(found, right) == pytest.approx(0.8017837257372732)
+    # by the formula of two classes: tp 6, tn 3, fp 1, fn 0
+    assert metrics.matthews(found, right) == pytest.approx(18 / math.sqrt(7 * 6 * 4 * 3))
+    assert metrics.matthews([1, 1], [0, 1]) == 0.0
+
+
+def test_correlations_as_scipy_has_them():
+    x = [5.0, 3.0, 3.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 4.0, 3.0, 5.0]
+    y = [6.3, 3.9, 2.3, -0.3, 0.4, 0.0, -2.3, -0.2, -0.2, 3.3, 2.5, 4.7]
+    assert metrics.pearson(x, y) == pytest.approx(float(np.corrcoef(x, y)[0, 1]))
+    assert metrics.pearson(x, y) == pytest.approx(0.9464425033901064)
+    assert metrics.spearman([1, 2, 2, 4], [10, 20, 30, 40]) == pytest.approx(0.9486832980505138)
+    assert metrics.spearman(np.exp(y), y) == pytest.approx(1.0)
+    assert math.isnan(metrics.pearson([1, 1], [0, 1]))
+
+
+def test_perplexity():
+    assert metrics.perplexity(2 * math.log(8), 2) == pytest.approx(8.0)
+    assert metrics.perplexity(1e6, 1) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "exact", "f1"),
+    [
+        ("The Miller.", ["miller"], 1.0, 1.0),
+        ("an old miller", ["the miller", "miller"], 0.0, 2 / 3),
+        ("old old man", ["old man"], 0.0, 4 / 5),
+        ("", [], 1.0, 1.0),
+        ("miller", [], 0.0, 0.0),
+        ("", ["miller"], 0.0, 0.0),
+        ("the", [], 1.0, 1.0),
+    ],
+)
+def test_answers_as_squads_script_judges_them(said, answers, exact, f1):
+    assert metrics.exact_match(said, answers) == exact
+    assert metrics.word_f1(said, answers) == pytest.approx(f1)
+
+
+def test_entities_as_seqeval_reads_them():
+    tags = ["B-PER", "I-PER", "O", "I-LOC", "I-PER", "S-LOC", "E-LOC", "B-PER", "B-PER", "E-PER"]
+    assert metrics.entities(tags) == {
+        ("PER", 0, 1), ("LOC", 3, 3), ("PER", 4, 4), ("LOC", 5, 5), ("LOC", 6, 6), ("PER", 7, 7),
+        ("PER", 8, 9),
+    }  # fmt: skip
+    assert metrics.entities(["O", "O"]) == metrics.entities([]) == set()
+
+
+def test_entity_scores():
+    right = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    found = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    expected = {"precision": 0.5, "recall": 0.5, "f1": 0.5}  # seqeval's own example
+    assert metrics.entity_scores(found, right) == expected
+    assert metrics.entity_scores([["O"]], [["O"]])["f1"] == 0.0

@@ -1,0 +1,180 @@
+"""Recipes: read, overridden, checked, filled, written and read back."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import GlassformerError
+from glassformer.train import toml
+from glassformer.train.recipe import TABLES, differences, read_recipe
+from glassformer.train.start import filled
+
+ISSUE = """
+[model]
+preset = "gpt2"              # a preset to create, or folder = "..." to start from a checkpoint
+layers = 4
+heads = 4
+width = 128
+context = 256
+[tokenizer]
+kind = "char"                # or a folder; or kind = "bpe", size = 8000 trained on the data
+[data]
+format = "text"
+train = "train.txt"
+valid = "valid.txt"
+[objective]
+name = "causal-lm"
+[train]
+steps = 2000
+batch = 32
+accumulate = 1
+learning_rate = 1e-3
+seed = 1
+save_every = 200
+[run]
+folder = "runs/shakespeare"
+"""
+LEAST = {"model": {"preset": "gpt2"}, "data": {"train": "a.txt"}}
+
+
+def test_what_a_file_leaves_out_is_filled(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(ISSUE)
+    recipe = read_recipe(path)
+    assert recipe.model.layers == 4 and recipe.model.folder is None
+    assert recipe.data.train == ("train.txt",)
+    assert recipe.objective[0].name == "causal-lm"
+    assert recipe.train.learning_rate == 1e-3 and recipe.train.optimizer == "adamw"
+    assert recipe.run.folder == "runs/shakespeare"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"objective": {"name": "masked-lm"}},
+        {"objective": [{"name": "causal-lm", "weight": 2}, {"name": "causal-lm", "rate": 0.5}]},
+        {"data": {"train": ["a b.txt", 'q"uo\\te.txt'], "columns": {"text": "the text\n"}}},
+        {"model": {"preset": "gpt2", "settings": {"a": [1, 2.5], "b": {"c": True}}}},
+        {"adapter": {"kind": "lora", "rank": 8}, "train": {"learning_rate": 1, "eps": 1e-12}},
+    ],
+)
+def test_a_filled_recipe_is_equal_when_read_back(more):
+    recipe = filled(read_recipe({**LEAST, **more}))
+    again = read_recipe(tomllib.loads(recipe.toml()))
+    assert again == recipe
+    assert again.toml() == recipe.toml()
+    assert differences(recipe, again) == []
+
+
+def test_overrides_are_values_of_toml():
+    recipe = read_recipe(
+        {**LEAST, "objective": [{"name": "causal-lm"}, {"name": "masked-lm"}]},
+        [
+            "train.learning_rate=6e-4",
+            "train.compile = true",
+            'data.valid=["v.txt", "w.txt"]',
+            "tokenizer.kind=bpe",
+            "model.settings.n_inner=64",
+            "objective.1.probability=0.3",
+        ],
+    )
+    assert recipe.train.learning_rate == 6e-4 and recipe.train.compile is True
+    assert recipe.data.valid == ("v.txt", "w.txt")
+    assert recipe.tokenizer.kind == "bpe"
+    assert recipe.model.settings == {"n_inner": 64}
+    assert recipe.objective[1].options == {"probability": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (
+            "train.step=3",
+            "The table [train] of the recipe has no key 'step'; did you mean 'steps'",
+        ),
+        ("trian.steps=3", "The recipe has no table 'trian'; did you mean 'train'?"),
+        ("train.steps=many", "train.steps is 'many'; it must be a whole number."),
+        ("train.steps=2.5", "train.steps is 2.5; it must be a whole number."),
+        ("train.steps=true", "train.steps is True; it must be a whole number."),
+        ("train.steps=0", "train.steps is 0; it must be at least 1."),
+        ("train.learning_rate=fast", "train.learning_rate is 'fast'; it must be a number."),
+        ("train.learning_rate=0", "train.learning_rate is 0.0; it must be more than 0.0."),
+        ("train.average=1.5", "train.average is 1.5; it must be at least 0.0 and less than 1.0."),
+        ("train.compile=1", "train.compile is 1; it must be true or false."),
+        (
+            "train.precision=bfloat61",
+            "train.precision is 'bfloat61'; it must be one of float32, bfloat16, float16 "
+            "(did you mean 'bfloat16'?).",
+        ),
+        ("data.columns=a", "data.columns is 'a'; it must be a table."),
+        ("data.columns.text=1", "data.columns.text is 1; it must be a text."),
+        ("model.folder=x", "model.preset (a fresh model) or model.folder (one to start from): "),
+        ("data.train=[]", "data.train names no file to learn from."),
+        ("steps=3", "A setting is given as section.key=value, not as 'steps=3'."),
+        ("train.steps", "A setting is given as section.key=value, not as 'train.steps'."),
+        ("model.preset.x=1", "model.preset.x: 'preset' is a value"),
+        ("adapter.rank=1", "The recipe lacks adapter.kind."),
+        ("objective.name=causal-ml", "did you mean 'causal-lm'?"),
+        ("objective.memory=long", "objective.memory is 'long'; it must be a whole number."),
+    ],
+)
+def test_what_does_not_fit_is_named(word, said):
+    with pytest.raises(GlassformerError, match=re.escape(said)):
+        filled(read_recipe(LEAST, [word]))
+
+
+def test_a_file_that_is_none(tmp_path):
+    with pytest.raises(GlassformerError, match="cannot be read: No such file"):
+        read_recipe(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[model\n")
+    with pytest.raises(GlassformerError, match="is not TOML"):
+        read_recipe(tmp_path / "bad.toml")
+
+
+def test_what_makes_another_run():
+    """Where and how it is run does not."""
+    one = read_recipe(LEAST)
+    same = read_recipe(one, ["run.folder=elsewhere", "scale.device=cpu", "data.processes=3"])
+    assert differences(one, same) == []
+    other = read_recipe(one, ["train.steps=7", "model.layers=3"])
+    assert differences(one, other) == [
+        "train.steps: 1000 there, 7 here",
+        "model.layers: None there, 3 here",
+    ]
+
+
+def test_toml_that_is_written_is_what_it_was():
+    value = {
+        "a": {"text": 'tab\t "quoted" \\ \x7f \x01 日本', "n": -3, "x": 1e300, "inf": float("inf")},
+        "b c": {"list": [1, [2, 3]], "none": None, "deep": {"er": {"k": False}}},
+        "many": [{"a": 1, "in": {"x": [1]}}, {"b": "2"}],
+    }
+    read = tomllib.loads(toml.written(value))
+    del value["b c"]["none"]
+    assert read == value
+
+
+def test_the_guide_names_every_key_and_its_default():
+    guide = (Path(__file__).parent.parent.parent / "docs" / "train.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| (?:`(.*?)`)? *\|", guide, re.MULTILINE))
+    tables = read_recipe({**LEAST, "adapter": {"kind": "lora"}}).tables()
+    for name, kind in TABLES.items():
+        for key in kind.__dataclass_fields__:
+            if key == "options" or (name, key) in [("model", "preset"), ("data", "train")]:
+                continue
+            assert f"{name}.{key}" in rows, f"docs/train.md does not name {name}.{key}"
+            default = tables[name].get(key)
+            said = rows[f"{name}.{key}"]
+            if default in (None, (), {}) or name == "adapter":
+                assert said == "", f"{name}.{key}"
+            else:
+                assert tomllib.loads(f"x = {said}")["x"] == _listed(default), f"{name}.{key}"
+
+
+def _listed(value):
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,263 @@
+"""The run folder: who may write into it, what it holds, and what if it cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_recipe import ISSUE
+from test_resume import Interrupting, assert_same_run, metrics, recipe
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+from glassformer.model import BUILT_IN
+from glassformer.train.interrupt import Interrupted
+from glassformer.train.recipe import TrainSettings, read_recipe
+from glassformer.train.reporter import Reporter
+from glassformer.train.run import open_run
+from glassformer.train.trouble import explained
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "state").iterdir())
+
+
+def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.toml").write_text(ISSUE)
+    for name in ("train.txt", "valid.txt"):
+        Path(name).write_text("To be, or not to be, that is the question.\n" * 20)
+    small = ["model.layers=1", "model.heads=2", "model.width=16", "model.context=16"]
+    run = gf.train("recipe.toml", [*small, "train.steps=3", "train.batch=2"])
+    assert run.folder == Path("runs/shakespeare")
+    written = sorted(path.name for path in run.folder.iterdir() if not path.name.startswith("."))
+    assert written == [
+        "best", "data", "finished.json", "metrics.jsonl", "model", "recipe.toml", "state",
+        "tokenizer",
+    ]  # fmt: skip
+    kept = tomllib.loads((run.folder / "recipe.toml").read_text())
+    assert kept["train"]["schedule"] == "cosine" and kept["objective"]["memory"] == 0
+    model = gf.load(run.model)
+    assert (len(model.spec.decoder.blocks), model.spec.decoder.width) == (1, 16)
+    assert model.generate("To be", max_new_tokens=3).text
+    assert [entry["step"] for entry in run.entries() if "loss" in entry] == [1, 3]
+
+
+def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    guide = (Path(__file__).parent.parent.parent / "docs/train.md").read_text()
+    Path("recipe.toml").write_text(guide.split("```toml\n")[1].split("```")[0])
+    for name in ("train.txt", "valid.txt"):
+        Path(name).write_text("ROMEO:\nTo be, or not to be, that is the question.\n" * 10)
+    exec(guide.split("```python\n")[1].split("```")[0], {})
+    assert len(capsys.readouterr().out) > 20
+    assert Path("runs/short/best/config.json").exists()
+
+
+def test_a_run_that_is_over_is_not_run_again(tmp_path):
+    whole = recipe(tmp_path / "run", steps=2)
+    gf.train(whole)
+    before = (tmp_path / "run/state/step-0000000002/notes.json").stat().st_mtime_ns
+    assert gf.train(whole).finished["step"] == 2
+    assert (tmp_path / "run/state/step-0000000002/notes.json").stat().st_mtime_ns == before
+
+
+def test_another_recipe_in_the_folder_is_an_error(tmp_path):
+    folder = tmp_path / "run"
+    gf.train(recipe(folder, steps=2))
+    other = recipe(folder, steps=2, learning_rate=0.02)
+    with pytest.raises(
+        GlassformerError, match=r"another recipe \(train.learning_rate: 0.01 there, 0.02 here\)"
+    ):
+        gf.train(other)
+    assert checkpoints(folder) == ["step-0000000002"]
+    (folder / "mine.txt").write_text("keep")
+    gf.train(other, restart=True)
+    assert (folder / "mine.txt").read_text() == "keep"
+    assert [entry["step"] for entry in metrics(folder) if "loss" in entry] == [1, 2]
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    whole = recipe(tmp_path / "run")
+    with pytest.raises(Interrupted):
+        gf.train(whole, reporters=[Interrupting(4)])
+    (tmp_path / "data/train").write_text("the cat sat on the mat.\n" * 20)
+    with pytest.raises(GlassformerError, match=r"had 1,488 tokens when .* and has 480 now"):
+        gf.train(whole)
+
+
+def test_two_cannot_train_in_one_folder(tmp_path):
+    whole = recipe(tmp_path / "run")
+    with (
+        open_run(read_recipe(whole)),
+        pytest.raises(GlassformerError, match="Another process is training in"),
+    ):
+        gf.train(whole)
+
+
+def test_folders_of_others_are_left_alone(tmp_path):
+    (tmp_path / "run/model").mkdir(parents=True)
+    with pytest.raises(GlassformerError, match="holds 'model', and no recipe"):
+        gf.train(recipe(tmp_path / "run"))
+
+
+class At(Reporter):
+    """Does something once, when a step is logged."""
+
+    def __init__(self, step: int, do) -> None:
+        self.at, self.do = step, do
+
+    def step(self, entry):
+        if entry["step"] == self.at:
+            self.do()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
+    """Files may not grow beyond what a checkpoint needs: writing fails half way."""
+    whole, full = tmp_path / "whole", tmp_path / "full"
+    gf.train(recipe(whole))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = At(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard)))
+    try:
+        with pytest.raises(GlassformerError) as said:
+            gf.train(recipe(full), reporters=[limit])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "The checkpoint of step 6 could not be written (File too large); that of " in str(
+        said.value
+    )
+    assert "step-0000000003" in str(said.value)
+    assert checkpoints(full) == ["step-0000000003"]
+    gf.train(recipe(full))
+    assert_same_run(whole, full)
+
+
+def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o777)
+    state = tmp_path / "run/state"
+    root = os.geteuid() == 0
+
+    def forbid():
+        state.chmod(0o555)
+        (tmp_path / "run/metrics.jsonl").chmod(0o666)
+        if root:  # whom no mode keeps out
+            os.seteuid(65534)
+
+    try:
+        with pytest.raises(GlassformerError, match=r"of step 6 could not be written.*Permission"):
+            gf.train(recipe(tmp_path / "run"), reporters=[At(5, forbid)])
+    finally:
+        if root:
+            os.seteuid(0)
+    assert checkpoints(tmp_path / "run") == ["step-0000000003"]
+    state.chmod(0o755)
+    assert gf.train(recipe(tmp_path / "run")).finished["step"] == 32
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GlassformerError, match=r"file/run cannot be written \(Not a directory\)"):
+        gf.train(recipe(tmp_path / "run"), [f"run.folder={tmp_path / 'file/run'}"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory_names_what_to_turn(error):
+    said = r"try train.batch=16 train.accumulate=2 .*train.precision=bfloat16, or train.checkpoint"
+    with pytest.raises(GlassformerError, match=said), explained(TrainSettings()):
+        raise error
+    with pytest.raises(RuntimeError, match="other"), explained(TrainSettings()):
+        raise RuntimeError("other")
+
+
+def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
+    said = r"\(kthvalue CUDA does not have a deterministic .*\); set train.deterministic = false"
+    words = "kthvalue CUDA does not have a deterministic implementation, but you set ..."
+    settings = TrainSettings(deterministic=True)
+    with pytest.raises(GlassformerError, match=said), explained(settings):
+        raise RuntimeError(words)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"model": {"preset": "gtp2"}}, "no preset 'gtp2'"),
+        ({"model": {"preset": "gpt2", "heads": 5}}, "width 768 cannot have 5 heads"),
+        ({"model": {"preset": "awd-lstm", "heads": 2}}, "model.heads has no meaning"),
+        ({"model": {"preset": "gpt2", "architecture": "Bert"}}, "model.architecture is 'Bert'"),
+        ({"model": {"folder": "shakespeare", "layers": 2}}, "model.layers is for fresh models"),
+        (
+            {"model": {"folder": "shakespeare"}, "tokenizer": {"kind": "byte-bpe", "size": 1300}},
+            r"The tokenizer has 13\d\d tokens and the model's decoder 1024",
+        ),
+        ({"data": {"train": "nowhere.txt"}}, "nowhere.txt does not exist"),
+        ({"train": {"optimizer": "adamv"}}, "did you mean 'adamw'"),
+        ({"train": {"schedule": "cosinus"}}, "did you mean 'cosine'"),
+        ({"objective": {"name": "masked-lm"}}, "masks are for encoders"),
+    ],
+)
+def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
+    whole = recipe(tmp_path / "run")
+    if "tokenizer" in tables:
+        words = " ".join(f"w{i}x{i * 7919 % 1009}" for i in range(3000))
+        (tmp_path / "data/train").write_text(words)
+    with pytest.raises(GlassformerError, match=said):
+        gf.train({**whole, **tables})
+    assert not (tmp_path / "run/metrics.jsonl").exists()
+
+
+def test_several_objectives_are_learned_at_once(tmp_path):
+    tables = [{"name": "causal-lm", "weight": 2.0}, {"name": "causal-lm", "rate": 3.0}]
+    run = gf.train({**recipe(tmp_path / "run", steps=3), "objective": tables})
+    entry = [entry for entry in run.entries() if "loss" in entry][-1]
+    one, other = entry["parts"]["causal-lm/lm"], entry["parts"]["causal-lm-2/lm"]
+    assert entry["loss"] == pytest.approx(2 * one + other)
+
+
+def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
+    run = gf.train(recipe(tmp_path / "run", "lora", steps=2))
+    assert sorted(path.name for path in run.model.iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    (state,) = run.state.glob("*/*.safetensors")
+    assert not [name for name in load_file(state) if "lora" not in name and "adapters" not in name]
+    base = tmp_path / "data/base"
+    plain = gf.load(base).score("the cat").total
+    assert gf.load(base).load_adapter(run.model).score("the cat").total != plain
+    fresh = {**recipe(tmp_path / "other"), "adapter": {"kind": "lora"}}
+    with pytest.raises(GlassformerError, match=r"name its folder as model\.folder"):
+        gf.train(fresh)
+
+
+def test_a_model_of_a_folder_is_trained_further(tmp_path):
+    """And the folder stays as it was."""
+    files = {path: path.read_bytes() for path in (BUILT_IN / "shakespeare").iterdir()}
+    whole = recipe(tmp_path / "run", steps=2, batch=1)
+    del whole["tokenizer"]
+    run = gf.train({**whole, "model": {"folder": "shakespeare"}}, ["data.length=8"])
+    assert all(path.read_bytes() == data for path, data in files.items())
+    before, after = gf.load("shakespeare").net, gf.load(run.model).net
+    names = [name for name, weight in before.named_parameters()
+             if not torch.equal(weight, after.get_parameter(name))]  # fmt: skip
+    assert len(names) > 50
+    assert json.loads((run.model / "config.json").read_text())["n_embd"] == 192
+
+
+def test_the_room_can_be_called_whatever_was_imported_before():
+    import glassformer.train.loop
+
+    assert gf.train is glassformer.train and callable(gf.train)
