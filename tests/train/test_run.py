@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -139,7 +140,8 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
 
 
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    ours = itertools.takewhile(lambda path: "pytest-" in str(path), tmp_path.parents)
+    for path in (tmp_path, *ours):
         path.chmod(0o777)
     state = tmp_path / "run/state"
     root = os.geteuid() == 0
