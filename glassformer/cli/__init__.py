@@ -14,6 +14,8 @@ from glassformer.cli.families import families
 from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
+from glassformer.cli.runs import runs
+from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.train import train
 from glassformer.errors import GlassformerError
@@ -31,6 +33,8 @@ app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
 app.command()(train)
+app.command()(runs)
+app.command()(scaling)
 
 
 def show_version(asked: bool) -> None:
