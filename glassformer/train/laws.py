@@ -87,7 +87,7 @@ def _resampled(best: Array, log_x: Array, residual: Array, draw: np.random.Gener
     """What the law says with residuals of other runs, [draw, run]. They are widened by what the fit
     itself has taken from them."""
     runs, parameters = len(residual), len(best)
-    wide = (residual - residual.mean()) * np.sqrt(runs / (runs - parameters))
+    wide: Array = (residual - residual.mean()) * np.sqrt(runs / (runs - parameters))
     return _predicted(best[None], log_x) + wide[draw.integers(runs, size=(DRAWN, runs))]
 
 

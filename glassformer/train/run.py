@@ -138,7 +138,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             (run.folder / "recipe.draft").replace(run.folder / "recipe.toml")
             yield run
     except OSError as error:
-        where = error.filename or run.folder
+        where = os.fsdecode(error.filename or run.folder)
         raise GlassformerError(
             f"{where} cannot be written ({error.strerror or error}); the last checkpoint in "
             f"{run.state} is whole if there was one, and the same command goes on from it."

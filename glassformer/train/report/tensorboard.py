@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
 from glassformer.train.recipe import RunSettings
+from glassformer.train.report.logged import figures_of, is_installed
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def is_wanted(settings: RunSettings) -> bool:
     """Where nothing is said: if it is installed."""
-    installed = find_spec("tensorboard") is not None
+    installed = is_installed("tensorboard")
     if settings.tensorboard and not installed:
         raise GlassformerError(
             "run.tensorboard = true needs TensorBoard: pip install 'glassformer[tensorboard]', or "
@@ -34,14 +36,14 @@ class TensorBoard(Reporter):
 
     def begin(self, run: Run, plan: Plan) -> None:
         events = import_module("torch.utils.tensorboard")
-        forgotten = run.step + 1 if run.step else 0
         again = any(run.folder.glob("events.*"))
         self._writer = events.SummaryWriter(
-            str(run.folder), purge_step=forgotten if again else None
+            str(run.folder), purge_step=run.step + 1 if again else None
         )
-        if not run.step:
+        if not again:
             recipe = "".join(f"    {line}\n" for line in run.recipe.toml().splitlines())
             self._writer.add_text("recipe", recipe, 0)
+            self._writer.flush()
 
     def step(self, entry: Entry) -> None:
         self._add(entry)
@@ -52,23 +54,15 @@ class TensorBoard(Reporter):
     def save(self) -> None:
         self._writer.flush()
 
+    def finish(self, how: Mapping[str, Any]) -> None:
+        self._writer.flush()
+
     def end(self) -> None:
+        """What ended the run is not to be hidden by events that could not be written either."""
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):
+                self._writer.close()
 
     def _add(self, entry: Entry) -> None:
         for name, value in figures_of(entry).items():
             self._writer.add_scalar(name, value, entry["step"])
-
-
-def figures_of(entry: Entry) -> dict[str, float]:
-    """A line of metrics.jsonl by names that such programs sort into groups."""
-    if "valid" in entry:
-        return {f"valid/{name}": value for name, value in entry["valid"].items()}
-    named = {name: entry[name] for name in ("loss", "learning_rate", "gradient", "tokens")}
-    parts = entry["parts"] if len(entry["parts"]) > 1 else {}
-    return {
-        **{f"train/{name}": value for name, value in named.items()},
-        **{f"parts/{name}": value for name, value in parts.items()},
-        **{f"speed/{name}": value for name, value in entry["speed"].items()},
-    }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.report.tensorboard import figures_of
+from glassformer.train.report.logged import figures_of, is_installed
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ class Wandb(Reporter):
     takes again are the same to the bit, and are not logged twice."""
 
     def __init__(self, project: str) -> None:
-        if find_spec("wandb") is None:
+        if not is_installed("wandb"):
             raise GlassformerError(
                 f"run.wandb = {project!r} needs Weights & Biases: pip install "
                 "'glassformer[wandb]', or leave it out."
