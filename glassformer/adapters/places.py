@@ -74,11 +74,14 @@ def find_places(model: Host) -> dict[str, Place]:
         where = find(f"{name}.weight")
         if where is None:
             continue
-        numbers = torch.arange(linear.out_features)[:, None]
-        written = where.rule.op.write(numbers, linear.parts)
+        op = where.rule.op
+        shapes = op.shapes((linear.out_features, linear.in_features), linear.parts)
+        if any(len(shape) != 2 for shape in shapes):
+            continue  # the file has a bare tensor or a convolution there, no linear layer
+        written = op.write(torch.arange(linear.out_features)[:, None], linear.parts)
         for their, rows in zip(where.theirs, written, strict=True):
-            if rows.ndim != 2 or not their.endswith(".weight"):
-                continue  # the file has a bare tensor or a convolution there, no linear layer
+            if not their.endswith(".weight"):
+                continue
             published, start = their.removesuffix(".weight"), int(rows.min())
             found[published] = Place(
                 published,
@@ -100,7 +103,7 @@ def choose(places: Mapping[str, Place], targets: Sequence[str] | None) -> list[P
         if not any(ends(name, target) for name in places):
             words = {name.rpartition(".")[2] for name in places}
             raise GlassformerError(
-                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}."
+                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}"
             )
     return [p for name, p in places.items() if any(ends(name, target) for target in targets)]
 

@@ -63,7 +63,7 @@ class Bar(Reporter):
         self._console = console
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=16),
             TextColumn("{task.fields[far]}"),
             TextColumn("{task.fields[said]}"),
             console=console,
@@ -98,7 +98,7 @@ class Bar(Reporter):
         said = [
             f"loss {entry['loss']:.4f}{self._valid}",
             f"{speed['tokens_per_second']:,.0f} tokens/s",
-            f"{speed['utilization']:.0%} of the device",
+            f"{speed['utilization']:.0%} used",
             f"{duration((self._plan.steps - step) / max(a_second, 1e-9))} left",
         ]
         far = f"{step:,}/{self._plan.steps:,}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,13 @@ from torch import Tensor
 from glassformer.core.cache import Cache
 from glassformer.core.permutation import Permutation
 from glassformer.core.tap import Tap, wants
+
+
+class Branches(NamedTuple):
+    """New tokens that are not one text: ways to go on, side by side, of which each has a past."""
+
+    own: Tensor  # [batch, query, key], True at a branch's past and at itself
+    slots: Tensor  # [key]: where in its text each stands; several stand in one slot
 
 
 @dataclass
@@ -32,6 +39,7 @@ class Context:
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
     segments: Tensor | None = None  # [batch, key], where attention scores them
     permutation: Permutation | None = None
+    branches: Branches | None = None
     blanks: int = 0  # so many first slots are an empty memory
     before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
     global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all

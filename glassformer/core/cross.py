@@ -43,6 +43,7 @@ class CrossAttention(nn.Module):
             k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
             k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
             held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
-            if ctx.cache is not None:
+            if ctx.cache is not None:  # read again and again: rows side by side
+                held = held[0].contiguous(), held[1].contiguous()
                 ctx.cache.keep_cross(ctx.layer, *held)
         return held

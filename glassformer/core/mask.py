@@ -77,7 +77,8 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     queries, keys = len(ctx.q_slot), len(ctx.k_slot)
     if isinstance(pattern, Blocks) and keys <= pattern.whole:
         pattern = FULL
-    plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None and not ctx.spare
+    plain = ctx.key_mask is None and ctx.documents is None and ctx.prefix is None
+    plain = plain and ctx.branches is None and not ctx.spare
     if plain and pattern == FULL:
         return Visible()
     if plain and pattern == CAUSAL and ctx.global_tokens is None:
@@ -108,9 +109,14 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
     if ctx.documents is not None:
         own = ctx.documents[:, -queries:, None] == ctx.documents[:, None, :]
         mask = own[:, None] if mask is None else mask & own[:, None]
+    if ctx.branches is not None:
+        own = ctx.branches.own[:, None]
+        mask = own if mask is None else mask & own
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, None, None, :]
         mask = real if mask is None else mask & real
+    if ctx.branches is not None:  # a branch sees itself
+        return Visible(mask, bias=bias)
     return Visible() if mask is None else with_blind(mask, bias)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.core.answer import Answer, make_head
 from glassformer.core.cache import Cache
+from glassformer.core.context import Branches
 from glassformer.core.heads import Head, pick
 from glassformer.core.linear import Linear
 from glassformer.core.permutation import Permutation
@@ -68,6 +69,7 @@ class Net(nn.Module):
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
         permutation: Permutation | None = None,
+        branches: Branches | None = None,
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         hide: Tensor | None = None,
@@ -89,10 +91,10 @@ class Net(nn.Module):
         attention stays within equal ones, and positions start anew. prefix: so many first tokens
         of a row are seen by all of it. global_tokens: True at those that see all and are seen by
         all. permutation: the order of reading; with targets the hidden states and logits are
-        theirs. at: the slot that heads read which read one. tail: heads that read every position
-        read only the last so many. auxiliary: also compute the heads that only help to train the
-        others. heads: compute these alone, by their names; without `project` each gives what its
-        output layer would read. Rivals of a multiple choice come as [batch, choice, position].
+        theirs. branches: the new tokens are ways to go on side by side. at: the slot that heads
+        read which read one. tail: heads that read every position read only the last so many.
+        auxiliary: also the heads that only help to train. heads: these alone; without `project`
+        each gives what its output layer reads. Rivals of a choice are [batch, choice, position].
         """
         name, stack = self._last
         lead = tokens.shape[: -stack.embed.axes]
@@ -142,6 +144,7 @@ class Net(nn.Module):
             documents=documents,
             prefix=prefix,
             permutation=permutation,
+            branches=branches,
             global_tokens=global_tokens,
             memory=memory,
             memory_mask=source_mask,

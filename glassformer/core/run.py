@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,14 +14,10 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
 
-def run(
-    name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **given: Any
-) -> Tensor:
+def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
     """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
-    if stack.around is None:
-        return _run(name, stack, tokens, mask=mask, **given)
-    hidden: Tensor = stack.around(_run, name, stack, tokens, mask=mask, **given)
-    return hidden
+    inner = _run if stack.around is None else partial(stack.around, _run)
+    return inner(name, stack, tokens, mask=mask, **more)
 
 
 def _run(
@@ -53,7 +50,9 @@ def _run(
         )
         if cache is not None and cache.positions is not None and documents is None:
             positions = torch.where(positions < 0, positions, positions + cache.positions)
-    _check_length(stack, past + new)
+    branches = options.get("branches")
+    if branches is None:
+        _check_length(stack, past + new)
     blank = stack.spec.blanks
     blanks = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix")
@@ -76,7 +75,8 @@ def _run(
         if memory_mask is None:
             memory_mask = cache.memory_mask
         cache.memory_mask = memory_mask
-    slots = torch.arange(past + blanks + new, device=device)
+    whole = torch.arange(past + blanks + new, device=device)
+    slots = whole if branches is None else branches.slots
     ctx = Context(
         stack=name,
         q_slot=slots[past + blanks :],

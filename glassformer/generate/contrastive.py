@@ -41,7 +41,7 @@ def run_contrastive(
     if request.source is not None:
         source, _ = joined([request.source], runner.device)
     out = net(tokens, source=source, cache=cache)
-    history = History.of([request.prompt], runner.device)
+    history = History.of([request.prompt], [request.limit], runner.device)
     said: Tensor = out.hidden  # [1, position, width]
     logits: Tensor = out.logits[:, -1].float()
     while True:

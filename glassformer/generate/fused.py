@@ -30,7 +30,7 @@ QUERIES = 16  # the least that a matrix product takes; a group of heads fills so
 FAR = 2**30
 PROGRAMS = 512  # attention is split up to so many, a few for every multiprocessor,
 SLOTS = 40  # but not into parts of fewer slots than this
-WIDE = 4096  # a product over so much is worth splitting
+WIDE = 4096  # a product over a multiple of it is worth splitting
 PART = 2048  # tokens of the vocabulary that are compared at once
 
 
@@ -200,7 +200,7 @@ class FusedStep:
             return F.linear(normed, linear.roomy)[:, :height]
         if gated and self.suits(width, 128):
             out = normed.new_empty(self.rows, height)
-            self.some_rows(normed, linear, out, activation, gated=True)
+            self.some_rows(normed, linear, out, activation, gated)
             return out
         x = F.linear(normed, linear.weight, linear.whole_bias)
         if activation == "linear" and not gated:

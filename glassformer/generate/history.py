@@ -18,10 +18,13 @@ class History:
     tokens: Tensor  # [row, slot]; NOTHING before a row's first token
     logprobs: Tensor  # [row, slot]; 0 at the prompt
     prompt: Tensor  # [row]: how many tokens its prompt has
-    made: Tensor  # [row]: how many are new
+    limit: Tensor  # [row]: how many may be new
+    made: Tensor  # [row]: how many are
 
     @classmethod
-    def of(cls, prompts: Sequence[Sequence[int]], device: torch.device) -> History:
+    def of(
+        cls, prompts: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device
+    ) -> History:
         longest = max(map(len, prompts))
         rows = [[NOTHING] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
         tokens = torch.tensor(rows, device=device)
@@ -30,6 +33,7 @@ class History:
             tokens=tokens,
             logprobs=torch.zeros(tokens.shape, device=device),
             prompt=lengths,
+            limit=torch.tensor(limits, device=device),
             made=torch.zeros_like(lengths),
         )
 
@@ -43,7 +47,7 @@ class History:
 
     def select(self, rows: Tensor) -> None:
         self.tokens, self.logprobs = self.tokens[rows], self.logprobs[rows]
-        self.prompt, self.made = self.prompt[rows], self.made[rows]
+        self.prompt, self.made, self.limit = self.prompt[rows], self.made[rows], self.limit[rows]
 
     def join(self, other: History) -> None:
         """Puts other rows below these."""
@@ -52,6 +56,7 @@ class History:
         self.logprobs = torch.cat([_widened(h.logprobs, slots, 0.0) for h in (self, other)])
         self.prompt = torch.cat((self.prompt, other.prompt))
         self.made = torch.cat((self.made, other.made))
+        self.limit = torch.cat((self.limit, other.limit))
 
     @property
     def is_new(self) -> Tensor:

@@ -26,7 +26,7 @@ def run(
     logits: Tensor | None = None
     while waiting or strategy.requests:
         room = most - strategy.requests
-        if waiting and room > 0:
+        if waiting and room > 0 and (runner.joins or not strategy.requests):
             new = [waiting.popleft() for _ in range(min(room, len(waiting)))]
             strategy.begin(new, runner.device)
             first = runner.read(new, strategy.width)

@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.beam import Beam, Candidate, Group
+from glassformer.generate.beam import Beam, Candidate
 from glassformer.generate.knobs import Knobs, Phrase
 from glassformer.generate.processors import Processor
+from glassformer.generate.search import IMPOSSIBLE, NEVER, Found, Search
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Request
-
-NEVER = -1e9
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,8 @@ def _longer(
 
 
 class PhraseBeam(Beam):
+    ranked = False  # by turns already
+
     def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
         super().__init__(knobs, processors, stops)
         self.phrases = knobs.force_words_ids
@@ -79,20 +80,28 @@ class PhraseBeam(Beam):
                 )
         super().begin(requests, device)
 
-    def best(self, part: Tensor, first: int, g: int) -> list[list[Candidate]]:
-        return [self._of_request(row, scores) for row, scores in enumerate(part)]
+    def find(self, search: Search, scores: Tensor, g: int) -> Found:
+        whole = scores + search.scores[..., None]
+        rows = [self._of_request(search, row, part) for row, part in enumerate(whole)]
+        longest = max(1, *map(len, rows))
+        none = Candidate(0, 0, IMPOSSIBLE)
+        filled = [row + [none] * (longest - len(row)) for row in rows]
+        beam, token, score = (
+            torch.tensor([[one[i] for one in row] for row in filled], device=scores.device)
+            for i in range(3)
+        )
+        return self.stopped(search.judged(beam, token, score))
 
-    def _of_request(self, row: int, scores: Tensor) -> list[Candidate]:
+    def _of_request(self, search: Search, row: int, scores: Tensor) -> list[Candidate]:
         """The best ways to go on from [beam, token], bank by bank in turn."""
-        assert self.history is not None
         size = scores.shape[1]
         for way in (way for phrase in self.phrases for way in phrase):
             if max(way) >= size:
                 raise GlassformerError(
                     f"force_words_ids has the token {max(way)}, and the model's end at {size - 1}."
                 )
-        texts = [tuple(self.history.new(row * self.width + b)[0]) for b in range(self.beams)]
-        left = self.groups[row][0].request.limit - len(texts[0])
+        texts = [tuple(self.text(row, beam)) for beam in range(self.width)]
+        left = self.open[row].limit - len(texts[0])
         states = [progress(self.phrases, text) for text in texts]
         ends = list(self.knobs.eos_token_id)
         scores = scores.clone()
@@ -103,7 +112,7 @@ class PhraseBeam(Beam):
                 others = torch.ones(size, dtype=torch.bool, device=scores.device)
                 others[list(state.wanted)] = False
                 scores[beam, others] = NEVER
-        values, places = scores.flatten().topk(min(self.candidates, scores.numel()))
+        values, places = scores.flatten().topk(min(search.candidates, scores.numel()))
         found = {
             (place // size, place % size): value
             for place, value in zip(places.tolist(), values.tolist(), strict=True)
@@ -124,11 +133,11 @@ class PhraseBeam(Beam):
         longest = max(map(len, turns), default=0)
         return [bank[i] for i in range(longest) for bank in turns if i < len(bank)]
 
-    def ranked(self, going: list[Candidate]) -> list[Candidate]:
-        return going  # by turns already
-
-    def keep(self, group: Group, row: int, candidate: Candidate, made: int, reason: str) -> None:
-        assert self.history is not None
-        text = self.history.new(row * self.width + candidate.beam)[0]
-        if not progress(self.phrases, (*text, candidate.token)).wanted:
-            super().keep(group, row, candidate, made, reason)
+    def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:
+        """Only texts that have all phrases."""
+        beams, tokens = found.beam.tolist(), found.token.tolist()
+        worthy = worthy.clone()
+        for row, place in worthy.nonzero().tolist():
+            text = (*self.text(row, beams[row][place]), tokens[row][place])
+            worthy[row, place] = not progress(self.phrases, text).wanted
+        return super().keeps(found, worthy)

@@ -1,6 +1,7 @@
 """Generate room, the processors: each changes the scores of the next token, row by row.
 
-A processor maps (history, scores of [row, token]) to scores. The order is that of transformers.
+A processor maps (history, scores of [row, token]) to scores. What it forbids it may forbid in
+place; for any other change it makes new scores. The order is that of transformers.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ Processor = Callable[[History, Tensor], Tensor]
 NEVER = float("-inf")
 
 
-def make_processors(knobs: Knobs, most: Callable[[int], int]) -> list[Processor]:
-    """`most` says how many tokens may follow a prompt of a given length."""
+def make_processors(knobs: Knobs) -> list[Processor]:
     found: list[Processor] = []
     if knobs.repetition_penalty != 1.0:
         found.append(penalize_repetition(knobs.repetition_penalty))
@@ -39,13 +39,26 @@ def make_processors(knobs: Knobs, most: Callable[[int], int]) -> list[Processor]
     if knobs.forced_bos_token_id is not None:
         found.append(force_first(knobs.forced_bos_token_id))
     if knobs.forced_eos_token_id:
-        found.append(force_last(knobs.forced_eos_token_id, most))
+        found.append(force_last(knobs.forced_eos_token_id))
     if knobs.suppress_tokens:
         found.append(forbid_tokens(knobs.suppress_tokens))
     if knobs.begin_suppress_tokens:
         after_forced = knobs.forced_bos_token_id is not None
         found.append(forbid_at_first(knobs.begin_suppress_tokens, after_forced))
     return found
+
+
+def reads_text(knobs: Knobs) -> bool:
+    """Whether some processor asks what was written, not only how much."""
+    return bool(
+        knobs.repetition_penalty != 1.0
+        or knobs.presence_penalty
+        or knobs.frequency_penalty
+        or knobs.no_repeat_ngram_size
+        or knobs.bad_words_ids
+        or knobs.prefix_allowed_tokens_fn is not None
+        or knobs.regex is not None
+    )
 
 
 def penalize_repetition(penalty: float) -> Processor:
@@ -88,14 +101,13 @@ def forbid_repeated_ngrams(size: int) -> Processor:
 def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
     def process(history: History, scores: Tensor) -> Tensor:
         _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
-        scores = scores.clone()
         for *before, last in sequences:
             if len(before) > history.tokens.shape[1]:
                 continue
             start = history.tokens.shape[1] - len(before)
             wanted = torch.tensor(before, device=scores.device, dtype=torch.long)
             begun = (history.tokens[:, start:] == wanted).all(-1)
-            scores[:, last] = scores[:, last].masked_fill(begun, NEVER)
+            scores[:, last].masked_fill_(begun, NEVER)
         return scores
 
     return process
@@ -106,7 +118,7 @@ def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Proc
 
     def process(history: History, scores: Tensor) -> Tensor:
         have = history.made + history.prompt if of_prompt else history.made
-        return torch.where((have < length)[:, None], _without(tokens, scores), scores)
+        return _without(tokens, scores, have < length)
 
     return process
 
@@ -133,12 +145,11 @@ def force_first(token: int) -> Processor:
     return process
 
 
-def force_last(tokens: Sequence[int], most: Callable[[int], int]) -> Processor:
+def force_last(tokens: Sequence[int]) -> Processor:
     """Where only one token may follow, it is this one."""
 
     def process(history: History, scores: Tensor) -> Tensor:
-        left = [most(prompt) for prompt in history.prompt.tolist()]
-        last = (torch.tensor(left, device=scores.device) - history.made == 1)[:, None]
+        last = (history.limit - history.made == 1)[:, None]
         return torch.where(last, _only(tokens, scores), scores)
 
     return process
@@ -151,20 +162,26 @@ def forbid_tokens(tokens: Sequence[int]) -> Processor:
 def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
     def process(history: History, scores: Tensor) -> Tensor:
         begin = (history.prompt == 1).long() if after_forced else 0
-        return torch.where((history.made == begin)[:, None], _without(tokens, scores), scores)
+        return _without(tokens, scores, history.made == begin)
 
     return process
 
 
-def _without(tokens: Sequence[int], scores: Tensor) -> Tensor:
+def _without(tokens: Sequence[int], scores: Tensor, rows: Tensor | None = None) -> Tensor:
+    """Without these tokens, in all rows or those of [row]; only their columns are touched."""
     _check_tokens("a token to forbid", tokens, scores)
-    return scores.index_fill(1, torch.tensor(list(tokens), device=scores.device), NEVER)
+    for token in tokens:
+        column = scores[:, token]
+        column.fill_(NEVER) if rows is None else column.masked_fill_(rows, NEVER)
+    return scores
 
 
 def _only(tokens: Sequence[int], scores: Tensor) -> Tensor:
     _check_tokens("a forced token", tokens, scores)
     forced = torch.full_like(scores, NEVER)
-    return forced.index_fill(1, torch.tensor(list(tokens), device=scores.device), 0.0)
+    for token in tokens:
+        forced[:, token].fill_(0.0)
+    return forced
 
 
 def _check_tokens(what: str, tokens: Sequence[int], scores: Tensor) -> None:

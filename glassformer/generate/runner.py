@@ -17,6 +17,8 @@ from glassformer.generate.strategy import Request
 class Runner:
     """Reads prompts (prefill), then a token a row at a time; rows may leave and others join."""
 
+    joins = True  # whether others may do so while some are at work
+
     def __init__(self, net: Net, *, chunk: int | None = None) -> None:
         self.net = net
         self.chunk = chunk

@@ -99,6 +99,7 @@ class StaticRunner(Runner):
         self.fused: FusedStep | None = None
         self.fuses = knows(net)
         self.readings: dict[tuple[int, bool], Reading] = {}
+        self.side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self.one: Callable[..., Any] = self.work
         if compiled and not self.fuses:
             self.one = torch.compile(self.work, fullgraph=True, dynamic=False)
@@ -145,7 +146,7 @@ class StaticRunner(Runner):
             tokens, mask = F.pad(tokens, (short, 0)), F.pad(mask, (short, 0))
         key = length, mask is not None
         if key not in self.readings:
-            self.readings[key] = Reading(self.net, self.slots, *key)
+            self.readings[key] = Reading(self, *key)
         return self.readings[key](tokens, mask)[: self.live]
 
     def settle(self, limit: int) -> None:
@@ -170,11 +171,20 @@ class StaticRunner(Runner):
             slots.position.zero_()
             return self.one(self.net, self.tokens, slots)
 
-        warm_up(step, 3)
+        self.warm_up(step, 3)
         slots.next.zero_()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=self.side):
             self.result = self.one(self.net, self.tokens, slots)
+
+    def warm_up(self, work: Callable[[], Any], times: int) -> None:
+        """What is to be recorded first runs as it is, so that all is set up. There is one stream
+        for it, since every stream gets a workspace of its own."""
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            for _ in range(times):
+                work()
+        torch.cuda.current_stream().wait_stream(self.side)
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
         assert self.slots is not None
@@ -199,16 +209,17 @@ class StaticRunner(Runner):
 
 
 class Reading:
-    """A recorded pass over prompts of one length, into slots that are free."""
+    """A recorded pass over prompts of one length, into slots that are free. It works in the memory
+    of the recorded step: the two never run at once."""
 
-    def __init__(self, net: Net, slots: Slots, length: int, is_padded: bool) -> None:
-        self.net, self.slots = net, slots
-        rows, device = slots.real.shape[0], slots.real.device
-        self.tokens = torch.zeros(rows, length, dtype=torch.long, device=device)
+    def __init__(self, runner: StaticRunner, length: int, is_padded: bool) -> None:
+        assert runner.slots is not None
+        self.net, self.slots = runner.net, runner.slots
+        self.tokens = torch.zeros(runner.rows, length, dtype=torch.long, device=runner.device)
         self.mask = torch.ones_like(self.tokens, dtype=torch.bool) if is_padded else None
-        warm_up(self.work, 1)
+        runner.warm_up(self.work, 1)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, pool=runner.graph.pool(), stream=runner.side):
             self.logits = self.work()
 
     def work(self) -> Tensor:
@@ -224,13 +235,3 @@ class Reading:
             self.mask.copy_(mask)
         self.graph.replay()
         return self.logits
-
-
-def warm_up(work: Callable[[], Any], times: int) -> None:
-    """What is to be recorded first runs as it is, beside the stream, so that all is set up."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(times):
-            work()
-    torch.cuda.current_stream().wait_stream(side)

@@ -8,6 +8,7 @@ from typing import Any
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
+from glassformer.generate.branches import BranchRunner, branches_fit
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.intake import Intake
@@ -23,6 +24,7 @@ from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
+from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 
 
@@ -134,7 +136,7 @@ class Writer(Intake):
         self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
     ) -> Iterator[News]:
         stops = Stops(knobs, self.decode if knobs.stop_strings else None)
-        processors = make_processors(knobs, self.most(knobs))
+        processors = make_processors(knobs)
         if knobs.regex is not None:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
@@ -164,6 +166,13 @@ class Writer(Intake):
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
+        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
+        if knobs.graph and rows <= ROWS and knows(self.net):
+            runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
+            self.share(runner, requests, knobs)
+        elif knobs.num_beams > 1 and branches_fit(self.net):
+            runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
+            self.share(runner, requests, knobs)
         news = run(runner, strategy, requests, knobs.batch_size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
@@ -189,12 +198,26 @@ class Writer(Intake):
         self, requests: Sequence[Request], knobs: Knobs, processors: list[Processor], stops: Stops
     ) -> Iterator[News]:
         """Recordings are kept: the next call of the same shape plays them at once."""
+        from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
         from glassformer.generate.burst import BurstRunner, run_bursts
         from glassformer.generate.static import StaticRunner
 
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         shape = (id(self.net), rows, knobs.prefill_chunk, knobs.compile)
+        if knobs.num_beams > 1 and branches_fit(self.net) and bursts_fit(knobs):
+            search = (id(self.net), rows, knobs)
+            beams = self.recorded.pop(search, None)
+            if beams is None:
+                count = rows // strategy.width
+                beams = BeamRunner(self.net, knobs, processors, rows=count)
+            self.share(beams, requests, knobs)
+            try:
+                yield from run_beams(beams, requests)
+            finally:
+                beams.forget()
+                self.recorded[search] = beams
+            return
         taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
         plain = bool(processors) or knobs.num_beams > 1
         key = shape if plain else (shape, taste, knobs.typical_p)

@@ -19,7 +19,7 @@ from glassformer.train.adaptive import adaptive_loss
 IGNORE = -100  # a target that is not judged
 EVEN = 64  # columns of which logits should have a multiple, without which products are slow
 TILE = 128  # rows of which a product likes a multiple
-BYTES = {"gpu": 2**29, "cpu": 2**24}  # of logits at a time: large products, or a warm cache
+BYTES = {"gpu": 2**29, "cpu": 2**26}  # of logits at a time
 
 
 def token_loss(
@@ -77,16 +77,18 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
 
 
 def _is_plain(layer: nn.Module) -> TypeGuard[Projection]:
-    """One matrix that lies here: no adapter stands in its place, no other process has a part."""
-    return type(layer) is Projection and type(layer.weight) in (Tensor, nn.Parameter)
+    """One matrix that lies here: no adapter stands beside it, no other process has a part."""
+    alone = not (layer._forward_hooks or layer._forward_pre_hooks)
+    return type(layer) is Projection and alone and type(layer.weight) in (Tensor, nn.Parameter)
 
 
 def output(head: Head, rows: Tensor) -> Tensor:
     """What follows the head's features, in float32 or finer: [row, width] to [row, word]."""
-    logits = exact(head.out(rows))
-    if head.spec.softcap is not None:
-        logits = torch.tanh(logits / head.spec.softcap) * head.spec.softcap
-    return head.activation(logits)
+    return head.activation(_capped(exact(head.out(rows)), head.spec.softcap))
+
+
+def _capped(logits: Tensor, softcap: float | None) -> Tensor:
+    return torch.tanh(logits / softcap) * softcap if softcap else logits
 
 
 def exact(x: Tensor) -> Tensor:
@@ -124,9 +126,13 @@ def cross_entropy(
 
     x: [row, width], weight: [word, width]. Products are in x's dtype, or autocast's; softmax in
     float32 or finer. The gradients are made in the forward pass, as the logits are at hand, and a
-    backward pass only scales them. To a compiler all of it is one operation.
+    backward pass only scales them. To a compiler all of it is one operation. On a CPU, few logits
+    are simply held: that is quicker.
     """
     kind = x.device.type
+    if kind == "cpu" and len(x) <= rows_at_once(len(x), len(weight), x.dtype, x.device):
+        logits = _capped(exact(F.linear(x, weight, bias)), softcap)
+        return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     if torch.is_autocast_enabled(kind):
         x = x.to(torch.get_autocast_dtype(kind))
     learns = torch.is_grad_enabled()
@@ -161,13 +167,14 @@ def _judged(
     wants: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     words, width = weight.shape
-    columns = words if x.device.type == "cpu" else -(-words // EVEN) * EVEN
+    on_gpu = x.is_cuda and x.dtype != torch.float64  # where there is a kernel
+    columns = -(-words // EVEN) * EVEN if on_gpu else words
     matrix = _padded(weight, columns, x.dtype)
     offset = None if bias is None else _padded(bias, columns, x.dtype)
     exact = torch.promote_types(x.dtype, torch.float32)
     losses = x.new_empty(len(x), dtype=exact)
     grad_x, grad_weight, grad_bias = _gradients(x, weight, bias, wants)
-    sums = x.new_zeros(columns, width, dtype=exact) if wants[1] else None  # of the weight
+    sums = x.new_empty(columns, width, dtype=exact) if wants[1] else None  # of the weight
     step = rows_at_once(len(x), columns, x.dtype, x.device)
     room = x.new_empty(step, columns)
     for start in range(0, len(x), step):
@@ -177,13 +184,19 @@ def _judged(
             torch.mm(rows, matrix.t(), out=logits)
         else:
             torch.addmm(offset, rows, matrix.t(), out=logits)
-        _judge(logits, targets[part], losses[part], words, smoothing, softcap)
+        if on_gpu:
+            from glassformer.train.kernels import judge
+
+            judge(logits, targets[part], losses[part], words, smoothing, softcap, IGNORE)
+            gradient = logits
+        else:
+            losses[part], gradient = _judge(logits, targets[part], exact, smoothing, softcap)
         if wants[0]:
-            torch.mm(logits, matrix, out=grad_x[part])
+            torch.mm(gradient, matrix, out=grad_x[part])
         if sums is not None:
-            _add_product(sums, logits, rows)
+            _add_product(sums, gradient, rows, first=start == 0)
         if wants[2]:
-            grad_bias += logits[:, :words].sum(0, dtype=exact)
+            grad_bias += gradient[:, :words].sum(0, dtype=exact)
     if sums is not None:
         grad_weight = sums[:words].to(weight.dtype)
     return losses.sum(), grad_x, grad_weight, grad_bias
@@ -197,43 +210,38 @@ def _padded(matrix: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
     return padded
 
 
-def _add_product(sums: Tensor, gradient: Tensor, rows: Tensor) -> None:
-    """sums += gradient^T rows, added up in the finer dtype of the sums."""
+def _add_product(sums: Tensor, gradient: Tensor, rows: Tensor, first: bool) -> None:
+    """sums += gradient^T rows, added up in the finer dtype of the sums; `first` sets them."""
+    old = 0 if first else 1
     if gradient.dtype == sums.dtype:
-        sums.addmm_(gradient.t(), rows)
+        sums.addmm_(gradient.t(), rows, beta=old)
     elif sums.is_cuda:
-        torch.addmm(sums, gradient.t(), rows, out_dtype=sums.dtype, out=sums)
+        torch.addmm(sums, gradient.t(), rows, out_dtype=sums.dtype, beta=old, out=sums)
+    elif first:
+        sums.copy_(gradient.t() @ rows)
     else:
         sums += gradient.t() @ rows
 
 
 def _judge(
-    logits: Tensor, targets: Tensor, losses: Tensor, words: int, smoothing: float, softcap: float
-) -> None:
-    """Writes the rows' losses, and in the place of the logits their gradient."""
-    if logits.is_cuda and logits.dtype != torch.float64:
-        from glassformer.train.kernels import judge
-
-        judge(logits, targets, losses, words, smoothing, softcap, IGNORE)
-        return
-    z = logits[:, :words].to(losses.dtype)
-    if softcap:
-        z = torch.tanh(z / softcap) * softcap
+    logits: Tensor, targets: Tensor, exact: torch.dtype, smoothing: float, softcap: float
+) -> tuple[Tensor, Tensor]:
+    """The rows' losses and, in the dtype of the logits, their gradient."""
+    z = _capped(logits.to(exact), softcap)
+    log = z.log_softmax(-1)
     real = targets.ne(IGNORE)
     gold = torch.where(real, targets, 0)[:, None]
-    total = z.logsumexp(-1, keepdim=True)
-    loss = total - (1 - smoothing) * z.gather(1, gold)
+    losses = (smoothing - 1) * log.gather(1, gold)[:, 0]
     if smoothing:
-        loss -= smoothing * z.mean(-1, keepdim=True)
-    losses.copy_(torch.where(real, loss[:, 0], 0.0))
-    slope = 1 - (z / softcap) ** 2 if softcap else None
-    gradient = z.sub_(total).exp_()
+        losses -= smoothing * log.mean(-1)
+    gradient = log.exp_()
     if smoothing:
-        gradient -= smoothing / words
+        gradient -= smoothing / logits.shape[1]
     gradient.scatter_add_(1, gold, gradient.new_full(gold.shape, smoothing - 1.0))
-    if slope is not None:
-        gradient *= slope
-    logits[:, :words] = gradient.masked_fill_(~real[:, None], 0.0)
+    if softcap:
+        gradient *= 1 - (z / softcap) ** 2
+    gradient[~real] = 0.0
+    return torch.where(real, losses, 0.0), gradient.to(logits.dtype)
 
 
 def _gradients(

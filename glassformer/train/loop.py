@@ -45,6 +45,7 @@ class Notes:
     stale: int = 0  # evaluations since
     stopped: bool = False  # before the last step, since nothing got better
     scaler: dict[str, Any] = field(default_factory=dict)
+    epoch: int = 0  # tokens of the data, by which other data is recognized
 
 
 @dataclass
@@ -144,11 +145,17 @@ class Loop:
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
+        if self.notes.epoch != self.feed.tokens:
+            raise GlassformerError(
+                f"The data had {self.notes.epoch:,} tokens when {run.folder} was begun and has "
+                f"{self.feed.tokens:,} now; put it back, or --restart begins anew."
+            )
         self.precision.restore(self.notes.scaler)
         run.cut(self.notes.step)
 
     def save(self, run: Run) -> None:
         self.notes.scaler = self.precision.state()
+        self.notes.epoch = self.feed.tokens
         notes = asdict(self.notes)
         run.sync()
         self.state.save(run.state, notes.pop("step"), notes)

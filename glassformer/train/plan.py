@@ -147,7 +147,7 @@ def ceiling(place: Place, precision: str) -> float:
     """Floating-point operations a second that the device reaches, measured."""
     side = SIDE.get(place.device.type, SIDE["cpu"])
     kind = DTYPES.get(precision, torch.float32) if place.device.type == "cuda" else torch.float32
-    matrix = torch.ones(side, side, dtype=kind, device=place.device)
+    matrix = torch.randn(side, side, dtype=kind, device=place.device)
     best = float("inf")
     for _ in range(4):
         place.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,11 @@ from glassformer.train.feed import Feed
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
+from glassformer.train.objectives.mixture import with_heads, with_part_labels
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
+
+SAMPLE = 2**28
 
 
 def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
@@ -27,32 +31,38 @@ def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Repo
     in the folder from an earlier time."""
     recipe = with_labels(recipe)
     model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+    model, objective = objective_of(recipe, model)
     if recipe.adapter is not None:
         model = adapted(model, recipe)
-    objective = objective_of(recipe, model)
     feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
     return Loop(recipe, model, objective, feed, place)
 
 
 def with_labels(recipe: Recipe) -> Recipe:
-    """Labels that nobody has named, for a head that is to be made, are those of the data."""
+    """Labels that nobody has named, for a head that is to be made, are those of the data: of
+    several objectives, those of the first that has some."""
     fresh = recipe.model.preset is not None or recipe.model.make
     if recipe.model.labels or not fresh:
         return recipe
-    found: dict[str, None] = {}
     for one in recipe.objective:
         task = one.options.get("task", one.name)  # distillation is of another's labels
-        name = task["name"] if isinstance(task, dict) else task
-        found |= dict.fromkeys(find_labels(name, Records(recipe.data, "train").strict()))
-    return replace(recipe, model=replace(recipe.model, labels=tuple(found)))
+        name = task if isinstance(task, str) else task["name"]
+        found = find_labels(name, Records(recipe.data, "train").strict())
+        if found:
+            return replace(recipe, model=replace(recipe.model, labels=found))
+    return recipe
 
 
-def objective_of(recipe: Recipe, model: Model) -> Objective:
+def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
+    """Several objectives are a mixture, and need a head each on the model."""
+    length = recipe.data.length
     if len(recipe.objective) == 1:
         (one,) = recipe.objective
-        return make_objective(one.name, model, one.options)
-    parts = [{"name": one.name, **one.options} for one in recipe.objective]
-    return make_objective("mixture", model, {"parts": parts})
+        return model, make_objective(one.name, model, one.options, length)
+    named = [{"name": one.name, **one.options} for one in recipe.objective]
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
+    model = with_heads(model, parts, recipe.train.seed)
+    return model, make_objective("mixture", model, {"parts": parts}, length)
 
 
 def adapted(model: Model, recipe: Recipe) -> Model:
@@ -70,11 +80,15 @@ def adapted(model: Model, recipe: Recipe) -> Model:
 
 
 def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
-    """All texts of the data, for a tokenizer to learn from."""
-    records = Records(recipe.data, "train")
-    for record in records.strict():
-        tell(reporters, "learning the tokenizer", records.done, records.total)
-        yield from _texts_in(value for key, value in record.items() if key != "where")
+    """Texts of the data for a tokenizer to learn from: all, or of much data records that are drawn
+    evenly, up to about `SAMPLE` bytes."""
+    records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
+    share = SAMPLE / max(records.total, 1)
+    for number, record in enumerate(records.strict()):
+        if number % 1000 == 0:
+            tell(reporters, "learning the tokenizer", records.done, records.total)
+        if share >= 1 or draw.random() < share:
+            yield from _texts_in(value for key, value in record.items() if key != "where")
 
 
 def make_feed(
@@ -90,6 +104,7 @@ def make_feed(
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
         "context": context,
+        "length": data.length,
         "labels": list(model.spec.labels),
     }
 

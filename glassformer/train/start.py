@@ -18,7 +18,7 @@ from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_reci
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import Run, open_run
-from glassformer.train.trouble import memory_explained
+from glassformer.train.trouble import explained
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
@@ -46,7 +46,7 @@ def train(
     with (
         open_run(whole, restart=restart) as run,
         deterministic(place, whole.train.deterministic),
-        memory_explained(whole.train),
+        explained(whole.train),
     ):
         if run.finished is not None:
             return run
@@ -86,7 +86,7 @@ def dry_run(
     with (
         TemporaryDirectory(prefix="glassformer-") as folder,
         deterministic(place, whole.train.deterministic),
-        memory_explained(whole.train),
+        explained(whole.train),
     ):
         loop = prepare(whole, place, Path(folder), reporters)
         try:

@@ -14,14 +14,19 @@ NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 
 @contextmanager
-def memory_explained(settings: TrainSettings) -> Iterator[None]:
+def explained(settings: TrainSettings) -> Iterator[None]:
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise out_of_memory(settings) from error
-    except RuntimeError as error:  # how the CPU's allocator says it
-        if any(words in str(error) for words in NO_MEMORY):
+    except RuntimeError as error:
+        if any(words in str(error) for words in NO_MEMORY):  # how the CPU's allocator says it
             raise out_of_memory(settings) from error
+        if "deterministic" in str(error) and settings.deterministic:
+            raise GlassformerError(
+                f"A kernel cannot promise the same bits ({str(error).splitlines()[0]}); set "
+                "train.deterministic = false."
+            ) from error
         raise
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from cases import Case
@@ -59,6 +61,106 @@ def test_compiled_the_same(both):
     for knobs in ({}, {"num_beams": 3}):
         expected = texts(cpu.generate(PROMPTS, max_new_tokens=20, **knobs))
         assert texts(gpu.generate(PROMPTS, max_new_tokens=20, compile=True, **knobs)) == expected
+
+
+def test_two_streams_at_once_do_not_disturb_each_other(both):
+    cpu, gpu = both
+    expected = [cpu.generate(prompt, max_new_tokens=40).tokens for prompt in PROMPTS[:2]]
+    streams = [gpu.stream(prompt, max_new_tokens=40) for prompt in PROMPTS[:2]]
+    pairs = list(zip(*streams, strict=True))
+    assert [[piece.token for piece in pieces] for pieces in zip(*pairs, strict=True)] == expected
+    left = gpu.stream(PROMPTS[0], max_new_tokens=40)
+    next(left)
+    left.close()  # in the middle: the next call finds nothing of it
+    assert gpu.generate(PROMPTS[1], max_new_tokens=40).tokens == expected[1]
+
+
+SIZES = {
+    "gpt2": {"n_layer": 2, "n_embd": 192, "n_head": 3, "vocab_size": 1001, "n_positions": 128},
+    "llama-3.2-1b": {
+        "num_hidden_layers": 2, "hidden_size": 1024, "intermediate_size": 4096, "head_dim": 64,
+        "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 1001,
+        "max_position_embeddings": 128,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3, 64])
+@torch.inference_mode()
+def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
+    from glassformer.generate.fused import FusedStep, knows
+    from glassformer.generate.slots import Filling, Slots
+
+    net = gf.create(name, seed=3, **SIZES[name]).net.to("cuda", dtype).eval()
+    assert knows(net)
+    exact = copy.deepcopy(net).float()
+    tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
+    mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
+    slots = Slots.empty(net, rows, 64)
+    filling, cache, plain = Filling(slots), gf.Cache(), gf.Cache()
+    net(tokens, mask=mask, cache=filling)
+    filling.settle()
+    exact(tokens, mask=mask, cache=cache)
+    net(tokens, mask=mask, cache=plain)
+    step = FusedStep(net, slots)
+    for _ in range(3):
+        token = torch.randint(0, 1001, (rows, 1), device="cuda")
+        ours = step(token).float()
+        wanted = exact(token, cache=cache).logits[:, -1]
+        others = net(token, cache=plain).logits[:, -1].float()
+        if dtype == torch.float32:
+            assert (ours - wanted).abs().max() < 1e-4 * wanted.abs().max()
+        else:  # as near to the exact logits as the net in the same precision, or nearer
+            assert (ours - wanted).abs().mean() < 1.2 * (others - wanted).abs().mean()
+
+
+def test_generation_needs_little_memory_beside_weights_and_cache():
+    rows, length = 64, 320
+    model = gf.create("gpt2")
+    model.net.to("cuda", torch.bfloat16).eval()
+    net_bytes = sum(p.nbytes for p in model.net.parameters())
+    cache_bytes = rows * length * 12 * 2 * 768 * 2
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() - net_bytes  # of other tests
+    prompts = torch.randint(0, 50257, (rows, 32)).tolist()
+    model.generate(prompts, max_new_tokens=256, eos_token_id=(), batch_size=rows)
+    peak = torch.cuda.max_memory_allocated() - before
+    assert peak <= 1.1 * (net_bytes + cache_bytes)
+
+
+BEAMS = {
+    "shorter": {"num_beams": 3, "length_penalty": -1.0, "num_return_sequences": 3},
+    "patient": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": "never"},
+    "early": {"num_beams": 4, "early_stopping": True, "num_return_sequences": 4},
+    "groups": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.7},
+    "at least": {"num_beams": 5, "min_new_tokens": 9},
+    "watched": {"num_beams": 3, "tree": True},
+    "processed": {"num_beams": 3, "repetition_penalty": 1.3},
+    "refilled": {"num_beams": 3, "batch_size": 6},
+}
+
+
+@pytest.mark.parametrize("knobs", BEAMS.values(), ids=BEAMS)
+@pytest.mark.parametrize("type_", ["marian", "m2m_100", "t5", "gpt2", "llama"])
+def test_beams_in_bursts(type_, knobs, tmp_path):
+    """Twice, and for sources of other lengths: a recording is played again where it fits."""
+    case = Case(FIRST[type_], tmp_path)
+    gpu = gf.load(case.folder, device="cuda")
+    for lengths in ((4, 9, 6, 2, 7), (5, 3, 8), (4, 9, 6, 2, 7)):
+        prompts = case.prompts(lengths, seed=5)
+        expected = texts(case.model.generate(prompts, max_new_tokens=12, **knobs))
+        assert texts(gpu.generate(prompts, max_new_tokens=12, **knobs)) == expected
+
+
+def test_compiled_beams_in_bursts(tmp_path):
+    case = Case(FIRST["marian"], tmp_path)
+    prompts, knobs = case.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 12}
+    expected = texts(case.model.generate(prompts, **knobs))
+    gpu = gf.load(case.folder, device="cuda")
+    assert texts(gpu.generate(prompts, compile=True, **knobs)) == expected
 
 
 @pytest.mark.parametrize("name", FIRST.values(), ids=FIRST)

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import glassformer as gf
+from glassformer.text import train as train_tokenizer
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import Run
@@ -53,9 +54,9 @@ RUNS = {
         {"accumulate": 2, "precision": "float16"},
     ),
     "lora": (
-        {"folder": "shakespeare"},
+        {"folder": "base"},  # a small one beside the data
         {"name": "causal-lm"},
-        {"batch": 1},
+        {},
     ),
     "electra": (
         {"preset": "electra-small", "layers": 1, "heads": 4, "width": 16, "context": 16}
@@ -70,17 +71,24 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
     model, objective, extra = RUNS[kind]
     data = folder.parent / "data"
     data.mkdir(exist_ok=True)
-    for name, text in (("train", TEXT), ("valid", TEXT[:400])):
+    for name, text in (("train", TEXT), ("valid", TEXT[:120])):
         if not (data / name).exists():
             (data / name).write_text(text)
     special = {"mask": "<mask>", "cls": "<cls>", "sep": "<sep>"} if kind == "electra" else {}
+    if kind == "lora":
+        model = {"folder": str(data / "base")}
+        if not (data / "base").exists():
+            tokenizer = train_tokenizer("char", texts=[TEXT])
+            sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16}
+            sizes |= {"vocab_size": tokenizer.size, "bos_token_id": 1, "eos_token_id": 2}
+            gf.create("gpt2", tokenizer=tokenizer, **sizes).save(data / "base")
     adapted = {"adapter": {"kind": "lora", "rank": 2}} if kind == "lora" else {}
     learned = {"tokenizer": {"kind": "char", "special": special}} if kind != "lora" else {}
     return {
         "model": model,
         **learned,
         **adapted,
-        "data": {"train": str(data / "train"), "valid": str(data / "valid"), "length": 16},
+        "data": {"train": str(data / "train"), "valid": str(data / "valid")},
         "objective": objective,
         "train": {"steps": 32, "batch": 4, "learning_rate": 0.01, "warmup": 2, "seed": 5}
         | {"save_every": 3, "evaluate_every": 4}
@@ -139,8 +147,8 @@ def killed(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(tmp_path, killed, kind):
-    whole = tmp_path / "whole"
+def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_bits(killed, kind):
+    whole = killed / f"whole-{kind}"
     gf.train(recipe(whole, kind))
     assert_same_run(whole, killed / kind)
 

@@ -148,15 +148,23 @@ def _positions(documents: Tensor, before: Tensor) -> Tensor:
 
 def remembered(net: Any, inputs: dict[str, Any]) -> Cache | None:
     """What the model keeps in mind of the tokens before a row; nothing is learned through it. They
-    belong to the document that the row begins with."""
+    belong to the document that the row begins with. More than it can keep is read in segments,
+    each with the memory of the last, so that what is kept knows of what is not."""
     before, mask = inputs.pop("before", None), inputs.pop("before_mask", None)
     if before is None:
         return None
+    rows = {"tokens": before}
+    if mask is not None:
+        rows["mask"] = mask
+    if "documents" in inputs:
+        rows["documents"] = inputs["documents"][:, :1].expand_as(before)
     cache: Cache = net.remember()
-    documents = inputs.get("documents")
-    if documents is not None:
-        documents = documents[:, :1].expand_as(before)
+    cache.reuse = None  # rows do not overlap, so all of a segment is before the next
+    length = before.shape[1]
+    longest = min(cache.limit or length, length)
     with torch.no_grad():
-        net(before, mask, cache=cache, documents=documents, heads=())
+        for end in range(length - (length - 1) // longest * longest, length + 1, longest):
+            part = slice(max(0, end - longest), end)
+            net(**{name: row[:, part] for name, row in rows.items()}, cache=cache, heads=())
     torch.clear_autocast_cache()  # weights that were cast without gradients would have none
     return cache

@@ -41,7 +41,7 @@ class Mixture(Judged):
     """
 
     def __init__(
-        self, model: Model, *, parts: Sequence[Mapping[str, Any]], length: int | None = None
+        self, model: Model, *, parts: tuple[Mapping[str, Any], ...], length: int | None = None
     ) -> None:
         super().__init__()
         if not parts:
@@ -197,14 +197,18 @@ class Mixture(Judged):
         return any(len(value) for value in _own(example, name).values())
 
 
-def with_labels(
-    parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
+def with_part_labels(
+    model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
 ) -> list[dict[str, Any]]:
-    """The same parts, those with labels of their own given the labels of their data."""
+    """The same parts. Those with labels whose head is yet to be made get the labels of their data;
+    where the model has the head, it has the labels."""
+    heads = {head.name for head in model.spec.heads}
     found: list[dict[str, Any]] = []
     for table in map(dict, parts):
         name = str(table.get("name", ""))
-        if "labels" in options_of(name) and not table.get("labels"):
+        known = options_of(name)
+        lacks = "labels" in known and table.get("head", known["head"].default) not in heads
+        if lacks and not table.get("labels"):
             own = (record for record in records() if record.get("objective", name) == name)
             table["labels"] = find_labels(name, own)
         found.append(table)

@@ -54,7 +54,7 @@ def knows_segments(model: Model) -> bool:
     return stack.embed.segments > 1 or stack.scores_segments
 
 
-def learns(objective, model: Model, stored, metric: str, steps: int = 30) -> tuple[float, float]:
+def learns(objective, model: Model, stored, metric: str, steps: int = 40) -> tuple[float, float]:
     """The metric before and after training on always the same batch."""
 
     def measured() -> float:

@@ -11,6 +11,7 @@ import pytest
 import readers
 import torch
 
+import glassformer as gf
 from glassformer.train.data import DataSettings, make_loader, prepare
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture import with_heads
@@ -89,6 +90,39 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     with torch.no_grad():
         found = objective.measure(model.net, loader.sweep())
     assert found and all(isinstance(value, float) for value in found.values())
+
+
+def test_recipes(tmp_path):
+    """A classifier whose labels are found in the data, and a student of it."""
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(map(json.dumps, COLUMNS)), "utf-8")
+    recipe = {
+        "model": {"preset": "bert-base", "architecture": "BertForSequenceClassification"},
+        "tokenizer": {"kind": "wordpiece", "size": 120},
+        "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
+        "objective": {"name": "classification", "length": 30},
+        "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "accuracy"},
+        "run": {"folder": str(tmp_path / "teacher")},
+    }
+    recipe["model"] |= {"layers": 2, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    teacher = gf.train(recipe)
+    assert gf.load(teacher.model).spec.labels == LABELS
+    recipe["model"] |= {"layers": 1}
+    recipe["tokenizer"] = {"folder": str(teacher.model)}
+    recipe["objective"] = {
+        "name": "distillation",
+        "teacher": str(teacher.model),
+        "task": "classification",
+        "settings": {"smoothing": 0.1},
+        "cosine": 0.5,
+    }
+    recipe["run"] = {"folder": str(tmp_path / "student")}
+    student = gf.train(recipe)
+    (valid,) = [entry["valid"] for entry in student.entries() if "valid" in entry]
+    assert {"loss.classify", "loss.soft", "loss.cosine", "accuracy", "matthews"} <= set(valid)
+    model = gf.load(student.model)
+    assert len(model.spec.encoder.blocks) == 1 and model.spec.labels == LABELS
+    assert model.config["problem_type"] == "single_label_classification"
 
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")

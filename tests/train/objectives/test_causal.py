@@ -135,6 +135,31 @@ def test_the_gradient_with_a_memory_of_the_first_document_alone(name):
     material.check_gradients(objective, net, stored, reference)
 
 
+def test_the_gradient_with_more_before_than_is_kept():
+    """Six tokens are remembered, and of those before them what they know."""
+    net = model("transfo-xl")
+    objective = make_objective("causal-lm", net, {"memory": 15})
+    (whole,) = objective.prepare({"text": material.TEXT})
+    stored = [
+        {"tokens": whole["tokens"][s : s + 9], "before": whole["tokens"][max(0, s - 15) : s]}
+        for s in (0, 4, 11, 30)
+    ]
+
+    def reference(net, example):
+        cache, before = net.remember(), material.ids(example["before"])
+        with torch.no_grad():
+            for first, last in ((-18, -12), (-12, -6), (-6, None)):
+                if before[:, first:last].numel():
+                    net(before[:, first:last], cache=cache)
+        logits = net(material.ids(example["tokens"][:-1]), cache=cache).logits[0]
+        return {"lm": list(map(material.surprise, logits, example["tokens"][1:].tolist()))}
+
+    material.check_gradients(objective, net, stored, reference)
+    longer = objective(net.net, objective.collate(stored[-1:]))["lm"]
+    shorter = [{**stored[-1], "before": stored[-1]["before"][-6:]}]
+    assert abs(float(longer - objective(net.net, objective.collate(shorter))["lm"])) > 1e-6
+
+
 def test_in_bfloat16_the_pass_without_gradients_takes_none_from_the_weights():
     net = model("transfo-xl")
     net.net.float()

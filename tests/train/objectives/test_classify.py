@@ -81,7 +81,7 @@ def test_it_learns(family, several):
     model = readers.make(family, KIND, LABELS)
     objective = make_objective("classification", model, {"several": several})
     stored = prepared(objective, RECORDS if several else ONE)
-    before, after = readers.learns(objective, model, stored, "accuracy")
+    before, after = readers.learns(objective, model, stored, "accuracy", steps=60)
     assert before < 0.8 < after
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import material
@@ -14,7 +15,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.mixture import with_heads, with_labels
+from glassformer.train.objectives.mixture import with_heads, with_part_labels
 
 LABELS = ("bad", "good")
 TAGS = ["O", "B-X", "I-X"]
@@ -180,9 +181,37 @@ def test_rates_hold_where_each_part_has_data_of_its_own():
 def test_labels_are_those_of_each_parts_data():
     parts = [{"name": "classification"}, {"name": "tagging"}, {"name": "span"}]
     own = [{**RECORDS[0], "objective": "classification", "tags": ["?"]}, *RECORDS]
-    found = with_labels(parts, lambda: own)
+    found = with_part_labels(readers.make("bert", "ForMaskedLM"), parts, lambda: own)
     assert found[0]["labels"] == ("bad", "good") and found[1]["labels"] == ("B-X", "I-X", "O")
+    model = readers.make("bert", "ForSequenceClassification", LABELS)
+    assert "labels" not in with_part_labels(model, parts, lambda: own)[0]
     assert found[2] == {"name": "span"}
+
+
+def test_a_recipe_with_several_objectives(tmp_path):
+    """Tables of a recipe; the model is saved with all its heads, and the run is scored by part."""
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(map(json.dumps, RECORDS)), "utf-8")
+    sizes = {"layers": 1, "heads": 2, "width": 16, "ffn": 24, "context": 64}
+    run = gf.train(
+        {
+            "model": {"preset": "bert-base", "architecture": "BertForMaskedLM", **sizes},
+            "tokenizer": {"kind": "wordpiece", "size": 120},
+            "data": {"format": "jsonl", "train": str(path), "valid": str(path), "processes": 1},
+            "objective": [
+                {"name": "masked-lm", "rate": 2.0, "length": 40},
+                {"name": "classification", "weight": 0.5},
+                {"name": "tagging"},
+            ],
+            "train": {"steps": 2, "batch": 4, "evaluate_every": 2, "best": "tagging/f1"},
+            "run": {"folder": str(tmp_path / "run")},
+        }
+    )
+    model = gf.load(run.model)
+    outputs = {head.name: head.outputs for head in model.spec.heads}
+    assert outputs == {"lm": model.tokenizer.size, "classify": 2, "tag": 3}
+    (valid,) = [entry["valid"] for entry in run.entries() if "valid" in entry]
+    assert {"tagging/f1", "classification/accuracy", "loss.masked-lm/lm"} <= set(valid)
 
 
 def test_a_number_beside_classes():

@@ -16,7 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 
 XLNET = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "vocab_size": 300,
-         "mem_len": 12}  # fmt: skip
+         "mem_len": 12, "reuse_len": 3}  # fmt: skip
 
 
 def xlnet():
@@ -57,6 +57,7 @@ def by_hand(net, example):
         cache = None
         if len(example.get("before", ())):
             cache = net.remember()
+            cache.reuse = None  # all of what stands before is kept
             with torch.no_grad():
                 net(material.ids(example["before"]), cache=cache)
         asked = Permutation(hidden, torch.tensor([[place]]))

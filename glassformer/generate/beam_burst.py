@@ -1,0 +1,311 @@
+"""Generate room, bursts of a beam search: on a GPU a whole step, the choice of beams included, is
+recorded once and played back. The host looks only now and then who is at an end.
+
+Nothing here needs a GPU but the recording itself; without one the same steps are computed as ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.core import Cache, Net
+from glassformer.core.context import Branches, Context
+from glassformer.core.linear import Linear
+from glassformer.generate.beam import results
+from glassformer.generate.history import History
+from glassformer.generate.knobs import Knobs
+from glassformer.generate.processors import Processor, reads_text
+from glassformer.generate.runner import Runner
+from glassformer.generate.search import Alone, Search
+from glassformer.generate.slots import Slots
+from glassformer.generate.strategy import News, Request, processed
+
+BURST = 8
+PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
+SOURCE = 32  # what cross-attention reads is as long as a multiple of it
+
+
+def bursts_fit(knobs: Knobs) -> bool:
+    """Whether a step needs nothing of the host: no text, no clock, no chance of its own."""
+    return not (
+        knobs.do_sample
+        or knobs.force_words_ids
+        or knobs.tree
+        or knobs.stop_strings
+        or knobs.max_time is not None
+        or reads_text(knobs)
+    )
+
+
+class BranchSlots(Slots):
+    """A row is a request. Every step takes a slot of its text, and a key for each of its beams."""
+
+    def __init__(self, like: Cache, rows: int, width: int, capacity: int) -> None:
+        super().__init__(like, rows, capacity)
+        device = like.device
+        self.turn = torch.arange(width, device=device)
+        self.itself = torch.eye(width, dtype=torch.bool, device=device).expand(rows, -1, -1)
+        self.own = torch.zeros(rows, width, capacity, dtype=torch.bool, device=device)
+        self.slot = torch.zeros(capacity, dtype=torch.long, device=device)  # of each key
+        self.newest = torch.zeros(1, dtype=torch.long, device=device)  # slot
+        self.position = torch.zeros(rows, width, dtype=torch.long, device=device)
+
+    def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        keys, values = self._self[depth]
+        keys.index_copy_(2, self.next + self.turn, k)
+        values.index_copy_(2, self.next + self.turn, v)
+        return keys, values
+
+    def lay(self, cache: Cache) -> None:
+        super().lay(cache)
+        length, width = cache.length, len(self.turn)
+        self.own.fill_(False)
+        self.own[:, :, :length] = True
+        step = (self.places - length).div(width, rounding_mode="floor")
+        self.slot.copy_(torch.where(self.places < length, self.places, length + step))
+        self.newest.fill_(length)
+
+    def descend(self, beam: Tensor) -> None:
+        """Beams of [request, beam] go on from their parents, and see themselves."""
+        place = beam[..., None].expand(-1, -1, self.capacity)
+        self.own.copy_(self.own.gather(1, place))
+        self.own.index_copy_(2, self.next + self.turn, self.itself)
+        self.position.copy_(self.position.gather(1, beam))
+
+    def advance_by(self, real: Tensor) -> None:
+        self.position += real
+        self.next += len(self.turn)
+        self.newest += 1
+
+
+class BeamRunner(Runner):
+    def __init__(self, net: Net, knobs: Knobs, processors: list[Processor], *, rows: int) -> None:
+        super().__init__(net, chunk=knobs.prefill_chunk)
+        self.knobs, self.processors, self.rows = knobs, processors, rows
+        self.width = knobs.num_beams
+        assert net.decoder is not None
+        table = net.decoder.spec.embed.position
+        self.pad = None if table is None else table.pad  # a token that takes no position
+        self.head = next(
+            h.name for h in net.spec.heads if h.pick == "each" and h.outputs is not None
+        )
+        self.slots: BranchSlots | None = None
+        self.search: Search | None = None
+        self.room = 0  # tokens that a text may have
+        self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
+        self.beam = torch.zeros(rows, self.width, dtype=torch.long, device=self.device)
+        self.tokens = torch.zeros_like(self.beam)
+        self.work: Callable[[], None] = self.step_once
+        if knobs.compile:
+            self.work = torch.compile(self.step_once, fullgraph=True, dynamic=False)
+        self.play: Callable[[], None] = self.work
+        self.readings: dict[Shape, Reading] = {}
+        if self.device.type == "cuda":
+            from glassformer.generate.kernels import prepare  # needs triton
+
+            for module in net.modules():
+                if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
+                    prepare(module)
+
+    def begin(self, requests: Sequence[Request]) -> None:
+        """Reads the prompts, and takes the first step."""
+        self.forget()
+        fresh = Search(self.knobs, [request.limit for request in requests], self.device)
+        self.prompt[: len(requests)] = torch.tensor([len(r.prompt) for r in requests])
+        reading = self.recorded(requests, fresh.tokens.shape[-1])
+        if reading is not None:
+            assert self.search is not None
+            self.search.lay(fresh)
+            reading(requests)
+            return
+        logits = self.read(requests, 1)
+        assert self.cache is not None
+        cache = with_room(self.cache)
+        limit, longest = fresh.tokens.shape[-1], cache.length + self.width * fresh.tokens.shape[-1]
+        if self.slots is None or not self.slots.holds(cache, longest) or self.room < limit:
+            self.room = -(-limit // PAGE) * PAGE
+            capacity = -(-(cache.length + self.width * limit) // PAGE) * PAGE
+            self.slots = BranchSlots(cache, self.rows, self.width, capacity)
+            self.search = Search(self.knobs, [limit] * self.rows, self.device, self.room)
+            self.record()
+        assert self.search is not None
+        self.slots.lay(cache)
+        self.search.lay(fresh)
+        last = torch.arange(self.rows * self.width, device=self.device) // self.width
+        self.choose(logits[last.clamp(max=len(requests) - 1)])
+
+    def recorded(self, requests: Sequence[Request], limit: int) -> Reading | None:
+        """What reads such prompts by one launch, if there can be such a thing."""
+        shape, net = shape_of(requests), self.net
+        if any(s is not None and s.around is not None for s in (net.encoder, net.decoder)):
+            return None  # an adapter's tokens are read, too
+        known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
+        if self.device.type != "cuda" or self.slots is None or shape is None or known:
+            return None
+        fits = shape.prompt + self.width * limit <= self.slots.capacity and limit <= self.room
+        if not fits or not self.slots.reads(shape.source, shape.padded):
+            return None
+        if shape not in self.readings:
+            self.readings[shape] = Reading(self, shape)
+        return self.readings[shape]
+
+    def step_once(self) -> None:
+        assert self.slots is not None and self.net.decoder is not None
+        slots, tokens = self.slots, self.tokens
+        slots.descend(self.beam)
+        real = torch.ones_like(tokens, dtype=torch.bool) if self.pad is None else tokens != self.pad
+        ctx = Context(
+            stack="decoder",
+            q_slot=slots.newest.expand(self.width),
+            k_slot=slots.slot,
+            q_pos=slots.position if self.pad is None else torch.where(real, slots.position, -1),
+            key_mask=slots.real,
+            memory_mask=slots.memory_mask,
+            branches=Branches(slots.own, slots.slot),
+            cache=slots,
+        )
+        hidden = self.net.decoder(tokens, ctx)
+        logits = self.net.heads[self.head](hidden, None)
+        slots.advance_by(real)
+        self.choose(logits.flatten(0, 1))
+
+    def choose(self, logits: Tensor) -> None:
+        """The beams that go on, from [row, token]."""
+        assert self.search is not None
+        search = self.search
+        log = logits.log_softmax(-1, dtype=torch.float32)
+        rows = (self.prompt, search.limit, search.made)
+        prompt, limit, made = (x[:, None].expand(-1, self.width).flatten() for x in rows)
+        flat = search.tokens.flatten(0, 1)
+        history = History(flat, search.logprobs.flatten(0, 1), prompt, limit, made)
+        scores = processed(self.processors, history, log, spoil=True)
+        beam, token = search.step(scores, log, Alone())
+        self.beam.copy_(beam)
+        self.tokens.copy_(token)
+
+    def record(self) -> None:
+        """On a GPU, keeps a step as a graph."""
+        self.readings.clear()
+        if self.device.type == "cuda":
+            assert self.slots is not None
+            self.slots.next.zero_()
+            self.play = recording(self.work, self.slots.next)
+
+    def burst(self, steps: int) -> None:
+        for _ in range(steps):
+            self.play()
+
+
+class Shape(NamedTuple):
+    """Of requests that are read side by side: tokens of each prompt and, with padding, source."""
+
+    prompt: int
+    source: int
+    padded: bool
+
+
+def shape_of(requests: Sequence[Request]) -> Shape | None:
+    if len({len(request.prompt) for request in requests}) > 1:
+        return None
+    if isinstance(requests[0].source, Tensor):
+        return None
+    lengths = {len(request.source or ()) for request in requests}
+    source = -(-max(lengths) // SOURCE) * SOURCE
+    return Shape(len(requests[0].prompt), source, lengths != {source})
+
+
+class Reading:
+    """A recorded pass over prompts and sources of one shape, and the first choice of beams."""
+
+    def __init__(self, runner: BeamRunner, shape: Shape) -> None:
+        self.runner = runner
+        rows, device = runner.rows, runner.device
+        self.prompt = torch.zeros(rows, shape.prompt, dtype=torch.long, device=device)
+        self.source = torch.zeros(rows, shape.source, dtype=torch.long, device=device)
+        self.mask = torch.ones_like(self.source, dtype=torch.bool) if shape.padded else None
+        assert runner.slots is not None
+        self.play = recording(self.work, runner.slots.next)
+
+    def work(self) -> None:
+        runner, net, memory, cache = self.runner, self.runner.net, None, Cache()
+        assert runner.slots is not None
+        if self.source.shape[1]:
+            memory = net.encode(self.source, self.mask)
+        out = net(self.prompt, memory=memory, source_mask=self.mask, cache=cache, tail=1)
+        runner.slots.lay(cache)
+        runner.choose(out.logits[:, -1].repeat_interleave(runner.width, 0))
+
+    def __call__(self, requests: Sequence[Request]) -> None:
+        length = self.source.shape[1]
+        more = [requests[0]] * (self.runner.rows - len(requests))
+        rows = [*requests, *more]
+        self.prompt.copy_(torch.tensor([request.prompt for request in rows]))
+        sources = [request.source or () for request in rows]
+        self.source.copy_(torch.tensor([[*ids, *[0] * (length - len(ids))] for ids in sources]))
+        if self.mask is not None:
+            counts = torch.tensor([[len(ids)] for ids in sources])
+            self.mask.copy_(torch.arange(length) < counts)
+        self.play()
+        assert self.runner.slots is not None
+        self.runner.slots.length = self.prompt.shape[1]
+
+
+def recording(work: Callable[[], None], place: Tensor) -> Callable[[], None]:
+    """Plays back what was recorded of `work`, which begins at `place` again when it is tried."""
+    side = torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            place.zero_()
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    place.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        work()
+    return graph.replay
+
+
+@torch.inference_mode()
+def run_beams(runner: BeamRunner, requests: Sequence[Request]) -> Iterator[News]:
+    """Yields what every burst brought. A batch is finished before the next begins."""
+    waiting = deque(requests)
+    while waiting:
+        batch = [waiting.popleft() for _ in range(min(runner.rows, len(waiting)))]
+        runner.begin(batch)
+        search = runner.search
+        assert search is not None
+        left = max(request.limit for request in batch) - 1
+        work = dict(enumerate(batch))
+        while True:
+            over = search.over.all(1).tolist()
+            done = [row for row in work if over[row]]
+            if done:
+                search.check_texts([request.number for request in batch])
+                yield News(finished=results(search, done, [work.pop(row) for row in done]))
+            if not work:
+                break
+            steps = min(BURST, left)
+            runner.burst(steps)
+            left -= steps
+
+
+def with_room(cache: Cache) -> Cache:
+    """What cross-attention reads gets such a length that many sources share a recording."""
+    extra = 0
+    for depth, (k, v) in cache._cross.items():
+        extra = -k.shape[2] % SOURCE
+        cache._cross[depth] = F.pad(k, (0, 0, 0, extra)), F.pad(v, (0, 0, 0, extra))
+    if extra:
+        mask = cache.memory_mask
+        if mask is None:
+            length = next(iter(cache._cross.values()))[0].shape[2] - extra
+            mask = torch.ones(cache.batch, length, dtype=torch.bool, device=cache.device)
+        cache.memory_mask = F.pad(mask, (0, extra))
+    return cache

@@ -1,0 +1,101 @@
+"""Generate room, branches: the beams of a request side by side in one row of the batch.
+
+They share the prompt and what cross-attention reads, and every token that a beam has written is
+kept once, whoever goes on from it. When beams change places nothing moves: who descends from whom
+is a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.core.context import Branches
+from glassformer.generate.runner import Runner
+from glassformer.generate.strategy import Request
+from glassformer.spec import CAUSAL, Alibi, Block, Buckets, Embed, Pattern, Rotary
+
+
+def branches_fit(net: Net) -> bool:
+    """Whether what this decoder makes of a token depends only on the keys that it sees."""
+    stack = net.spec.decoder
+    return (
+        stack is not None
+        and stack.memory is None
+        and stack.convolution is None
+        and isinstance(stack.embed, Embed)
+        and not stack.embed.zero_padding
+        and all(
+            isinstance(layer, Block)
+            and isinstance(layer.pattern, Pattern)
+            and (layer.pattern.right, layer.pattern.block) == (0, None)
+            and layer.attention.compress is None
+            and not layer.attention.own_global
+            and isinstance(layer.position, Rotary | Buckets | Alibi | None)
+            for layer in stack.blocks
+        )
+    )
+
+
+def counts_slots(net: Net) -> bool:
+    """Whether attention goes by distances, so that a key's slot must be the same in all rows."""
+    assert net.spec.decoder is not None
+    return any(
+        block.pattern != CAUSAL or isinstance(block.position, Buckets | Alibi)
+        for block in net.spec.decoder.attention_blocks
+    )
+
+
+class BranchRunner(Runner):
+    def __init__(self, net: Net, width: int, *, chunk: int | None = None) -> None:
+        super().__init__(net, chunk=chunk)
+        self.width = width
+        self.joins = not counts_slots(net)
+        assert net.spec.decoder is not None
+        table = net.spec.decoder.embed.position
+        self.pad = None if table is None else table.pad  # a token that takes no position
+        self.own = torch.ones(0, width, 0, dtype=torch.bool, device=self.device)
+        self.slots = torch.zeros(0, dtype=torch.long, device=self.device)  # [key]
+        self.position = torch.zeros(0, width, dtype=torch.long, device=self.device)
+
+    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+        logits = super().read(requests, 1)
+        cache = self.cache
+        assert cache is not None and cache.positions is not None
+        before, length, new = self.own.shape[2], cache.length, len(requests)
+        old = F.pad(self.own, (length - before, 0))
+        self.own = torch.cat((old, old.new_ones(new, width, length)))
+        fresh = cache.positions.expand(cache.batch, width)[-new:]
+        self.position = torch.cat((self.position, fresh))
+        self.slots = torch.arange(length, device=self.device)
+        return logits.repeat_interleave(width, 0)
+
+    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        assert self.cache is not None
+        tokens = tokens.view(-1, self.width)
+        if len(tokens) != self.cache.batch:
+            self.cache.select(parents[:: self.width] // self.width)
+        itself = torch.eye(self.width, dtype=torch.bool, device=self.device)
+        own = self.own.flatten(0, 1)[parents].view(len(tokens), self.width, -1)
+        self.own = torch.cat((own, itself.expand(len(tokens), -1, -1)), 2)
+        slot = self.slots[-1:] + 1 if not self.joins else self.slots[-1:]
+        self.slots = torch.cat((self.slots, slot.expand(self.width)))
+        position = self.position.flatten()[parents].view_as(tokens)
+        real = torch.ones_like(tokens, dtype=torch.bool) if self.pad is None else tokens != self.pad
+        self.position = position + real
+        out = self.net(
+            tokens,
+            cache=self.cache,
+            positions=torch.where(real, position, -1),
+            branches=Branches(self.own, self.slots),
+        )
+        logits: Tensor = out.logits.flatten(0, 1).float()
+        return logits
+
+    def forget(self) -> None:
+        super().forget()
+        self.own, self.slots, self.position = self.own[:0, :, :0], self.slots[:0], self.position[:0]

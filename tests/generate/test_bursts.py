@@ -1,0 +1,65 @@
+"""Beams that are played in bursts, here without a recording, find what the search finds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import Case
+from writers import FIRST
+
+from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
+from glassformer.generate.branches import branches_fit
+from glassformer.generate.processors import make_processors
+from glassformer.generate.search import top
+
+KNOBS = {
+    "plain": {"num_beams": 4, "num_return_sequences": 3},
+    "shorter": {"num_beams": 3, "length_penalty": -1.0},
+    "longer": {"num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"},
+    "early": {"num_beams": 4, "early_stopping": True, "num_return_sequences": 4},
+    "groups": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.7},
+    "at least": {"num_beams": 3, "min_new_tokens": 7},
+    "refilled": {"num_beams": 3, "batch_size": 6},
+}
+
+
+TYPES = ("marian", "m2m_100", "t5", "gpt2", "llama", "mistral", "opt")  # tables, turns, biases
+
+
+@pytest.fixture(scope="module", params=TYPES)
+def model(request, tmp_path_factory):
+    return Case(FIRST[request.param], tmp_path_factory.mktemp("reference"))
+
+
+@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
+def test_the_same_texts(model, knobs):
+    case = model
+    assert branches_fit(case.net)
+    writer, prompts = case.model.writer, case.prompts((4, 9, 6, 2, 7), seed=5)
+    given = {"max_new_tokens": 11, "batch_size": 20, **knobs}
+    expected = case.model.generate(prompts, **given)
+    made = writer.knobs(given)
+    assert bursts_fit(made)
+    rows = made.batch_size // made.num_beams
+    runner = BeamRunner(case.net, made, make_processors(made), rows=rows)
+    for _ in range(2):  # the second time in storage that is there already
+        found = {n: [] for n in range(len(prompts))}
+        for news in run_beams(runner, writer.requests(prompts, made)):
+            for one in news.finished:
+                found[one.request].append(one)
+        for whole, parts in zip(expected, found.values(), strict=True):
+            texts = [one.tokens for one in (whole, *whole.alternatives)]
+            assert [part.tokens for part in parts] == texts
+            assert parts[0].logprobs == pytest.approx(whole.logprobs, abs=1e-4)
+            assert parts[0].score == pytest.approx(whole.score, abs=1e-4)
+            assert parts[0].stop == whole.stop
+
+
+@pytest.mark.parametrize("size", [50, 5000, 5119, 5120])
+def test_the_highest_of_many_tokens(size):
+    scores = torch.rand(7, size, generator=torch.Generator().manual_seed(size))
+    scores[:, size // 3 :] = float("-inf") if size == 5000 else scores[:, size // 3 :]
+    values, tokens = top(scores, 6)
+    expected = scores.topk(6)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(tokens, expected.indices)
