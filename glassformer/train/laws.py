@@ -104,7 +104,8 @@ def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
         weighed = slope * weight[..., None]
         gradient = np.einsum("frp,fr->fp", weighed, residual)
         curve = np.einsum("frp,frq->fpq", weighed, slope)
-        scale = np.einsum("fpp->fp", curve) + 1e-12
+        scale = np.einsum("fpp->fp", curve)
+        scale = scale + 1e-6 * scale.max(1, keepdims=True) + 1e-30  # some constants hardly matter
         held = curve + np.eye(at.shape[1]) * (damping[:, None] * scale)[..., None]
         step = np.linalg.solve(held, gradient[..., None])[..., 0]
         tried = at + np.clip(step, -1.0, 1.0)
@@ -113,7 +114,7 @@ def _settle(at: Array, log_x: Array, log_loss: Array, delta: float) -> Array:
         settled = np.where(better, cost - new < 1e-9 * cost, damping > 1e6)
         at = np.where(better[:, None], tried, at)
         cost = np.where(better, new, cost)
-        damping = np.where(better, damping / 3, damping * 4)
+        damping = np.maximum(np.where(better, damping / 3, damping * 4), 1e-8)
         if settled.all():
             break
     return at

@@ -175,8 +175,8 @@ def _axis(values: list[float], log: bool, begin: float, end: float, margin: floa
 
 
 def _even(low: float, high: float) -> list[float]:
-    """About six round numbers."""
-    raw = (high - low) / 6
+    """Four to nine round numbers."""
+    raw = (high - low) / 8
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
