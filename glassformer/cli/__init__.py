@@ -18,6 +18,7 @@ from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.train import train
+from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command()(score)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)
+app.add_typer(vectors, name="vectors")
 
 
 def show_version(asked: bool) -> None:

@@ -38,6 +38,7 @@ class ModelSettings:
     make: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    vectors: str | None = None  # a file of word vectors that tokens start from
 
 
 @dataclass(frozen=True, kw_only=True)
