@@ -26,6 +26,13 @@ class Place:
         """Whether this process writes and prints."""
         return self.rank == 0
 
+    @property
+    def name(self) -> str:
+        """Of the device, as its maker has it."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return str(self.device)
+
     def total(self, counts: dict[str, float]) -> dict[str, float]:
         """Over all processes."""
         return counts

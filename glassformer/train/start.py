@@ -15,6 +15,7 @@ from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
+from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import Run, open_run
 from glassformer.train.trouble import explained
@@ -40,6 +41,8 @@ def train(
     """
     whole = filled(read_recipe(recipe, overrides))
     place = _place(whole, device)
+    if place.main:
+        reporters = [*reporters, *own_reporters(whole.run)]
     with (
         open_run(whole, restart=restart) as run,
         deterministic(place, whole.train.deterministic),
@@ -59,7 +62,10 @@ def train(
                 reporter.begin(run, plan)
             loop.go(run, plan, reporters)
             loop.publish(run.model)
-            run.finish(loop.ending())
+            how = loop.ending()
+            for reporter in reporters:
+                reporter.finish(how)
+            run.finish(how)
         finally:
             loop.feed.close()
             for reporter in reporters:
