@@ -13,13 +13,13 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from sides import Side, serve
 
 PROMPT, NEW, ROUNDS = 32, 64, 5
 READING = 34e9  # bytes a second that these two cores read from memory
@@ -131,43 +131,13 @@ SIDES = {
 }
 
 
-def serve(name: str, folder: str) -> None:
-    """Says what a step reads; then for each line of prompts how long they take, in seconds."""
+def make(name: str, folder: str) -> tuple[Run, int]:
     maker, kind = name.split()
     if maker != "llama.cpp":
         import torch
 
         torch.set_num_threads(2)
-    run, size = SIDES[maker](folder, kind)
-    print("ready", size, flush=True)
-    for line in sys.stdin:
-        prompts = json.loads(line)
-        begin = time.perf_counter()
-        run(prompts)
-        print("took", time.perf_counter() - begin, flush=True)
-
-
-class Side:
-    def __init__(self, name: str, folder: str, python: str) -> None:
-        command = [python, __file__, "--serve", name, folder]
-        pipe = subprocess.PIPE
-        self.name = name
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-        )
-        self.size = int(self.said("ready"))
-
-    def said(self, word: str) -> str:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(word):
-                return line.split()[1]
-        raise RuntimeError(f"{self.name} has failed; run it by itself with --serve.")
-
-    def time(self, prompts: list[list[int]]) -> float:
-        assert self.process.stdin is not None
-        print(json.dumps(prompts), file=self.process.stdin, flush=True)
-        return float(self.said("took"))
+    return SIDES[maker](folder, kind)
 
 
 # --- the comparison ----------------------------------------------------------------------------
@@ -220,7 +190,7 @@ def main(llama: str | None) -> None:
             for name in names:
                 python = llama if name.startswith("llama.cpp") else sys.executable
                 try:
-                    sides.append(Side(name, folder, python or sys.executable))
+                    sides.append(Side(__file__, name, folder, python or sys.executable))
                 except RuntimeError:
                     print(f"{name} is not installed, so it is left out.")
             for batch in (1, 8):
@@ -238,6 +208,6 @@ if __name__ == "__main__":
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
-        serve(*asked.serve)
+        serve(make, *asked.serve)
     else:
         main(asked.llama)

@@ -4,6 +4,8 @@ beam 5, 16 texts at once, 32 tokens in and 40 out, beside transformers and, wher
 
     python bench/translate.py [ROUNDS]
 
+Every side is a process of its own.
+
 The floors of a step are the bytes of its weights over the rate of memory, and its products over the
 rate that the two cores reach in a large one, which is measured first.
 """
@@ -11,28 +13,26 @@ rate that the two cores reach in a large one, which is measured first.
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from generate import READING
-from timing import in_turn, write
+from sides import Side, serve
+from timing import write
 
 import glassformer as gf
 from glassformer.core.linear import Linear
 from glassformer.weights.quantize import QuantizedLinear
-
-try:
-    import ctranslate2
-except ImportError:
-    ctranslate2 = None
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -41,12 +41,15 @@ warnings.filterwarnings("ignore", message=".*quantize_per_tensor.*")
 BATCH, BEAMS, SOURCE, NEW = 16, 5, 32, 40
 WORDS = 32000
 KNOBS = {"num_beams": BEAMS, "min_new_tokens": NEW, "max_new_tokens": NEW}
-Side = Callable[[], Any]
+OURS = ["glassformer float32", "glassformer float32 packed", "glassformer int8"]
+SIDES = [*OURS, "transformers float32", "CTranslate2 float32", "CTranslate2 int8"]
+Run = Callable[[list[list[int]]], Any]
 
 
 def converted(folder: str, kind: str) -> Any:
     """CTranslate2's model of a folder; tokens are named by their numbers. It drops the last word,
     which Marian has for padding."""
+    import ctranslate2
     from ctranslate2.converters import TransformersConverter
 
     class Names:
@@ -65,9 +68,11 @@ def converted(folder: str, kind: str) -> Any:
         def load_tokenizer(self, *_: Any, **__: Any) -> Names:
             return Names()
 
-    (Path(folder) / "vocab.json").write_text(json.dumps(Names().get_vocab()))
+    own = Path(tempfile.mkdtemp()) / "model"  # which nobody else reads
+    shutil.copytree(folder, own)
+    (own / "vocab.json").write_text(json.dumps(Names().get_vocab()))
     out = tempfile.mkdtemp()
-    Converter(folder).convert(out, quantization=kind, force=True)
+    Converter(str(own)).convert(out, quantization=kind, force=True)
     return ctranslate2.Translator(out, compute_type=kind, intra_threads=2, inter_threads=1)
 
 
@@ -96,54 +101,77 @@ def floors(model: gf.Model) -> dict[str, float]:
     return {"bytes": size / READING, "operations": operations * min(times) / (2 * 2048**3)}
 
 
-def main() -> None:
+def make(name: str, folder: str) -> tuple[Run, int]:
+    """A side, by its name, and the bytes of what a step of ours reads."""
+    torch.set_num_threads(2)
+    maker, kind, *packed = name.split()
+    if maker == "glassformer":
+        model = gf.load(folder, quantize="int8" if kind == "int8" else None)
+        model = model.pack() if packed else model
+        run = partial(model.generate, batch_size=BATCH * BEAMS, **KNOBS)
+        layers = step_layers(model)
+        return run, sum(getattr(layer, "codes", layer.weight).nbytes for layer in layers)
+    if maker == "transformers":
+        peer = transformers.MarianMTModel.from_pretrained(folder).eval()
+
+        def generate(source: list[list[int]]) -> Any:
+            x = torch.tensor(source)
+            return peer.generate(x, attention_mask=torch.ones_like(x), do_sample=False, **KNOBS)
+
+        return generate, 0
+    translator = converted(folder, kind)
+    limits = {"min_decoding_length": NEW, "max_decoding_length": NEW}
+
+    def translate(source: list[list[int]]) -> Any:
+        words = [[str(i) for i in row] for row in source]
+        return translator.translate_batch(words, beam_size=BEAMS, **limits)
+
+    return translate, 0
+
+
+def main(rounds: int) -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    source = torch.randint(5, WORDS - 5, (BATCH, SOURCE))
-    settings = {"vocab_size": WORDS, "decoder_vocab_size": WORDS}
-    models = {f"glassformer {kind}": gf.create("transformer-base", **settings)
-              for kind in ("float32", "float32 packed", "int8")}  # fmt: skip
-    models["glassformer float32 packed"].pack()
-    models["glassformer int8"].quantize("int8")
-    sides: dict[str, Side] = {
-        name: lambda model=model: model.generate(source.tolist(), batch_size=BATCH * BEAMS, **KNOBS)
-        for name, model in models.items()
-    }
+    source = torch.randint(5, WORDS - 5, (BATCH, SOURCE)).tolist()
+    model = gf.create("transformer-base", vocab_size=WORDS, decoder_vocab_size=WORDS)
+    least = {"float32": floors(model)}
     with tempfile.TemporaryDirectory() as folder:
-        gf.create("transformer-base", **settings).save(folder)
-        peer = transformers.MarianMTModel.from_pretrained(folder).eval()
-        mask = torch.ones_like(source)
-        sides["transformers float32"] = lambda: peer.generate(
-            source, attention_mask=mask, do_sample=False, **KNOBS
-        )
-        if ctranslate2 is None:
-            print("CTranslate2 is not installed, so it is left out.")
-        words = [[str(i) for i in row] for row in source.tolist()]
-        for kind in ("float32", "int8") if ctranslate2 is not None else ():
-            translator = converted(folder, kind)
-            sides[f"CTranslate2 {kind}"] = lambda t=translator: t.translate_batch(
-                words, beam_size=BEAMS, min_decoding_length=NEW, max_decoding_length=NEW
-            )
-        times = in_turn(sides, rounds=rounds, warm=1)
-    rates = {n: BATCH * NEW / statistics.median(values) for n, values in times.items()}
+        model.save(folder)
+        least["int8"] = floors(model.quantize("int8"))
+        sides = []
+        for name in SIDES:
+            try:
+                sides.append(Side(__file__, name, folder))
+            except RuntimeError:
+                print(f"{name} is not installed, so it is left out.")
+        times: dict[str, list[float]] = {side.name: [] for side in sides}
+        for turn in range(1 + rounds):
+            for side in sides:
+                seconds = side.time(source)
+                times[side.name] += [seconds] if turn else []
+        for side in sides:
+            side.process.terminate()
+    rates = {name: BATCH * NEW / statistics.median(values) for name, values in times.items()}
     row: dict[str, Any] = {"what": "translation", "batch": BATCH, "beams": BEAMS, "rounds": rounds}
     for name, rate in rates.items():
+        maker, kind = name.split()[:2]
         row[name] = {"tokens_per_second": round(rate, 1)}
         text = f"{name:28} {rate:7.1f} tokens/s"
         for other, theirs in rates.items():
-            if name in models and other not in models and ("int8" in name) == ("int8" in other):
+            if maker == "glassformer" and other.endswith(kind) and other not in OURS:
                 row[name][f"over {other}"] = round(rate / theirs, 2)
                 text += f"   {rate / theirs:.2f}x {other}"
-        if name in models:
-            least = floors(models[name])
-            row[name]["floors_ms"] = {what: round(s * 1e3, 2) for what, s in least.items()}
+        if maker == "glassformer":
+            row[name]["floors_ms"] = {what: round(s * 1e3, 2) for what, s in least[kind].items()}
             text += f"   a step {BATCH / rate * 1e3:.1f} ms, at least " + ", ".join(
-                f"{s * 1e3:.1f} by its {what}" for what, s in least.items()
+                f"{s * 1e3:.1f} by its {what}" for what, s in least[kind].items()
             )
         print(text, flush=True)
     write(__file__, [row])
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--serve"]:
+        serve(make, *sys.argv[2:])
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
