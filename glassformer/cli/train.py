@@ -35,16 +35,17 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
     """Train a model as a recipe says, or go on with a run that was stopped."""
+    from glassformer.train.distributed import is_main
     from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
     from glassformer.train.start import train as start
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=not is_main())
     bar = Bar(console)
     try:
         if dry:
             plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
             bar.end()
-            Console().print(table(plan))
+            Console(quiet=not is_main()).print(table(plan))
             return
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
     except Interrupted as stopped:

@@ -28,14 +28,18 @@ SAMPLE = 2**28
 
 def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
     """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
-    in the folder from an earlier time."""
+    in the folder from an earlier time, or from the process that goes first."""
     recipe = with_labels(recipe)
-    model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
-    model, objective = objective_of(recipe, model)
-    if recipe.adapter is not None:
-        model = adapted(model, recipe)
-    feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
-    return Loop(recipe, model, objective, feed, place)
+
+    def made() -> tuple[Model, Objective, Feed]:
+        model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+        model, objective = objective_of(recipe, model)
+        if recipe.adapter is not None:
+            model = adapted(model, recipe)
+        feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
+        return model, objective, feed
+
+    return Loop(recipe, *place.in_turn(made), place)
 
 
 def with_labels(recipe: Recipe) -> Recipe:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_type_hints
 
-from glassformer.train.distributed import Place, deterministic, find_place
+from glassformer.train.distributed import Place, deterministic, open_place
 from glassformer.train.fit import fitted
 from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import Run, open_run
-from glassformer.train.trouble import explained
+from glassformer.train.run import Onlooker, Run, open_run
+from glassformer.train.trouble import company_explained, explained
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
@@ -39,32 +40,35 @@ def train(
     >>> gf.load(run.model).generate("ROMEO:")
     """
     whole = filled(read_recipe(recipe, overrides))
-    place = _place(whole, device)
-    with (
-        open_run(whole, restart=restart) as run,
-        deterministic(place, whole.train.deterministic),
-        explained(whole.train),
-    ):
-        if run.finished is not None:
-            return run
-        loop = prepare(whole, place, run.folder, reporters)
-        if run.is_begun:
-            loop.resume(run)
-        else:
-            run.cut(0)
-            loop.rehearse()
-        plan = make_plan(loop)
-        try:
-            for reporter in reporters:
-                reporter.begin(run, plan)
-            loop.go(run, plan, reporters)
-            loop.publish(run.model)
-            run.finish(loop.ending())
-        finally:
-            loop.feed.close()
-            for reporter in reporters:
-                reporter.end()
+    with open_place(device or whole.scale.device, whole.scale) as place, ExitStack() as opened:
+        opened.enter_context(company_explained(place))
+        run = place.first(lambda: opened.enter_context(open_run(whole, restart=restart)))
+        if run is None:
+            run, reporters = Onlooker(Path(whole.run.folder), whole), ()
+        if run.finished is None:
+            with deterministic(place, whole.train.deterministic), explained(whole.train):
+                _go(whole, place, run, reporters)
     return run
+
+
+def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
+    loop = prepare(recipe, place, run.folder, reporters)
+    if run.is_begun:
+        loop.resume(run)
+    else:
+        run.cut(0)
+        loop.rehearse()
+    plan = make_plan(loop)
+    try:
+        for reporter in reporters:
+            reporter.begin(run, plan)
+        loop.go(run, plan, reporters)
+        loop.publish(run.model)
+        run.finish(loop.ending())
+    finally:
+        loop.feed.close()
+        for reporter in reporters:
+            reporter.end()
 
 
 def dry_run(
@@ -76,13 +80,14 @@ def dry_run(
 ) -> Plan:
     """What the run would take, from a few real steps; nothing of it is kept."""
     whole = filled(read_recipe(recipe, overrides))
-    place = _place(whole, device)
     with (
+        open_place(device or whole.scale.device, whole.scale) as place,
+        company_explained(place),
         TemporaryDirectory(prefix="glassformer-") as folder,
         deterministic(place, whole.train.deterministic),
         explained(whole.train),
     ):
-        loop = prepare(whole, place, Path(folder), reporters)
+        loop = prepare(whole, place, Path(folder), reporters if place.main else ())
         try:
             return make_plan(loop, measure=True)
         finally:
@@ -105,7 +110,3 @@ def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
         for key, value in settings.options.items()
     }
     return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
-
-
-def _place(recipe: Recipe, device: str | None) -> Place:
-    return find_place(device or recipe.scale.device)
