@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from glassformer.train.interrupt import Interrupted
+from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
     """Train a model as a recipe says, or go on with a run that was stopped."""
-    from glassformer.train.distributed import is_main
     from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
     from glassformer.train.start import train as start
 

@@ -121,11 +121,6 @@ class Place:
         return Batch(inputs, targets, batch.counts, batch.tokens)
 
 
-def is_main() -> bool:
-    """Whether this is the process that prints, before there is a place."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def find_place(device: str) -> Place:
     """Of a process by itself."""
     if device == "auto":

@@ -34,7 +34,7 @@ from glassformer.core import Net
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
-from glassformer.spec import Alibi, Attention, Blocks, Buckets, Rotary
+from glassformer.spec import Alibi, Attention, Blocks, Buckets, ModelSpec, Rotary
 from glassformer.spec import Block as BlockSpec
 
 FITTING = (Buckets, Alibi, Rotary)  # positions that say something of each head by itself
@@ -64,9 +64,9 @@ class Arranged:
 
     def taken(self, name: str, tensor: Tensor, saved: Tensor) -> None:
         """Reads into a tensor what was loaded in the form of a checkpoint."""
-        if saved is tensor:
+        if name not in self.orders or not isinstance(tensor, DTensor):
             return
-        assert isinstance(tensor, DTensor) and isinstance(saved, DTensor) and self.mesh is not None
+        assert isinstance(saved, DTensor) and self.mesh is not None
         own = saved.full_tensor()[self.orders[name]]
         own = own.chunk(self.mesh["tensor"].size())[self.mesh.get_local_rank("tensor")]
         if tensor.device_mesh.ndim == 2:
@@ -96,7 +96,9 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
     nets = [net for net in task.modules() if isinstance(net, Net)]
     blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
     for net in nets:
-        _check(net, tensor.size())
+        if adapters.active(net) is not None:
+            raise GlassformerError("Adapters do not go with scale.tensor; leave one of them out.")
+        check_shares(net.spec, tensor.size())
     orders: dict[str, Tensor] = {}
     names = {module: name for name, module in task.named_modules()}
     for block in blocks:
@@ -254,10 +256,9 @@ def _heights(layer: Linear) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _check(net: Net, degree: int) -> None:
-    if adapters.active(net) is not None:
-        raise GlassformerError("Adapters do not go with scale.tensor; leave one of the two out.")
-    stacks = [stack.spec for stack in (net.encoder, net.decoder) if stack is not None]
+def check_shares(spec: ModelSpec, degree: int) -> None:
+    """Whether every layer can be split so often, before anything is."""
+    stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
     for block in (block for stack in stacks for block in stack.attention_blocks):
         for attention in (block.attention, block.cross):
             if attention is not None:

@@ -1,12 +1,15 @@
-"""Trains recipes, each in so many processes. `python together.py RUNS.json`: a list of [recipe,
-processes, overrides], one after the other; processes are forked from this one, which has imported
-everything and computed nothing, and find each other as torchrun would have told them.
+"""Trains recipes, each in so many processes. `python together.py RUNS.json`: a list of {"recipe",
+"world", "said": what is to be otherwise, "stop": after this step, "kill": a rank, the function in
+which it dies and after how many calls, "like": a run folder to go on from}, one after the other. Processes are forked from this one, which has imported everything and
+computed nothing, and find each other as torchrun would have told them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import socket
 import sys
 import traceback
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed.fsdp
+from killed import kill_in
 
 import glassformer as gf
 import glassformer.train.start
@@ -30,7 +34,7 @@ class Stop(Reporter):
 
     def step(self, entry):
         if entry["step"] == self.at:
-            os.kill(os.getpid(), 2)
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def free_port() -> int:
@@ -39,13 +43,15 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def train(recipe: dict, overrides: list[str], rank: int, world: int, port: int) -> int:
-    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_PORT": port}
+def train(run: dict, rank: int, port: int) -> int:
+    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": run["world"], "MASTER_PORT": port}
     os.environ.update({key: str(value) for key, value in told.items()}, MASTER_ADDR="localhost")
     torch.set_num_threads(1)
-    stop = recipe.pop("stop", None)
+    stop, (whom, *moment) = run.get("stop"), run.get("kill") or [None]
+    if whom == rank:
+        kill_in(*moment)
     try:
-        gf.train(recipe, overrides, reporters=[Stop(stop)] if stop else [])
+        gf.train(run["recipe"], run.get("said", []), reporters=[Stop(stop)] if stop else [])
     except Interrupted:
         return 0 if stop else 1
     except BaseException:
@@ -56,15 +62,19 @@ def train(recipe: dict, overrides: list[str], rank: int, world: int, port: int) 
 
 if __name__ == "__main__":
     objectives()
-    for recipe, world, overrides in json.loads(Path(sys.argv[1]).read_text()):
+    for run in json.loads(Path(sys.argv[1]).read_text()):
+        if "like" in run:
+            shutil.copytree(run["like"], run["recipe"]["run"]["folder"])
         port, children = free_port(), []
-        for rank in range(world):
+        for rank in range(run["world"]):
             child = os.fork()
             if child == 0:
-                code = train(recipe, overrides, rank, world, port)
+                code = train(run, rank, port)
                 sys.stderr.flush()
                 os._exit(code)
             children.append(child)
         codes = [os.waitpid(child, 0)[1] for child in children]
-        if any(codes):
-            sys.exit(f"{overrides} on {world}: {codes}")
+        if "kill" in run:
+            print(codes)
+        elif any(codes):
+            sys.exit(f"{run['recipe']['run']} on {run['world']}: {codes}")
