@@ -17,7 +17,7 @@ from glassformer.cli.open import open_view
 from glassformer.cli.score import score
 from glassformer.cli.train import train
 from glassformer.errors import GlassformerError
-from glassformer.train.launch import Lost, is_main
+from glassformer.train.launch import LostError, is_main
 
 app = typer.Typer(
     help="One Transformer, made of glass.",
@@ -55,7 +55,7 @@ def main() -> None:
     try:
         app()
     except GlassformerError as error:
-        quiet = not (is_main() or isinstance(error, Lost))  # all of torchrun's processes know
+        quiet = not (is_main() or isinstance(error, LostError))  # all of torchrun's processes know
         Console(stderr=True, soft_wrap=True, quiet=quiet).print(
             f"[bold red]error:[/] {_plain(error)}"
         )

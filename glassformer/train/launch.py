@@ -7,7 +7,7 @@ import os
 from glassformer.errors import GlassformerError
 
 
-class Lost(GlassformerError):
+class LostError(GlassformerError):
     """Another process does not answer: said by whoever notices it."""
 
 

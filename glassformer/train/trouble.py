@@ -10,7 +10,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from glassformer.errors import GlassformerError
 from glassformer.train.distributed import Place
-from glassformer.train.launch import Lost
+from glassformer.train.launch import LostError
 from glassformer.train.recipe import TrainSettings
 
 LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "imed out", "NCCL")
@@ -42,7 +42,7 @@ def company_explained(place: Place) -> Iterator[None]:
     except (RuntimeError, CheckpointException) as error:
         if place.company is None or not _lost(error):
             raise
-        raise Lost(
+        raise LostError(
             f"Process {place.number} of {place.world} waited in vain for another, which has ended "
             "or hangs; see what that one said. The last checkpoint is whole, and the same command "
             "goes on from it."

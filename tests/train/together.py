@@ -1,7 +1,8 @@
 """Trains recipes, each in so many processes. `python together.py RUNS.json`: a list of {"recipe",
-"world", "said": what is to be otherwise, "stop": after this step, "kill": a rank, the function in
-which it dies and after how many calls, "like": a run folder to go on from}, one after the other. Processes are forked from this one, which has imported everything and
-computed nothing, and find each other as torchrun would have told them.
+"world", "said": what is to be otherwise, "stop": when this step is logged, "kill": a rank, the
+function in which it dies and after how many calls, "like": a run folder to go on from}, one after
+the other. Processes are forked from this one, which has imported everything and computed nothing,
+and find each other as torchrun would have told them.
 """
 
 from __future__ import annotations
