@@ -1,17 +1,20 @@
-"""Run as one of several processes: steps on matrices that they share equal steps on whole ones."""
+"""Steps on matrices that processes share equal steps on whole ones. `python split_steps.py WORLD
+CASE ...`: two processes share a layer's matrices, and if there are more, the rows."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import torch
 from feeds import Rows
+from together import forked
 
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
 from glassformer.train.distributed import find_place, open_place
 from glassformer.train.loop import Loop
-from glassformer.train.objectives import make_objective
+from glassformer.train.objectives import make_objective, objectives
 from glassformer.train.recipe import Recipe, read_recipe
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
@@ -58,7 +61,7 @@ def loop_of(case: str, recipe: Recipe, place) -> Loop:
     return Loop(recipe, model, objective, Rows(objective, rows, [], recipe.train), place)
 
 
-def main(cases: list[str]) -> None:
+def main(cases: list[str], rank: int) -> int:
     said = {"steps": 4, "batch": 4, "accumulate": 2, "learning_rate": 0.01, "eps": 1e-3}
     tables = {
         "model": {"preset": "gpt2"},
@@ -88,6 +91,7 @@ def main(cases: list[str]) -> None:
                 == split.task.get_parameter(n).numel()
                 for n in ups
             )
+    return 0
 
 
 def shares(batches, place):
@@ -103,5 +107,6 @@ def shares(batches, place):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(sys.argv[1:])
+    objectives()
+    if any(forked(int(sys.argv[1]), partial(main, sys.argv[2:]))):
+        sys.exit("they differ")

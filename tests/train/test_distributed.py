@@ -19,7 +19,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from test_resume import TEXT, files, metrics
-from together import free_port
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
@@ -75,31 +74,15 @@ def recipe(folder: Path, **train) -> dict:
     }
 
 
-def launched(world: int, words: list[str], folder: Path) -> list[subprocess.Popen]:
-    port = free_port()
-    told = {"WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    return [
-        subprocess.Popen(
-            [sys.executable, *words],
-            env={**ENVIRONMENT, **told, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(world)
-    ]
-
-
-def finish(processes: list[subprocess.Popen]) -> None:
-    said = [process.communicate(timeout=600)[0] for process in processes]
-    assert not any(process.returncode for process in processes), "\n".join(said)
-
-
-def together(folder: Path, runs: list[dict]) -> str:
-    (folder / "runs.json").write_text(json.dumps(runs))
-    command = [sys.executable, str(HERE / "together.py"), str(folder / "runs.json")]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+def ran(*words: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout + done.stderr
 
@@ -114,7 +97,8 @@ def runs(tmp_path_factory) -> Path:
         run |= {} if stop is None else {"stop": stop} if isinstance(stop, int) else {"kill": stop}
         run |= {"like": str(folder / like)} if like else {}
         asked.append(run)
-    (folder / "said").write_text(together(folder, asked))
+    (folder / "runs.json").write_text(json.dumps(asked))
+    (folder / "said").write_text(ran(str(HERE / "together.py"), str(folder / "runs.json")))
     return folder
 
 
@@ -193,23 +177,23 @@ def test_with_fsdp_every_process_writes_its_share(runs):
     assert len(sizes) == 2 and min(sizes) > 0.4 * sum(sizes)
 
 
-def test_processes_share_the_matrices_of_a_layer(tmp_path):
+def test_processes_share_the_matrices_of_a_layer():
     """`split_steps.py` compares with one process alone: GPT-2, Llama and Qwen with grouped heads,
     BERT, T5."""
     cases = ["gpt2", "llama-3.2-1b", "qwen3-0.6b", "bert-base", "t5-small"]
-    finish(launched(2, [str(HERE / "split_steps.py"), *cases], tmp_path))
+    ran(str(HERE / "split_steps.py"), "2", *cases)
+
+
+def test_processes_share_matrices_and_rows():
+    ran(str(HERE / "split_steps.py"), "4", "llama-3.2-1b")
 
 
 def test_torchrun_trains(tmp_path):
     whole = recipe(tmp_path / "run", steps=2, batch=4)
     (tmp_path / "recipe.toml").write_text(toml.written(whole))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "-m", "glassformer", "train", "recipe.toml", *FSDP]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr.count("2 steps done") == 1
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "glassformer", "train", "recipe.toml", *FSDP]
+    assert ran(*command, cwd=tmp_path).count("2 steps done") == 1
     assert [line["step"] for line in metrics(tmp_path / "run") if "loss" in line] == [1, 2]
 
 

@@ -14,6 +14,8 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -44,10 +46,27 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def train(run: dict, rank: int, port: int) -> int:
-    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": run["world"], "MASTER_PORT": port}
-    os.environ.update({key: str(value) for key, value in told.items()}, MASTER_ADDR="localhost")
-    torch.set_num_threads(1)
+def forked(world: int, do: Callable[[int], int]) -> list[int]:
+    """How `do`, told its rank, has ended in each of so many processes that can find each other."""
+    told = {"WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    children = []
+    for rank in range(world):
+        child = os.fork()
+        if child == 0:
+            os.environ.update(told, RANK=str(rank), LOCAL_RANK=str(rank))
+            torch.set_num_threads(1)
+            code = 1
+            try:
+                code = do(rank)
+            except BaseException:
+                traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(code)
+        children.append(child)
+    return [os.waitpid(child, 0)[1] for child in children]
+
+
+def train(run: dict, rank: int) -> int:
     stop, (whom, *moment) = run.get("stop"), run.get("kill") or [None]
     if whom == rank:
         kill_in(*moment)
@@ -55,9 +74,6 @@ def train(run: dict, rank: int, port: int) -> int:
         gf.train(run["recipe"], run.get("said", []), reporters=[Stop(stop)] if stop else [])
     except Interrupted:
         return 0 if stop else 1
-    except BaseException:
-        traceback.print_exc()
-        return 1
     return 0
 
 
@@ -66,15 +82,7 @@ if __name__ == "__main__":
     for run in json.loads(Path(sys.argv[1]).read_text()):
         if "like" in run:
             shutil.copytree(run["like"], run["recipe"]["run"]["folder"])
-        port, children = free_port(), []
-        for rank in range(run["world"]):
-            child = os.fork()
-            if child == 0:
-                code = train(run, rank, port)
-                sys.stderr.flush()
-                os._exit(code)
-            children.append(child)
-        codes = [os.waitpid(child, 0)[1] for child in children]
+        codes = forked(run["world"], partial(train, run))
         if "kill" in run:
             print(codes)
         elif any(codes):
