@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
 from glassformer.adapters import LoRA
+from glassformer.core.block import Block
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.train.distributed import Place
@@ -24,7 +25,7 @@ from glassformer.train.objectives.mixture import Mixture
 from glassformer.train.precision import DTYPES
 from glassformer.train.recipe import Recipe
 from glassformer.train.step import Task
-from glassformer.train.tensor import Arranged, split_layers
+from glassformer.train.tensor import Arranged, parts_of, split_layers
 
 WHOLE = ("muon", "adafactor")  # optimizers whose rule is one of matrices, not of numbers
 
@@ -47,8 +48,8 @@ def share(task: Task, place: Place, recipe: Recipe) -> None:
         return
     _check_sharing(task)
     mesh = place.company.mesh["data"]
-    # Within a layer half precision is gathered, half as much; the root's embeddings and heads, in
-    # which the stream begins and ends, stay as exact as on one process.
+    # What a block multiplies with is gathered in half precision, if that is what it multiplies in;
+    # norms, embeddings and heads, which are the root's, stay as exact as on one process.
     half = MixedPrecisionPolicy(
         param_dtype=DTYPES.get(recipe.train.precision),
         reduce_dtype=torch.float32,
@@ -57,7 +58,10 @@ def share(task: Task, place: Place, recipe: Recipe) -> None:
     for stack in task.modules():
         if isinstance(stack, Stack):
             for layer in stack.blocks:
-                fully_shard(layer, mesh=mesh, mp_policy=half)
+                if isinstance(layer, Block):
+                    fully_shard(parts_of(layer), mesh=mesh, mp_policy=half)
+                else:
+                    fully_shard(layer, mesh=mesh)
     fully_shard(task, mesh=mesh)
     if isinstance(task.objective, Mixture):  # of which a process may have no rows of some part
         task.set_reduce_scatter_unused_params(True)  # type: ignore[operator]

@@ -10,7 +10,7 @@ tensor, so that no layer knows of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,10 +122,17 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
         for path, module in block.named_modules():
             if path.endswith(("q_norm", "k_norm")):
                 _sum_gradients(module, tensor)
-    for unit in (*blocks, *nets, task):
-        unit.forward = _Local(unit)
+    layers = [*blocks, *(part for block in blocks for part in parts_of(block))]
+    for unit in (*layers, *nets, task):
+        unit.forward = _Local(unit, layers)
     flat = init_device_mesh(mesh.device_type, (mesh.size(),), mesh_dim_names=("all",))
     return Arranged(mesh, flat, orders)
+
+
+def parts_of(block: Block) -> list[nn.Module]:
+    """What has a block's matrices; FSDP2 gathers them together."""
+    names = ("attention", "cross", "ffn")
+    return [getattr(block, name) for name in names if hasattr(block, name)]
 
 
 class Rows(ParallelStyle):
@@ -184,13 +191,15 @@ def row_order(parts: tuple[int, ...], degree: int) -> Tensor:
 
 
 class _Local:
-    """The pass of a layer, net or task, in which weights of its own are this process's part."""
+    """The pass of a module in which its weights, but for those of layers within it, which have such
+    a pass themselves, are this process's part."""
 
-    def __init__(self, unit: nn.Module) -> None:
+    def __init__(self, unit: nn.Module, layers: Sequence[nn.Module]) -> None:
         self._forward = unit.forward
-        inner = {m for part in unit.modules() if part is not unit and isinstance(part, Block)
-                 for m in part.modules()}  # fmt: skip
-        self._modules = [module for module in unit.modules() if module not in inner]
+        mine = list(unit.modules())  # in the same order on all processes, as are the sums' then
+        nested = set(layers).intersection(mine[1:])
+        theirs = {module for layer in nested for module in layer.modules()}
+        self._modules = [module for module in mine if module not in theirs]
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         shared: list[tuple[nn.Module, str, Any]] = [
