@@ -1,36 +1,27 @@
-"""Generation on two CPU cores, 32 tokens in and 64 out, float32 and quantized, beside transformers
-and, where it is installed (`pip install ctranslate2`), CTranslate2:
+"""Generation on two CPU cores, 32 tokens in and 64 out, in every precision, beside transformers
+and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
+llama-cpp-python gguf`, perhaps in an environment of its own):
 
-    python bench/generate.py
+    python bench/generate.py [--llama PYTHON]
+
+Every side is a process of its own, since idle threads of one disturb another; they take turns.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-from timing import in_turn, write
-
-import glassformer as gf
-from glassformer.core.linear import Linear
-from glassformer.weights.quantize import QuantizedLinear
-
-try:
-    import ctranslate2
-    from ctranslate2.converters import TransformersConverter
-except ImportError:
-    ctranslate2 = None
-
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
-
-PROMPT, NEW, ROUNDS = 32, 64, 3
+PROMPT, NEW, ROUNDS = 32, 64, 5
 READING = 34e9  # bytes a second that these two cores read from memory
 LLAMA = {  # as SmolLM2-135M
     "num_hidden_layers": 30,
@@ -41,22 +32,58 @@ LLAMA = {  # as SmolLM2-135M
     "vocab_size": 49152,
     "tie_word_embeddings": True,
 }
+WANTED = {  # the issue's floors: how many times as fast as a peer
+    ("glassformer float32", "transformers float32"): 2.0,
+    ("glassformer float32", "CTranslate2 float32"): 1.3,
+    ("glassformer int8", "CTranslate2 int8"): 1.7,
+    ("glassformer int4", "llama.cpp Q4_0"): 1.3,
+}
 
-Side = Callable[[], Any]
+Run = Callable[[list[list[int]]], Any]
 
 
-def ours(model: gf.Model, prompts: list[list[int]]) -> Side:
-    return lambda: model.generate(prompts, max_new_tokens=NEW, min_new_tokens=NEW)
+# --- the sides, each in its process ------------------------------------------------------------
 
 
-def theirs(peer: Any, prompts: list[list[int]]) -> Side:
-    tokens = torch.tensor(prompts)
+def glassformer(folder: str, kind: str) -> tuple[Run, int]:
+    """And what a step reads of the weights: all linear layers, however they are held."""
+    import glassformer as gf
+    from glassformer.core.linear import Linear
+    from glassformer.weights.quantize import QuantizedLinear
+
+    model = gf.load(folder, **({"dtype": kind} if "float" in kind else {"quantize": kind}))
+    size = 0
+    for layer in model.net.modules():
+        if isinstance(layer, QuantizedLinear):
+            size += sum(x.nbytes for x in layer.buffers())
+        elif isinstance(layer, Linear):
+            size += layer.weight.nbytes
+    return lambda prompts: model.generate(prompts, max_new_tokens=NEW, min_new_tokens=NEW), size
+
+
+def reference(folder: str, kind: str) -> tuple[Run, int]:
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=kind).eval()
     knobs = {"do_sample": False, "max_new_tokens": NEW, "min_new_tokens": NEW, "pad_token_id": 0}
-    return lambda: peer.generate(tokens, attention_mask=torch.ones_like(tokens), **knobs)
+
+    def run(prompts: list[list[int]]) -> Any:
+        tokens = torch.tensor(prompts)
+        return model.generate(tokens, attention_mask=torch.ones_like(tokens), **knobs)
+
+    return run, 0
 
 
-def converted(folder: str, vocabulary: int, kind: str) -> Any:
+def translator(folder: str, kind: str) -> tuple[Run, int]:
     """CTranslate2's model of a folder; tokens are named by their numbers."""
+    import ctranslate2
+    from ctranslate2.converters import TransformersConverter
+    from transformers import AutoConfig
+
+    vocabulary = AutoConfig.from_pretrained(folder).vocab_size
 
     class Names:
         unk_token = bos_token = eos_token = pad_token = str(vocabulary - 1)
@@ -74,86 +101,143 @@ def converted(folder: str, vocabulary: int, kind: str) -> Any:
         def load_tokenizer(self, *_: Any, **__: Any) -> Names:
             return Names()
 
-    (Path(folder) / "vocab.json").write_text(json.dumps(Names().get_vocab()))
-    out = tempfile.mkdtemp()
-    Converter(folder).convert(out, quantization=kind, force=True)
-    return ctranslate2.Generator(out, compute_type=kind, intra_threads=2, inter_threads=1)
-
-
-def translated(generator: Any, prompts: list[list[int]]) -> Side:
-    words = [[str(i) for i in prompt] for prompt in prompts]
+    work, out = tempfile.mkdtemp(), tempfile.mkdtemp()
+    shutil.copytree(folder, work, dirs_exist_ok=True)
+    (Path(work) / "vocab.json").write_text(json.dumps(Names().get_vocab()))  # it asks for one
+    Converter(work).convert(out, quantization=kind, force=True)
+    generator = ctranslate2.Generator(out, compute_type=kind, intra_threads=2, inter_threads=1)
     length = PROMPT + NEW
-    return lambda: generator.generate_batch(
-        words, max_length=length, min_length=length, sampling_topk=1, include_prompt_in_result=False
-    )
+
+    def run(prompts: list[list[int]]) -> Any:
+        words = [[str(i) for i in prompt] for prompt in prompts]
+        knobs = {"max_length": length, "min_length": length, "sampling_topk": 1}
+        return generator.generate_batch(words, include_prompt_in_result=False, **knobs)
+
+    return run, 0
 
 
-def step_bytes(model: gf.Model) -> int:
-    """What a step reads of the weights: all linear layers, however they are held. The 4-bit kernel
-    reads scale and zero in bfloat16, together as much as the scale in float32."""
-    layers = [module for module in model.net.modules() if isinstance(module, Linear)]
-    return sum(
-        layer.codes.nbytes + layer.scale.nbytes
-        if isinstance(layer, QuantizedLinear)
-        else layer.weight.nbytes
-        for layer in layers
-    )
+def llama_cpp(folder: str, kind: str) -> tuple[Run, int]:
+    from llama_side import load
+
+    config = json.loads((Path(folder) / "config.json").read_text("utf-8"))
+    return load(config, kind, PROMPT + NEW, NEW), 0
 
 
-def row(
-    title: str, batch: int, sides: dict[str, Side], models: dict[str, gf.Model]
-) -> dict[str, Any]:
-    times = in_turn(sides, rounds=ROUNDS, warm=1)
+SIDES = {
+    "glassformer": glassformer,
+    "transformers": reference,
+    "CTranslate2": translator,
+    "llama.cpp": llama_cpp,
+}
+
+
+def serve(name: str, folder: str) -> None:
+    """Says what a step reads; then for each line of prompts how long they take, in seconds."""
+    maker, kind = name.split()
+    if maker != "llama.cpp":
+        import torch
+
+        torch.set_num_threads(2)
+    run, size = SIDES[maker](folder, kind)
+    print("ready", size, flush=True)
+    for line in sys.stdin:
+        prompts = json.loads(line)
+        begin = time.perf_counter()
+        run(prompts)
+        print("took", time.perf_counter() - begin, flush=True)
+
+
+class Side:
+    def __init__(self, name: str, folder: str, python: str) -> None:
+        command = [python, __file__, "--serve", name, folder]
+        pipe = subprocess.PIPE
+        self.name = name
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
+        self.size = int(self.said("ready"))
+
+    def said(self, word: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line.split()[1]
+        raise RuntimeError(f"{self.name} has failed; run it by itself with --serve.")
+
+    def time(self, prompts: list[list[int]]) -> float:
+        assert self.process.stdin is not None
+        print(json.dumps(prompts), file=self.process.stdin, flush=True)
+        return float(self.said("took"))
+
+
+# --- the comparison ----------------------------------------------------------------------------
+
+
+def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]]) -> dict[str, Any]:
+    times: dict[str, list[float]] = {side.name: [] for side in sides}
+    for turn in range(1 + ROUNDS):
+        for side in sides:
+            seconds = side.time(prompts)
+            if turn > 0:
+                times[side.name].append(seconds)
+    rates = {name: batch * NEW / statistics.median(values) for name, values in times.items()}
     print(f"\n{title}, batch {batch}")
     result: dict[str, Any] = {"what": title, "batch": batch, "rounds": ROUNDS}
-    for name, values in times.items():
-        rate = batch * NEW / statistics.median(values)
-        result[name] = {"tokens_per_second": round(rate, 1)}
-        text = f"  {name:24} {rate:8.1f} tokens/s"
-        if name in models:
-            floor = step_bytes(models[name]) / READING
-            reached = floor * rate / batch
-            result[name]["reading_alone"] = round(batch / floor, 1)
-            text += f"   memory limit {batch / floor:8.1f}, reached {reached:.0%}"
+    for side in sides:
+        rate = rates[side.name]
+        result[side.name] = {"tokens_per_second": round(rate, 1)}
+        text = f"  {side.name:24} {rate:8.1f} tokens/s"
+        if side.size:
+            limit = batch * READING / side.size
+            result[side.name]["reading_alone"] = round(limit, 1)
+            text += f"   memory limit {limit:8.1f}, reached {rate / limit:.0%}"
+        for (mine, peer), wanted in WANTED.items():
+            if mine == side.name and peer in rates:
+                result[mine][f"times {peer}"] = round(rate / rates[peer], 2)
+                text += f"   {rate / rates[peer]:.2f}x {peer} (wanted {wanted})"
         print(text, flush=True)
     return result
 
 
-def main() -> None:
+def main(llama: str | None) -> None:
+    import torch
+    from timing import write
+
+    import glassformer as gf
+
     torch.set_num_threads(2)
     torch.manual_seed(0)
     rows = []
-    for title, preset, settings in (
-        ("GPT-2 small", "gpt2", {}),
-        ("Llama 135M", "llama-7b", LLAMA),
+    ours = [f"glassformer {kind}" for kind in ("float32", "bfloat16", "int8", "int4")]
+    for title, preset, settings, peers in (
+        ("GPT-2 small", "gpt2", {}, ["CTranslate2 float32", "CTranslate2 int8"]),
+        ("Llama 135M", "llama-7b", LLAMA, ["llama.cpp Q4_0"]),
     ):
-        kinds = (None, "int8", "int4")
-        made = [gf.create(preset, **settings) for _ in kinds]
-        models = {
-            f"glassformer {kind or 'float32'}": (
-                model.pack() if kind is None else model.quantize(kind)
-            )
-            for kind, model in zip(kinds, made, strict=True)
-        }
-        peers: dict[str, Callable[[list[list[int]]], Side]] = {}
         with tempfile.TemporaryDirectory() as folder:
             gf.create(preset, **settings).save(folder)
-            peer = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
-            peers["transformers float32"] = lambda prompts, peer=peer: theirs(peer, prompts)
-            vocabulary = peer.config.vocab_size
-            if ctranslate2 is None:
-                print("CTranslate2 is not installed, so it is left out.")
-            elif preset == "gpt2":
-                for kind in ("float32", "int8"):
-                    made_by = converted(folder, vocabulary, kind)
-                    peers[f"CTranslate2 {kind}"] = lambda prompts, g=made_by: translated(g, prompts)
-        for batch in (1, 8):
-            prompts = torch.randint(5, vocabulary - 5, (batch, PROMPT)).tolist()
-            sides = {name: ours(model, prompts) for name, model in models.items()}
-            sides |= {name: make(prompts) for name, make in peers.items()}
-            rows.append(row(title, batch, sides, models))
-            write(__file__, rows)
+            names = [*ours, "transformers float32", *peers]
+            sides = []
+            for name in names:
+                python = llama if name.startswith("llama.cpp") else sys.executable
+                try:
+                    sides.append(Side(name, folder, python or sys.executable))
+                except RuntimeError:
+                    print(f"{name} is not installed, so it is left out.")
+            for batch in (1, 8):
+                prompts = torch.randint(5, 49000, (batch, PROMPT)).tolist()
+                taking = [s for s in sides if batch == 1 or not s.name.startswith("llama.cpp")]
+                rows.append(compare(title, batch, taking, prompts))
+                write(__file__, rows)
+            for side in sides:
+                side.process.terminate()
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--llama", help="the Python that has llama-cpp-python")
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(*asked.serve)
+    else:
+        main(asked.llama)

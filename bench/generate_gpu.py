@@ -1,11 +1,12 @@
-"""Generation on one GPU, bfloat16, 32 tokens in and 256 out, beside gpt-fast's model in one run; a
-base Transformer with beam 5, 32 in and 40 out, in float16 beside transformers.
+"""Generation on one GPU, bfloat16, 32 tokens in and 256 out, beside gpt-fast's model in one run.
+Ours is timed whole, with reading the prompts; gpt-fast's steps alone.
 
-gpt-fast's model.py (github:meta-pytorch/gpt-fast) is looked for in peers/gptfast/. The floor of a
-step is the bytes of the weights over the rate of a device copy, and operations over that of a
-matrix product: both are measured first.
+gpt-fast's model.py (github:meta-pytorch/gpt-fast) is looked for in peers/gptfast/. A step has two
+floors: the bytes that it reads (weights, and keys and values of a text in the middle) over the rate
+of a device copy, and its operations over the rate of a large matrix product; both rates are
+measured first.
 
-    python bench/generate_gpu.py [gpt2] [llama] [translate] [--no-peers]
+    python bench/generate_gpu.py [gpt2] [llama] [--no-peers]
 """
 
 from __future__ import annotations
@@ -27,10 +28,6 @@ ROOT = Path(__file__).parent.parent
 LLAMA = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64,
          "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
          "max_position_embeddings": 4096, "tie_word_embeddings": True}  # fmt: skip
-MARIAN = {"vocab_size": 32000, "decoder_vocab_size": 32000, "d_model": 512, "encoder_layers": 6,
-          "decoder_layers": 6, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048,
-          "encoder_attention_heads": 8, "decoder_attention_heads": 8, "pad_token_id": 0,
-          "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}  # fmt: skip
 RESULTS: list[dict[str, Any]] = []
 
 
@@ -56,22 +53,31 @@ def ceilings() -> tuple[float, float]:
     return copy, product
 
 
-def put(what: str, rows: int, who: str, rate: float, floor: float | None = None) -> None:
-    share = "" if floor is None else f"  {rate / floor:.0%} of the floor's {floor:,.0f}"
-    print(f"{what:10s} {rows:3d} rows  {who:14s} {rate:10,.0f} tokens/s{share}", flush=True)
-    RESULTS.append({"what": what, "rows": rows, "who": who, "tokens/s": round(rate, 1),
-                    **({} if floor is None else {"floor": round(floor, 1)})})  # fmt: skip
+def put(what: str, rows: int, who: str, rate: float, floors: dict[str, float]) -> None:
+    limits = ", ".join(f"{rate / most:.0%} of {name} {most:,.0f}" for name, most in floors.items())
+    print(f"{what:10s} {rows:3d} rows  {who:10s} {rate:10,.0f} tokens/s  {limits}", flush=True)
+    RESULTS.append(
+        {"what": what, "rows": rows, "who": who, "tokens/s": round(rate, 1)}
+        | {f"limit by {name}": round(most, 1) for name, most in floors.items()}
+    )
+    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": RESULTS}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, float]) -> None:
     model.net.to("cuda", torch.bfloat16).eval()
     count = sum(p.numel() for p in model.net.parameters())
+    blocks = [block.attention for block in model.spec.last_stack.attention_blocks]
+    kept = sum(2 * 2 * block.key_heads * block.head_dim for block in blocks)  # bytes a token
     for rows in (1, 64):
         prompts = torch.randint(5, 50000, (rows, 32)).tolist()
         knobs = {"max_new_tokens": 256, "min_new_tokens": 0, "eos_token_id": (), "batch_size": rows}
         seconds = timed(partial(model.generate, prompts, **knobs))
-        floor = rows / max(2 * count / top[0], 2 * count * rows / top[1])
-        put(what, rows, "ours", rows * 256 / seconds, floor)
+        floors = {
+            "bytes": rows / ((2 * count + rows * 160 * kept) / top[0]),
+            "operations": top[1] / (2 * count),
+        }
+        put(what, rows, "ours", rows * 256 / seconds, floors)
     model.net.to("cpu")
     model._recorded.clear()
     gc.collect()
@@ -114,39 +120,13 @@ def gptfast(what: str, shape: dict[str, int]) -> None:
                     x = step(net, x, pos, causal).clone()
                     pos += 1
 
-            put(what, rows, "gpt-fast", rows * 256 / timed(go))
+            put(what, rows, "gpt-fast", rows * 256 / timed(go), {})
     inductor.coordinate_descent_tuning = False
-
-
-def translate() -> None:
-    from transformers import MarianConfig, MarianMTModel
-
-    model = gf.create("transformer-base", **{k: v for k, v in MARIAN.items() if v is not None})
-    model.net.to("cuda", torch.float16).eval()
-    rows = 64
-    source = torch.randint(5, 32000, (rows, 32))
-    knobs = {"num_beams": 5, "min_new_tokens": 40, "max_new_tokens": 40}
-    for compiled in (False, True):
-        go = partial(model.generate, source.tolist(), batch_size=5 * rows, compile=compiled)
-        who = "ours, compiled" if compiled else "ours"
-        put("translate", rows, who, rows * 40 / timed(partial(go, **knobs)))
-    if "--no-peers" in sys.argv:
-        return
-    theirs = MarianMTModel._from_config(MarianConfig(**MARIAN), attn_implementation="sdpa")
-    theirs = theirs.to("cuda", torch.float16).eval()
-    x = source.cuda()
-    peer = timed(
-        lambda: theirs.generate(
-            input_ids=x, attention_mask=torch.ones_like(x), do_sample=False, **knobs
-        ),
-        1,
-    )
-    put("translate", rows, "transformers", rows * 40 / peer)
 
 
 def main() -> None:
     asked = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
-    asked = asked or ["gpt2", "llama", "translate"]
+    asked = asked or ["gpt2", "llama"]
     top = ceilings()
     if "gpt2" in asked:
         shape = {"n_layer": 12, "n_head": 12, "dim": 768, "intermediate_size": 3072,
@@ -156,10 +136,6 @@ def main() -> None:
         shape = {"n_layer": 16, "n_head": 32, "n_local_heads": 8, "dim": 2048,
                  "intermediate_size": 8192, "vocab_size": 128256}  # fmt: skip
         decoder("llama 1B", gf.create("llama-3.2-1b", **LLAMA), shape, top)
-    if "translate" in asked:
-        translate()
-    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": RESULTS}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

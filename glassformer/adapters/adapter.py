@@ -103,8 +103,8 @@ def switch(net: Net, name: str | None) -> None:
     """Turns one adapter on and all others off; None: all off, and the net is as it was."""
     known = adapters_of(net)
     if name is not None and name not in known:
-        there = nearest(name, known) if known else "it has none"
-        raise GlassformerError(f"The model has no adapter {name!r}; {there}.")
+        there = nearest(name, known) if known else "it has none."
+        raise GlassformerError(f"The model has no adapter {name!r}; {there}")
     for other, adapter in known.items():
         if adapter.merged is not None:
             raise GlassformerError(f"The adapter {other!r} is merged; unmerge it first.")

@@ -58,25 +58,21 @@ def begin(model: Host, settings: Settings, name: str) -> Adapter:
         raise GlassformerError(f"The model has an adapter {name!r} already; give another name.")
     if not name.isidentifier() or hasattr(nn.ModuleDict, name):
         raise GlassformerError(f"{name!r} cannot be an adapter's name; use letters and digits.")
-    switch(model.net, None)  # what is taken over is the net's own
     return Adapter(name, settings)
 
 
 def finish(model: Host, adapter: Adapter) -> None:
-    """Whole tensors are taken over, and the adapter is on."""
-    net = model.net
-    adapter.take_over(net, _whole_names(model, adapter.settings, adapter))
+    """Puts the adapter where it belongs, and turns it on. Until then the net has not changed."""
+    net, whole = model.net, _whole_names(model, adapter.settings, adapter)
+    switch(net, None)  # what is taken over is the net's own
+    adapter.take_over(net, whole)
+    for linear, part in adapter.beside:
+        if not hasattr(linear, "adapters"):
+            linear.adapters = nn.ModuleDict()
+        assert isinstance(linear.adapters, nn.ModuleDict)
+        linear.adapters[adapter.name] = part.train(linear.training)
     adapters_of(net)[adapter.name] = adapter
     switch(net, adapter.name)
-
-
-def _stand_beside(adapter: Adapter, linear: Linear, part: nn.Module) -> None:
-    if not hasattr(linear, "adapters"):
-        linear.adapters = nn.ModuleDict()
-    assert isinstance(linear.adapters, nn.ModuleDict)
-    linear.adapters[adapter.name] = part
-    part.train(linear.training)
-    adapter.beside.append((linear, part))
 
 
 def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
@@ -109,8 +105,7 @@ def gather(adapter: Adapter) -> None:
     groups: dict[Linear, Updates] = {}
     for name, place in adapter.places.items():
         groups.setdefault(place.linear, Updates()).append(adapter.parts[name])
-    for linear, updates in groups.items():
-        _stand_beside(adapter, linear, updates)
+    adapter.beside = list(groups.items())
 
 
 def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
@@ -123,13 +118,15 @@ def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -
                 neck = Neck(linear, settings.width, settings.activation)
                 neck.draw(_drawn(seed, name))
                 adapter.parts[name] = neck
-                _stand_beside(adapter, linear, neck)
+                adapter.beside.append((linear, neck))
 
 
 def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]:
     """Our names of the tensors that are trained whole: biases, and what goes along."""
     net = model.net
-    names = [name for name, *_ in tied_names(net) if name in dict(net.named_parameters())]
+    parameters = dict(net.named_parameters(remove_duplicate=False))
+    groups = [group for group in tied_names(net) if group[0] in parameters]
+    names = [name for name, *_ in groups]
     chosen: list[str] = []
     biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
     adapted = {place.module for place in adapter.places.values()}
@@ -144,16 +141,14 @@ def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]
         outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]
         return chosen + [n for n in names if n.startswith(tuple(outs))] if outs else chosen
     find = matcher(model)
+    published = {name: where.theirs for group in groups for name in group if (where := find(name))}
     for end in settings.also:
-        found = [
-            name
-            for name in dict(net.named_parameters())
-            if (where := find(name)) is not None
-            and any(within(their, end) for their in where.theirs)
-        ]
+        found = [name for name in published if any(within(t, end) for t in published[name])]
         if not found:
-            every = {t.rpartition(".")[0] for n in names if (w := find(n)) for t in w.theirs}
-            raise GlassformerError(f"The model has no module {end!r}; {nearest(end, every)}.")
+            modules = {
+                their.rpartition(".")[0] for theirs in published.values() for their in theirs
+            }
+            raise GlassformerError(f"The model has no module {end!r}; {nearest(end, modules)}")
         chosen += found
     return list(dict.fromkeys(chosen))
 

@@ -51,6 +51,10 @@ class PrefixKeys(nn.Module):
                     drawn = torch.empty(tensor.shape).uniform_(-reach, reach, generator=generator)
                     tensor.copy_(drawn)
 
+    def takes(self, stack: Stack) -> int:
+        """How many positions of the stack are not the text's."""
+        return len(self.weight)
+
     def rows(self) -> Tensor:
         made: Tensor = self.weight if self.make is None else self.make(self.weight)
         return made
@@ -115,6 +119,11 @@ class PromptTokens(nn.Module):
         # a head that reads the first token reads the first virtual one, as with peft
         self.first = all(head.pick == "first" for head in net.spec.heads) and bool(net.spec.heads)
         self.reading = False
+
+    def takes(self, stack: Stack) -> int:
+        """How many positions of the stack are not the text's."""
+        only_sees = self.seen and any(b.cross is not None for b in stack.spec.attention_blocks)
+        return 0 if only_sees else len(self.weight)
 
     @torch.no_grad()
     def begin(self, table: Tensor, ids: Tensor) -> None:

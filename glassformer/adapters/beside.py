@@ -7,6 +7,7 @@ its name; as its submodules they move, shard and are saved with it.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -60,13 +61,17 @@ class Updates(nn.ModuleList):
     """What low ranks add to a layer's output, each to its own rows."""
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-        for part in self:
-            update = part(inputs[0]).to(output.dtype)
-            if update.shape == output.shape:  # torch refuses to add to the whole of a frozen output
-                output = output + update
-            else:
-                output[..., part.start : part.stop] += update
-        return output
+        parts: list[Any] = list(self)
+        changes = {part.start: part(inputs[0]).to(output.dtype) for part in parts}
+        ends = {end for part in parts for end in (part.start, part.stop)}
+        bounds = sorted({0, output.shape[-1], *ends})
+        pieces = [
+            output[..., start:stop] + changes[start]
+            if start in changes
+            else output[..., start:stop]
+            for start, stop in pairwise(bounds)
+        ]
+        return torch.cat(pieces, -1) if len(pieces) > 1 else pieces[0]
 
 
 class Neck(nn.Module):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from glassformer.adapters.adapter import DEFAULT, Adapter
+from glassformer.adapters.adapter import DEFAULT, Adapter, remove
 from glassformer.adapters.add import add, add_rank, begin, finish, gather, within
 from glassformer.adapters.allocate import watch
 from glassformer.adapters.beside import LowRank
@@ -27,7 +28,6 @@ from glassformer.adapters.settings import (
     Prefix,
     Prompt,
     Settings,
-    nearest,
     scale_of,
 )
 from glassformer.errors import GlassformerError
@@ -44,6 +44,15 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
     """Reads a folder, of peft's or ours, and turns the adapter on."""
     folder = Path(folder)
     config, tensors = _read(folder)
+    try:
+        return _load(model, config, tensors, folder, name)
+    except KeyError as error:
+        raise GlassformerError(f"{folder / CONFIG} lacks {error}; get it again.") from None
+
+
+def _load(
+    model: Host, config: dict[str, Any], tensors: dict[str, Tensor], folder: Path, name: str
+) -> Adapter:
     kind = config.get("peft_type")
     listed = config.get("modules_to_save") or ()  # peft also lists names that no module has
     whole = tuple(end for end in listed if any(within(key, end) for key in tensors))
@@ -62,6 +71,14 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
             "ADALORA, PREFIX_TUNING, PROMPT_TUNING and BOTTLENECK."
         )
     adapter = add(model, settings, name)
+    with _whole_or_not(model, adapter):
+        _fill_named(adapter, model, config, tensors)
+    return adapter
+
+
+def _fill_named(
+    adapter: Adapter, model: Host, config: Mapping[str, Any], tensors: dict[str, Tensor]
+) -> None:
     targets: dict[str, Tensor] = {
         f"{published}.bottleneck.{key}": tensor
         for published, part in adapter.parts.items()
@@ -69,12 +86,11 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
     }
     if adapter.around is not None:
         targets["prompt_embeddings"] = adapter.around.weight
-        if kind == "PROMPT_TUNING":  # peft saves as many again for a decoder, and never reads them
-            tensors["prompt_embeddings"] = tensors["prompt_embeddings"][
-                : len(adapter.around.weight)
-            ]
+        if "prompt_embeddings" in tensors and config["peft_type"] == "PROMPT_TUNING":
+            # of an encoder-decoder peft saves as many again, which it never reads
+            own = tensors["prompt_embeddings"][: config["num_virtual_tokens"]]
+            tensors["prompt_embeddings"] = own
     _fill(adapter, model, tensors, targets)
-    return adapter
 
 
 def _load_ranks(
@@ -95,9 +111,10 @@ def _load_ranks(
         found = RANKS.fullmatch(key)
         if found is not None:
             ranks.setdefault(found[1], {})[found[2]] = tensors.pop(key)
-    if not ranks:
+    needed = {"A", "B", "E"} if config["peft_type"] == "ADALORA" else {"A", "B"}
+    if not ranks or any(set(parts) != needed for parts in ranks.values()):
         raise GlassformerError(
-            "The adapter's file holds no low ranks (lora_A, lora_B); get it again."
+            "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
         )
     settings = _settings(config, tuple(ranks), whole)
     places = find_places(model)
@@ -108,9 +125,8 @@ def _load_ranks(
     for published, parts in ranks.items():
         if published not in places:
             raise GlassformerError(
-                f"The adapter is for a layer {published!r}, which this model does not have; "
-                f"{nearest(published, places)}".split("; there are")[0].rstrip(".")
-                + "."
+                f"The adapter is for a layer {published!r}, which this model does not have; load "
+                "the model that it was made for."
             )
         assert isinstance(settings, LoRA | AdaLoRA)
         place = places[published]
@@ -139,8 +155,19 @@ def _load_ranks(
     if isinstance(settings, AdaLoRA):
         watch(adapter)
     finish(model, adapter)
-    _fill(adapter, model, tensors, {})
+    with _whole_or_not(model, adapter):
+        _fill(adapter, model, tensors, {})
     return adapter
+
+
+@contextmanager
+def _whole_or_not(model: Host, adapter: Adapter) -> Iterator[None]:
+    """An adapter that turns out not to fit is taken away again."""
+    try:
+        yield
+    except GlassformerError:
+        remove(model.net, adapter.name)
+        raise
 
 
 def _settings(

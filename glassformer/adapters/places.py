@@ -103,7 +103,7 @@ def choose(places: Mapping[str, Place], targets: Sequence[str] | None) -> list[P
         if not any(ends(name, target) for name in places):
             words = {name.rpartition(".")[2] for name in places}
             raise GlassformerError(
-                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}."
+                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}"
             )
     return [p for name, p in places.items() if any(ends(name, target) for target in targets)]
 

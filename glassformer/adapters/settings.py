@@ -170,12 +170,12 @@ def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> Set
     >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})
     """
     if kind not in KINDS:
-        raise GlassformerError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}.")
+        raise GlassformerError(f"There is no adapter {kind!r}; {nearest(kind, KINDS)}")
     known = [each.name for each in fields(KINDS[kind])]
     for key in options:
         if key not in known:
             raise GlassformerError(
-                f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}."
+                f"The adapter {kind!r} has no option {key!r}; {nearest(key, known)}"
             )
     if "steps" in known and options.get("steps") is None:
         options = {**options, "steps": steps}
@@ -189,7 +189,7 @@ def scale_of(alpha: float, rank: int, rank_stable: bool) -> float:
 def nearest(name: str, known: Any) -> str:
     """What may have been meant, or what there is."""
     near = get_close_matches(name, known, 1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}."
 
 
 def _listed(names: Any) -> str:
@@ -204,7 +204,7 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise GlassformerError(f"{name} is {value!r}; {nearest(value, known)}.")
+        raise GlassformerError(f"{name} is {value!r}; {nearest(value, known)}")
 
 
 def _check_type(name: str, value: Any, default: Any) -> None:

@@ -65,7 +65,7 @@ class Cache:
 
     @property
     def has_memory(self) -> bool:
-        return bool(self._cross)
+        return len(self._cross) > 0
 
     def advance(
         self,
@@ -97,6 +97,12 @@ class Cache:
         """Puts the rows of another cache below these. All end in the same slot, so the shorter are
         padded on the left."""
         length, batch, more = max(self.length, other.length), self.batch, other.batch
+        masks = [
+            None
+            if c.mask is None and c.length == length
+            else F.pad(c.real_tokens, (length - c.length, 0), value=False)
+            for c in (self, other)
+        ]
         for depth, held in other._self.items():
             pairs = zip(self._self[depth], held, strict=True)
             k, v = (_aligned(a, self.length, b, other.length) for a, b in pairs)
@@ -108,12 +114,6 @@ class Cache:
         for depth, state in other._state.items():
             pairs = zip(self._state[depth], state, strict=True)
             self._state[depth] = tuple(torch.cat(pair) for pair in pairs)
-        masks = [
-            None
-            if c.mask is None and c.length == length
-            else F.pad(c.real_tokens, (length - c.length, 0), value=False)
-            for c in (self, other)
-        ]
         if masks != [None, None]:
             whole = torch.ones(1, length, dtype=torch.bool, device=self.device)
             self.mask = torch.cat(

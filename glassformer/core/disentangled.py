@@ -95,15 +95,13 @@ class DisentangledPosition(nn.Module):
     def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
         """The table as keys or queries of each head, scaled: [head, row, dim]."""
         linear, height = self.linear(attention, part), self.heads * self.dim
-        rows: Tensor
-        own = slice(height, 2 * height) if part == "key" else slice(0, height)
-        if not self.spec.shared:
-            rows = linear(table)
-        elif linear._forward_hooks:  # an adapter is heard where the layer is called
-            rows = linear(table)[:, own]
-        else:
+        first = height if self.spec.shared and part == "key" else 0
+        own = slice(first, first + height)
+        if self.spec.shared and not linear._forward_hooks:
             bias = linear.whole_bias
             rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
+        else:  # called, so that an adapter is heard
+            rows = linear(table)[:, own]
         return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
 
     def linear(self, attention: Any, part: str) -> Linear:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+HAS_KERNEL = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()  # type: ignore[no-untyped-call]
+
 
 class Origin:
     """The weights that something was made of, to notice when they have changed since."""
@@ -72,7 +74,7 @@ class Linear(nn.Linear):
         A weight that has changed since is noticed, and the plain path taken.
         """
         weight = self.weight
-        if weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16):
+        if weight.device.type == "cpu" and weight.dtype in HAS_KERNEL:
             blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
             self._packed = blocked, Origin(weight)
 
@@ -88,14 +90,27 @@ class Linear(nn.Linear):
             other = self.instead(x, self)
             if other is not None:
                 return other
-        if self._packed is not None and not torch.is_grad_enabled():
-            blocked, origin = self._packed
-            if not torch.compiler.is_compiling() and origin.holds(self.weight):
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            weight = self.for_kernel(x)
+            if weight is not None:
                 out: Tensor = torch.ops.mkldnn._linear_pointwise(
-                    x, blocked, self.whole_bias, "none", [], ""
+                    x, weight, self.whole_bias, "none", [], ""
                 )
                 return out
         return F.linear(x, self.weight, self.whole_bias)
+
+    def for_kernel(self, x: Tensor) -> Tensor | None:
+        """The weight as oneDNN's kernel reads it sooner than F.linear does: for one row as it is,
+        for more where it is packed."""
+        weight = self.weight
+        if x.numel() == x.shape[-1]:
+            plain = (weight.device.type, x.dtype) == ("cpu", weight.dtype)
+            fits = plain and weight.dtype in HAS_KERNEL and weight.is_contiguous()
+            return weight if fits else None
+        if self._packed is not None and self._packed[1].holds(weight):
+            blocked: Tensor = self._packed[0]
+            return blocked
+        return None
 
 
 class Lookup(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,14 +14,10 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
 
-def run(
-    name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **given: Any
-) -> Tensor:
+def run(name: str, stack: Stack, tokens: Tensor, mask: Tensor | None = None, **more: Any) -> Tensor:
     """One pass, in the hands of what stands around the stack, if anything does (see `adapters`)."""
-    if stack.around is None:
-        return _run(name, stack, tokens, mask=mask, **given)
-    hidden: Tensor = stack.around(_run, name, stack, tokens, mask=mask, **given)
-    return hidden
+    inner = _run if stack.around is None else partial(stack.around, _run)
+    return inner(name, stack, tokens, mask=mask, **more)
 
 
 def _run(

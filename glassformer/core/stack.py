@@ -45,7 +45,7 @@ class Stack(nn.Module):
         )
         self.positions = nn.ModuleList()
         self.position_of = self._make_positions()  # per block: which of `positions`, if any
-        self.around: nn.Module | None = None  # what has a say in every pass, see `adapters`
+        self.around: Callable[..., Tensor] | None = None  # has a say in every pass: `adapters`
         table = spec.embed.position
         if table is not None and table.every_layer:  # the first layer's is the embedding's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])

@@ -129,8 +129,10 @@ class Intake:
         return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
 
     def context(self, stack: Any) -> int | None:
+        """How many tokens a text may have: positions that an adapter's tokens do not take."""
         table = stack.spec.embed.position
-        return None if table is None else int(table.length)
+        taken = 0 if stack.around is None else stack.around.takes(stack)
+        return None if table is None else int(table.length) - taken
 
     def fitting(self, ids: list[int], stack: Any, knobs: Knobs, room: int) -> list[int]:
         """The prompt if it fits, or what `truncate` leaves of it."""

@@ -79,7 +79,7 @@ class Knobs:
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
     prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
-    graph: bool = True  # on a GPU: a step is recorded and played back
+    graph: bool = True  # a step is recorded and played back
     compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
 

@@ -59,6 +59,11 @@ class Slots(Cache):
         mask = (self.memory_mask is None) == (cache.memory_mask is None)
         return self.capacity >= longest and same and mask
 
+    def reads(self, source: int, padded: bool) -> bool:
+        """Whether what cross-attention reads has this length, with or without padding."""
+        lengths = {k.shape[2] for k, _ in self._cross.values()} or {0}
+        return lengths == {source} and padded == (self.memory_mask is not None)
+
     def lay(self, cache: Cache) -> None:
         """Takes over what a growing cache holds, in the first rows."""
         assert cache.positions is not None

@@ -17,7 +17,7 @@ from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
 from glassformer.generate.knobs import DEFAULTS, Knobs
 from glassformer.generate.processors import Processor
-from glassformer.generate.sampling import chances, draw, shaped
+from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.stops import Stops
 
 CONSTRAINTS = (  # each may forbid tokens
@@ -154,7 +154,7 @@ class Pick:
             made = int(self.history.made[row])
             raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
         if self.chance is None:
-            return scores.argmax(-1)
+            return largest(scores)
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
         return draw(shaped(scores, self.knobs), chance)
 
@@ -184,6 +184,8 @@ class NoTokenLeftError(GlassformerError):
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     """What the model itself gives these tokens, before any knob is turned."""
+    if logits.device.type == "cpu":  # where one kernel does it all
+        return logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 

@@ -24,6 +24,7 @@ from glassformer.generate.runner import Runner
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
+from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 
 
@@ -165,7 +166,11 @@ class Writer(Intake):
             yield from self.played(requests, knobs, processors, stops)
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
-        if knobs.num_beams > 1 and branches_fit(self.net):
+        rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
+        if knobs.graph and rows <= ROWS and knows(self.net):
+            runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
+            self.share(runner, requests, knobs)
+        elif knobs.num_beams > 1 and branches_fit(self.net):
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
             self.share(runner, requests, knobs)
         news = run(runner, strategy, requests, knobs.batch_size)

@@ -195,6 +195,14 @@ def test_the_compiled_step_is_the_same_within_rounding(monkeypatch):
         assert torch.allclose(one.gradient, other.gradient, rtol=1e-4)
 
 
+def test_a_frugal_compiled_step_is_the_same(monkeypatch):
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    plain = loop_of(recipe(), **DRY)
+    frugal = loop_of(recipe(compile=True, checkpoint=True), **DRY)
+    assert torch.allclose(plain.take_step().gradient, frugal.take_step().gradient, rtol=1e-4)
+    assert frugal.evaluate()["loss"] == pytest.approx(plain.evaluate()["loss"], rel=1e-4)
+
+
 def test_metrics_best_and_last(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", evaluate_every=2, steps=6, learning_rate=0.05))
     folder, entries = go(loop)

@@ -71,7 +71,7 @@ def recipe(folder: Path, kind: str = "full", **train) -> dict:
     model, objective, extra = RUNS[kind]
     data = folder.parent / "data"
     data.mkdir(exist_ok=True)
-    for name, text in (("train", TEXT), ("valid", TEXT[:400])):
+    for name, text in (("train", TEXT), ("valid", TEXT[:120])):
         if not (data / name).exists():
             (data / name).write_text(text)
     special = {"mask": "<mask>", "cls": "<cls>", "sep": "<sep>"} if kind == "electra" else {}

@@ -1,0 +1,171 @@
+// Generate room, the step on a CPU: what an operation is, and arithmetic on vectors that are as wide as
+// the machine's.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#include <immintrin.h>
+#define HAS_VNNI 1
+#endif
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16, REGISTERS = 32;
+#elif defined(__AVX__)
+constexpr int LANES = 8, REGISTERS = 16;
+#else
+constexpr int LANES = 4, REGISTERS = 32;
+#endif
+
+// --- what tape.py writes: its classes of the same names have the same fields -------------------
+
+enum Kind { EMBED, NORM, LINEAR, TURN, ATTEND };
+enum Form { FLOAT, BFLOAT, INT8, INT4 };
+enum Activation { NONE, RELU, RELU2, GELU, GELU_TANH, GELU_SIGMOID, SILU, TANH, SIGMOID };
+
+struct Norm {
+    const float *scale, *shift;  // without a scale there is no norm
+    float eps;
+    int32_t centered;
+};
+
+struct Op {
+    int32_t kind, form, activation, gated, last;  // last: only the rows that are asked for
+    int32_t heads, key_heads, dim, turned, paired, left;
+    float factor, cap;          // on embeddings and on scores; what tanh limits results to
+    int64_t in, out;            // of a linear layer; otherwise `in` is the width
+    const void *weight;         // [out, in], or a table of embeddings
+    const float *scale, *zero;  // of codes: [out] or [out, in / GROUP]
+    const float *bias;
+    const void *positions;      // a table, added to embeddings
+    const float *cos, *sin;     // [position, turned]
+    const float *slopes;        // of ALiBi, a head
+    Norm norm, key_norm;        // of what is read; of queries and keys
+    const float *source, *add;  // [row, width]
+    float *middle, *target;     // middle: [row, out], where a gate and its values meet
+    float *keys, *values;       // [line, key head, capacity, dim]
+    int64_t capacity;
+};
+
+struct Step {
+    int32_t rows, asked;
+    const int32_t *token, *line, *slot;  // [row]: where its key goes; it sees those before it
+    const int32_t *which;                // [asked]: the rows that logits are asked of
+};
+
+constexpr int GROUP = 32;   // codes of 4 bits that share a scale
+constexpr int BLOCK = 128;  // of them that are read at once
+constexpr int TILE = 64;    // outputs whose weights stay near while rows take turns
+
+#define UNROLLED _Pragma("GCC unroll 16")  // so that sums stay in registers
+
+// Weights are asked for before their turn; the processor alone does not look past a row's end.
+constexpr int AHEAD = 16384;  // bytes
+inline void ahead(const void *at) { __builtin_prefetch((const char *)at + AHEAD, 0, 2); }
+
+// --- numbers -----------------------------------------------------------------------------------
+
+typedef float Vector __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
+typedef uint32_t Bits __attribute__((vector_size(LANES * 4)));
+typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+
+inline Vector load(const float *at) { return *(const Vector *)at; }
+inline Vector load(const uint16_t *at) {  // bfloat16 is the upper half of a float
+    return (Vector)(__builtin_convertvector(*(const Halves *)at, Bits) << 16);
+}
+inline float number(float x) { return x; }
+inline float number(uint16_t x) {
+    uint32_t bits = uint32_t(x) << 16;
+    float out;
+    std::memcpy(&out, &bits, 4);
+    return out;
+}
+
+// The sums of N vectors, one a lane: in every round two become one, and neighbors are added.
+template <size_t W, class V, size_t... I> inline V folded(V a, V b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, (I & W ? LANES + (I ^ W) : I)...) +
+           __builtin_shufflevector(a, b, (I & W ? LANES + I : I ^ W)...);
+}
+template <size_t W, int N, class V> inline V sum_round(V *x) {
+    if constexpr (N == 1) return x[0];
+    else {
+        V half[N / 2];
+        UNROLLED for (int i = 0; i < N / 2; i++)
+            half[i] = folded<W>(x[2 * i], x[2 * i + 1], std::make_index_sequence<LANES>());
+        return sum_round<2 * W, N / 2>(half);
+    }
+}
+template <int N, class V> inline void sum_lanes(const V *x, float *out) {
+    for (int first = 0; first < N; first += LANES) {
+        V some[LANES] = {};
+        for (int i = 0; i < LANES && first + i < N; i++) some[i] = x[first + i];
+        V sums = sum_round<1, LANES>(some);
+        for (int i = 0; i < LANES && first + i < N; i++) out[first + i] = sums[i];
+    }
+}
+
+inline float exponential(float x) {  // as in Cephes; loops around it become vectors
+    x = std::min(std::max(x, -87.f), 88.f);
+    float n = std::floor(x * 1.44269504f + 0.5f);
+    x = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * x + 1.3981999507e-3f;
+    p = p * x + 8.3334519073e-3f;
+    p = p * x + 4.1665795894e-2f;
+    p = p * x + 1.6666665459e-1f;
+    p = p * x + 5.0000001201e-1f;
+    int32_t bits = (int32_t(n) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, 4);
+    return (p * x * x + x + 1.f) * power;
+}
+inline float sigmoid(float x) { return 1.f / (1.f + exponential(-x)); }
+inline float hyperbolic(float x) {  // near zero by its series, where the quotient loses digits
+    float z = x * x, far = 1.f - 2.f / (1.f + exponential(2.f * x));
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    return z < 0.39f ? p * z * x + x : far;
+}
+inline float error_function(float x) {  // Abramowitz and Stegun, 7.1.26
+    float size = std::fabs(x), t = 1.f / (1.f + 0.3275911f * size);
+    float p = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t +
+               0.254829592f) * t;
+    return std::copysign(1.f - p * exponential(-size * size), x);
+}
+
+template <int A> inline float activated(float x) {
+    if constexpr (A == RELU) return std::max(x, 0.f);
+    if constexpr (A == RELU2) return std::max(x, 0.f) * std::max(x, 0.f);
+    if constexpr (A == GELU) return 0.5f * x * (1.f + error_function(x * 0.70710678f));
+    if constexpr (A == GELU_TANH)
+        return 0.5f * x * (1.f + hyperbolic(0.79788456f * (x + 0.044715f * x * x * x)));
+    if constexpr (A == GELU_SIGMOID) return x * sigmoid(1.702f * x);
+    if constexpr (A == SILU) return x * sigmoid(x);
+    if constexpr (A == TANH) return hyperbolic(x);
+    if constexpr (A == SIGMOID) return sigmoid(x);
+    return x;
+}
+
+void normed(const Norm &norm, const float *x, float *y, int64_t width, bool adds = false) {
+    double total = 0, squares = 0;
+    if (norm.centered)
+        for (int64_t i = 0; i < width; i++) total += x[i];
+    float mean = float(total / width);
+    for (int64_t i = 0; i < width; i++) squares += (x[i] - mean) * (x[i] - mean);
+    float size = 1.f / std::sqrt(float(squares / width) + norm.eps);
+    for (int64_t i = 0; i < width; i++) {
+        float out = (x[i] - mean) * size * norm.scale[i];
+        if (norm.shift) out += norm.shift[i];
+        y[i] = adds ? y[i] + out : out;
+    }
+}

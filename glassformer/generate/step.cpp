@@ -1,0 +1,213 @@
+// Generate room, the step on a CPU: one token a row through a decoder, as a list of operations.
+//
+// At a token a row, reading the weights is all the work, so what counts is that they are read once,
+// in the order in which they lie, and that nothing waits in between. `tape.py` writes the list;
+// `play` walks through it with all threads, which meet after every operation. A norm, and the
+// rounding of what a layer of codes reads, every thread computes for itself: that takes less time
+// than meeting once more. Compiled at first use (`build.py`), so vectors are as wide as the
+// machine's.
+
+#include <atomic>
+#include <thread>
+
+#include <omp.h>
+
+#include "linear.h"
+
+inline void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+template <class Kernel> struct Layer {
+    static void read(const Op &op, const Step &step, Input &x) {
+        int rows = op.last ? step.asked : step.rows;
+        x.rows = op.source;
+        if (op.norm.scale || op.last) {
+            x.own.resize(rows * op.in);
+            for (int r = 0; r < rows; r++) {
+                const float *row = op.source + (op.last ? step.which[r] : r) * op.in;
+                if (op.norm.scale) normed(op.norm, row, x.own.data() + r * op.in, op.in);
+                else std::copy(row, row + op.in, x.own.data() + r * op.in);
+            }
+            x.rows = x.own.data();
+        }
+        Kernel::prepare(x, rows, op.in);
+    }
+    static void compute(const Op &op, const Step &step, const Input &x, int64_t begin, int64_t end) {
+        int rows = op.last ? step.asked : step.rows;
+        product<Kernel>(op, x, rows, begin, end, op.middle);
+        if (op.gated) {
+            int64_t width = op.out / 2;
+            product<Kernel>(op, x, rows, begin + width, end + width, op.middle);
+        }
+        switch (op.activation) {
+            case NONE: return finish<NONE>(op, rows, begin, end);
+            case RELU: return finish<RELU>(op, rows, begin, end);
+            case RELU2: return finish<RELU2>(op, rows, begin, end);
+            case GELU: return finish<GELU>(op, rows, begin, end);
+            case GELU_TANH: return finish<GELU_TANH>(op, rows, begin, end);
+            case GELU_SIGMOID: return finish<GELU_SIGMOID>(op, rows, begin, end);
+            case SILU: return finish<SILU>(op, rows, begin, end);
+            case TANH: return finish<TANH>(op, rows, begin, end);
+            case SIGMOID: return finish<SIGMOID>(op, rows, begin, end);
+        }
+    }
+};
+
+// --- the other operations, of one row or one head of a row ---------------------------------------
+
+template <class Weight> void embed(const Op &op, const Step &step, int row) {
+    const Weight *token = (const Weight *)op.weight + step.token[row] * op.in;
+    const Weight *place = (const Weight *)op.positions + step.slot[row] * op.in;
+    for (int64_t i = 0; i < op.in; i++) {
+        float x = number(token[i]) * op.factor;
+        op.target[row * op.in + i] = op.positions ? x + number(place[i]) : x;
+    }
+}
+
+// Queries and keys are normed and turned by their position; keys and values go to their line.
+void turn(const Op &op, const Step &step, int row) {
+    const int dim = op.dim, half = op.turned / 2;
+    const float *cos = op.cos + int64_t(step.slot[row]) * op.turned;
+    const float *sin = op.sin + int64_t(step.slot[row]) * op.turned;
+    for (int head = 0; head < op.heads + op.key_heads; head++) {
+        float *x = (float *)op.source + row * op.in + head * dim;
+        if (op.norm.scale) normed(head < op.heads ? op.norm : op.key_norm, x, x, dim);
+        for (int i = 0; i < half; i++) {
+            int a = op.paired ? 2 * i : i, b = op.paired ? a + 1 : i + half;
+            float first = x[a], second = x[b];
+            x[a] = first * cos[a] - second * sin[a];
+            x[b] = second * cos[b] + first * sin[b];
+        }
+    }
+    for (int head = 0; head < op.key_heads; head++) {
+        const float *key = op.source + row * op.in + (op.heads + head) * dim;
+        const float *value = key + op.key_heads * dim;
+        int64_t at = (int64_t(step.line[row]) * op.key_heads + head) * op.capacity + step.slot[row];
+        std::copy(key, key + dim, op.keys + at * dim);
+        std::copy(value, value + dim, op.values + at * dim);
+    }
+}
+
+void attend(const Op &op, const Step &step, int row, int head) {
+    static thread_local std::vector<float> scores;
+    const int dim = op.dim, slot = step.slot[row], first = std::max(0, slot - op.left);
+    const int key_head = head / (op.heads / op.key_heads), count = slot - first + 1;
+    const int64_t line = int64_t(step.line[row]) * op.key_heads + key_head;
+    const float *keys = op.keys + (line * op.capacity + first) * dim;
+    const float *values = op.values + (line * op.capacity + first) * dim;
+    const float *query = op.source + row * op.in + head * dim;
+    float *out = op.target + (int64_t(row) * op.heads + head) * dim;
+    scores.resize(count);
+    float top = -INFINITY, total = 0;
+    for (int i = 0; i < count; i++) {
+        float score = 0;
+        for (int d = 0; d < dim; d++) score += query[d] * keys[int64_t(i) * dim + d];
+        score *= op.factor;
+        if (op.cap) score = op.cap * hyperbolic(score / op.cap);
+        if (op.slopes) score -= op.slopes[head] * (count - 1 - i);
+        scores[i] = score;
+        top = std::max(top, score);
+    }
+    for (int i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - top);
+    std::fill(out, out + dim, 0.f);
+    for (int i = 0; i < count; i++)
+        for (int d = 0; d < dim; d++) out[d] += scores[i] / total * values[int64_t(i) * dim + d];
+}
+
+// --- playing -----------------------------------------------------------------------------------
+
+// Every thread has a share of an operation's pieces; who is done with it takes pieces of the others'
+// shares, and goes on when all are done. So nobody waits for a thread that the system has put aside,
+// unless it holds a piece.
+struct alignas(64) Counter {
+    std::atomic<int> count{0};
+};
+
+struct Player {
+    const Op *ops;
+    int count, threads;
+    const Step &step;
+    std::vector<Counter> taken, done;  // [operation, thread], [operation]
+
+    template <class Work> void share(int i, int pieces, int thread, Work work) {
+        for (int other = 0; other < threads; other++) {
+            int owner = (thread + other) % threads, end = pieces * (owner + 1) / threads;
+            int begin = pieces * owner / threads, finished = 0;
+            std::atomic<int> &next = taken[i * threads + owner].count;
+            while (begin + next < end) {
+                int piece = begin + next++;
+                if (piece >= end) break;
+                work(piece);
+                finished++;
+            }
+            if (finished) done[i].count += finished;
+        }
+        fetch(i + 1, thread);
+        for (int spins = 0; done[i].count < pieces; spins++)
+            if (spins > 10000) std::this_thread::yield();
+            else pause();
+    }
+
+    static int64_t width(const Op &op) { return op.gated ? op.out / 2 : op.out; }
+    int64_t size(const Op &op) const {  // of a piece, in outputs
+        return std::min<int64_t>(std::max<int64_t>(width(op) / (threads * 8) / 16 * 16, 16), 512);
+    }
+    int pieces(const Op &op) const { return (width(op) + size(op) - 1) / size(op); }
+
+    // Where the next layer begins to read, for the time of waiting.
+    void fetch(int i, int thread) const {
+        while (i < count && ops[i].kind != LINEAR) i++;
+        if (i == count) return;
+        const Op &op = ops[i];
+        const int64_t bits[] = {32, 16, 8, 4}, row = op.in * bits[op.form] / 8;
+        const char *at = (const char *)op.weight + pieces(op) * thread / threads * size(op) * row;
+        for (int64_t line = 0; line < AHEAD; line += 64) __builtin_prefetch(at + line, 0, 2);
+    }
+
+    template <class Kernel> void linear(int i, int thread) {
+        static thread_local Input x;
+        const Op &op = ops[i];
+        bool ready = false;
+        share(i, pieces(op), thread, [&](int piece) {
+            if (!ready) Layer<Kernel>::read(op, step, x);
+            ready = true;
+            int64_t begin = piece * size(op);
+            Layer<Kernel>::compute(op, step, x, begin, std::min(begin + size(op), width(op)));
+        });
+    }
+
+    void play(int thread) {
+        for (int i = 0; i < count; i++) {
+            const Op &op = ops[i];
+            if (op.kind == LINEAR && op.form == FLOAT) linear<Floats<float>>(i, thread);
+            if (op.kind == LINEAR && op.form == BFLOAT) linear<Floats<uint16_t>>(i, thread);
+            if (op.kind == LINEAR && op.form == INT8) linear<Bytes>(i, thread);
+            if (op.kind == LINEAR && op.form == INT4) linear<Nibbles>(i, thread);
+            if (op.kind == LINEAR) continue;
+            share(i, step.rows * (op.kind == ATTEND ? op.heads : 1), thread, [&](int piece) {
+                if (op.kind == EMBED && op.form == FLOAT) embed<float>(op, step, piece);
+                if (op.kind == EMBED && op.form == BFLOAT) embed<uint16_t>(op, step, piece);
+                if (op.kind == NORM) {
+                    float *target = op.target + piece * op.in;
+                    normed(op.norm, op.source + piece * op.in, target, op.in, op.add);
+                }
+                if (op.kind == TURN) turn(op, step, piece);
+                if (op.kind == ATTEND) attend(op, step, piece / op.heads, piece % op.heads);
+            });
+        }
+    }
+};
+
+extern "C" {
+int64_t sizes() { return sizeof(Op) * 1000 + sizeof(Step); }  // tape.py's must be the same
+
+void play(const Op *ops, int count, const Step *step, int threads) {
+    std::vector<Counter> taken(count * threads), done(count);
+    Player player{ops, count, threads, *step, std::move(taken), std::move(done)};
+#pragma omp parallel num_threads(threads)
+    player.play(omp_get_thread_num());
+}
+}

@@ -1,0 +1,195 @@
+"""Generate room, taped steps: on a CPU a step is played from a tape instead of walking the modules.
+
+Every row has a line of its own in the store, without padding; rows that leave free theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Cache, Net
+from glassformer.core.heads import Projection
+from glassformer.core.linear import Linear
+from glassformer.generate.build import library
+from glassformer.generate.runner import Runner
+from glassformer.generate.strategy import Request
+from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
+from glassformer.spec import Alibi, Embed, Pattern, Rotary
+from glassformer.spec import Block as BlockSpec
+from glassformer.spec import Head as HeadSpec
+from glassformer.weights.quantize import QuantizedLinear
+
+PAGE = 64  # the store's lines are a multiple of it
+ROWS = 16  # as many as a tape plays at once
+SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
+
+
+def knows(net: Net) -> bool:
+    """Whether a tape can be written for the net as it is."""
+    spec = net.spec.decoder
+    if net.encoder is not None or spec is None or not isinstance(spec.embed, Embed):
+        return False
+    weight = next(net.parameters())
+    return (
+        (weight.device.type, weight.dtype in FORMS, net.training) == ("cpu", True, False)
+        and knows_embedding(spec.embed)
+        and (spec.convolution, spec.memory, spec.project) == (None, None, None)
+        and all(isinstance(layer, BlockSpec) and knows_block(layer) for layer in spec.blocks)
+        and len({(b.attention.key_heads, b.attention.head_dim) for b in spec.attention_blocks}) == 1
+        and knows_head(net.spec.heads[0])
+        and all(knows_module(module) for module in net.modules())
+        and library() is not None
+    )
+
+
+def knows_embedding(embed: Embed) -> bool:
+    table = embed.position
+    return (
+        (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
+        and not (embed.segments or embed.zero_padding)
+        and (table is None or (table.pad is None and not table.every_layer))
+    )
+
+
+def knows_block(block: BlockSpec) -> bool:
+    attention, pattern = block.attention, block.pattern
+    return (
+        block.cross is None
+        and isinstance(pattern, Pattern)
+        and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
+        and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
+        and isinstance(block.position, Rotary | Alibi | None)
+        and block.norm.kind != "batch"
+        and block.ffn.activation in ACTIVATIONS
+    )
+
+
+def knows_head(head: HeadSpec) -> bool:
+    return (
+        (head.pick, head.norm, head.transform, head.adaptive) == ("each", None, None, None)
+        and (head.scale, head.activation, head.mixes, head.depth) == (1.0, "linear", 0, None)
+        and head.outputs is not None
+    )
+
+
+def knows_module(module: nn.Module) -> bool:
+    """What works in another's place, listens to it, or stands around it, is not on the tape."""
+    listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "around", None)
+    plain = (Linear, QuantizedLinear, Projection)
+    return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
+
+
+class TapeRunner(Runner):
+    def __init__(self, net: Net, *, rows: int, chunk: int | None = None) -> None:
+        super().__init__(net, chunk=chunk)
+        self.rows = rows
+        self.lines: list[int] = []  # of every row
+        self.lengths: list[int] = []
+        self.store: Tensor | None = None
+        self.tape: Tape | None = None
+        with torch.inference_mode(False), torch.no_grad():  # the net may be trained again
+            for weight in net.parameters():
+                if not weight.is_contiguous():  # a file may keep it transposed
+                    weight.data = weight.detach().contiguous()
+
+    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+        self.make_room(max(len(request.prompt) + request.limit for request in requests))
+        lines = self.free()[: len(requests)]
+        if sum(len(request.prompt) for request in requests) <= SHORT:
+            logits = self.read_taped([request.prompt for request in requests], lines)
+        else:
+            logits = super().read(requests, 1)
+            self.lay(lines)
+        live = len(self.lines)
+        self.lines += lines
+        self.lengths += [len(request.prompt) for request in requests]
+        if width > 1:
+            wide = [row for row in range(len(requests)) for _ in range(width)]
+            self.follow([*range(live), *(live + row for row in wide)])
+            logits = logits[wide]
+        return logits
+
+    def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        rows = parents.tolist()
+        if rows != list(range(len(self.lines))):
+            self.follow(rows)
+        assert self.tape is not None
+        logits = self.tape.play(tokens.tolist(), self.lines, self.lengths, range(len(rows)))
+        self.lengths = [length + 1 for length in self.lengths]
+        return logits
+
+    def forget(self) -> None:
+        self.lines, self.lengths = [], []
+
+    def held(self) -> Cache:
+        """As the modules would have it, for as many rows as have equally many tokens."""
+        assert self.store is not None
+        cache, lines, dtype = Cache(), self.lines, next(self.net.parameters()).dtype
+        cache.length = self.lengths[0]
+        cache._self = {
+            depth: (keys[lines].to(dtype), values[lines].to(dtype))
+            for depth, (keys, values) in enumerate(self.store)
+        }
+        return cache
+
+    def free(self) -> list[int]:
+        taken = set(self.lines)
+        return [line for line in range(self.rows) if line not in taken]
+
+    def follow(self, parents: Sequence[int]) -> None:
+        """The first to follow a row takes over its line, the others get copies."""
+        assert self.store is not None
+        lines = [self.lines[row] for row in parents]
+        free = [line for line in range(self.rows) if line not in set(lines)]
+        self.lengths = [self.lengths[row] for row in parents]
+        self.lines = []
+        for line, length in zip(lines, self.lengths, strict=True):
+            own = line
+            if line in self.lines:
+                own = free.pop()
+                self.store[:, :, own, :, :length] = self.store[:, :, line, :, :length]
+            self.lines.append(own)
+
+    def read_taped(self, prompts: Sequence[Sequence[int]], lines: Sequence[int]) -> Tensor:
+        """The tokens of all prompts as rows, some at a time; logits of the last of each."""
+        rows = [
+            (token, line, slot, slot == len(prompt) - 1)
+            for prompt, line in zip(prompts, lines, strict=True)
+            for slot, token in enumerate(prompt)
+        ]
+        found = []
+        assert self.tape is not None
+        for start in range(0, len(rows), ROWS):
+            tokens, into, slots, last = zip(*rows[start : start + ROWS], strict=True)
+            asked = [row for row, is_last in enumerate(last) if is_last]
+            logits = self.tape.logits.new_empty(len(asked), self.tape.logits.shape[1])
+            found.append(self.tape.play(tokens, into, slots, asked, logits))
+        return torch.cat(found)
+
+    def lay(self, lines: Sequence[int]) -> None:
+        """Takes over what the growing cache holds, without its padding."""
+        cache, self.cache = self.cache, None
+        assert self.store is not None and cache is not None
+        counts = cache.real_tokens.sum(-1).tolist()
+        for depth, held in cache._self.items():
+            for mine, other in zip(self.store[depth], held, strict=True):
+                for row, (line, count) in enumerate(zip(lines, counts, strict=True)):
+                    mine[line, :, :count] = other[row, :, cache.length - count : cache.length]
+
+    def make_room(self, longest: int) -> None:
+        """A longer text than ever needs a longer store, and a tape with its addresses."""
+        old = self.store
+        if old is not None and old.shape[4] >= longest:
+            return
+        spec = self.net.spec.decoder
+        assert spec is not None
+        attention = spec.attention_blocks[0].attention
+        capacity = -(-longest // PAGE) * PAGE
+        lines = (len(spec.order), 2, self.rows, attention.key_heads, capacity)
+        self.store = torch.empty(*lines, attention.head_dim)  # what is not written costs nothing
+        if old is not None:
+            self.store[..., : old.shape[4], :] = old
+        self.tape = Tape(self.net, max(self.rows, ROWS), self.store)

@@ -1,0 +1,158 @@
+"""Bad input gets one clear sentence, and leaves the model as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from beside_peft import Pair, adapted, far
+from safetensors.torch import load_file, save_file
+
+from glassformer.adapters import AdaLoRA, BitFit, Bottleneck, LoRA, Prefix, Prompt, make
+from glassformer.errors import GlassformerError
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    return Pair("GPT2LMHeadModel", tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return Pair("LlamaForCausalLM", tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture
+def folder(gpt2, tmp_path):
+    adapted(gpt2.model(), LoRA(rank=2, targets=("c_attn",))).save_adapter(tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (LoRA(targets=("c_atn",)), "no linear layer 'c_atn' to adapt; did you mean 'c_attn'"),
+        (LoRA(targets=("xyz",)), "there are c_attn, c_fc, c_proj, lm_head"),
+        (
+            LoRA(rank=17),
+            "a matrix of 48 by 16, which has no rank of 17; choose a rank of at most 16",
+        ),
+        (LoRA(also=("lm_haed",)), "no module 'lm_haed'; did you mean 'lm_head'"),
+    ],
+)
+def test_settings_that_do_not_fit_the_model(gpt2, settings, said):
+    model = gpt2.model()
+    with pytest.raises(GlassformerError, match=said):
+        model.add_adapter(settings)
+    assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
+    assert set(model.net.state_dict()) == set(gpt2.model().net.state_dict())
+    assert all(parameter.requires_grad for parameter in model.net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("lorra", {}, "no adapter 'lorra'; did you mean 'lora'"),
+        ("lora", {"ranks": 4}, "has no option 'ranks'; did you mean 'rank'"),
+        ("lora", {"rank": "four"}, "rank is 'four'; it must be like 8"),
+        ("lora", {"rank": 0}, "rank is 0; it must be at least 1"),
+        ("lora", {"dropout": 1.0}, "dropout is 1.0"),
+        ("lora", {"biases": "some"}, "biases is 'some'"),
+        ("lora", {"targets": []}, "targets names no linear layer"),
+        ("adalora", {"rank": 4}, "target_rank is 8 and ranks begin with 4"),
+        ("adalora", {"warmup": 5, "final": 5, "steps": 10}, "leave none to take ranks away in"),
+        ("bottleneck", {"activation": "rellu"}, "did you mean 'relu'"),
+        ("bottleneck", {"places": "attention"}, "places is 'attention'"),
+        ("prefix", {"tokens": 0}, "tokens is 0"),
+    ],
+)
+def test_settings_of_a_recipe(kind, options, said):
+    with pytest.raises(GlassformerError, match=said):
+        make(kind, options)
+
+
+def test_a_recipe_makes_settings():
+    assert make("lora", {"targets": ["q"], "alpha": 8}) == LoRA(targets=("q",), alpha=8)
+    assert make("adalora", {}, steps=100) == AdaLoRA(steps=100)
+    assert make("bitfit", {}) == BitFit()
+
+
+def test_another_models_folder(gpt2, llama, folder, tmp_path):
+    with pytest.raises(GlassformerError, match=r"for a layer 'transformer.h.0.attn.c_attn', which"):
+        llama.model(adapter=folder)
+    tensors = load_file(folder / "adapter_model.safetensors")
+    first = next(name for name in tensors if "lora_A" in name)
+    tensors[first] = torch.zeros(2, 24)
+    save_file(tensors, folder / "adapter_model.safetensors")
+    model = gpt2.model()
+    with pytest.raises(
+        GlassformerError, match="a matrix of 48 by 24, and this model's has 48 by 16"
+    ):
+        model.load_adapter(folder)
+    assert far(gpt2.ours(model), gpt2.ours(gpt2.model())) == 0
+    adapted(gpt2.model(), Prefix(tokens=3)).save_adapter(tmp_path / "prefix")
+    with pytest.raises(GlassformerError, match="prompt_embeddings"):
+        llama.model(adapter=tmp_path / "prefix")
+
+
+def test_what_is_no_adapters_folder(gpt2, folder, tmp_path):
+    with pytest.raises(GlassformerError, match=r"has no adapter_config\.json"):
+        gpt2.model(adapter=tmp_path)
+    path = folder / "adapter_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"use_dora": True}))
+    with pytest.raises(GlassformerError, match="uses use_dora, which is not read here"):
+        gpt2.model(adapter=folder)
+    path.write_text(json.dumps(config | {"peft_type": "IA3"}))
+    with pytest.raises(GlassformerError, match="of the type 'IA3'; those that can be read"):
+        gpt2.model(adapter=folder)
+    path.write_text("{")
+    with pytest.raises(GlassformerError, match="cannot be read"):
+        gpt2.model(adapter=folder)
+
+
+def test_what_cannot_be_merged(gpt2, llama):
+    for settings in (Bottleneck(), Prefix(), Prompt()):
+        model = gpt2.model().add_adapter(settings)
+        with pytest.raises(GlassformerError, match="cannot be merged"):
+            model.merge_adapter()
+    model = gpt2.model().add_adapter(LoRA(targets=("lm_head",)))
+    with pytest.raises(GlassformerError, match="lm_head shares its weight with another layer"):
+        model.merge_adapter()
+    model = llama.model(quantize="int8").add_adapter(LoRA())
+    with pytest.raises(GlassformerError, match="are codes"):
+        model.merge_adapter()
+
+
+def test_orders_of_things(gpt2):
+    model = gpt2.model()
+    with pytest.raises(GlassformerError, match="no adapter that is on"):
+        model.save_adapter("nowhere")
+    model.add_adapter(LoRA())
+    with pytest.raises(GlassformerError, match="has an adapter 'default' already"):
+        model.add_adapter(LoRA())
+    with pytest.raises(GlassformerError, match=r"'a.b' cannot be an adapter's name"):
+        model.add_adapter(LoRA(), "a.b")
+    with pytest.raises(GlassformerError, match="no adapter 'defualt'; did you mean 'default'"):
+        model.switch_adapter("defualt")
+    with pytest.raises(GlassformerError, match="has an adapter; merge or remove it"):
+        model.quantize("int8")
+    with pytest.raises(GlassformerError, match="not merged"):
+        model.unmerge_adapter()
+    model.merge_adapter()
+    with pytest.raises(GlassformerError, match="is merged; unmerge it first"):
+        model.switch_adapter(None)
+
+
+def test_texts_that_share_a_row(gpt2):
+    for settings in (Prefix(tokens=3), Prompt(tokens=3)):
+        model = gpt2.model().add_adapter(settings)
+        with pytest.raises(GlassformerError, match="stands before one text"):
+            model.net(gpt2.tokens, documents=torch.zeros_like(gpt2.tokens))
+
+
+def test_no_biases(tmp_path):
+    model = Pair("T5ForConditionalGeneration", tmp_path).model()
+    with pytest.raises(GlassformerError, match="no biases to train"):
+        model.add_adapter(BitFit())
