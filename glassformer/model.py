@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from glassformer import adapters
-from glassformer.core import Net, first_values
+from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
@@ -25,6 +25,7 @@ from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.files import SINGLE, is_single
+from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.quantize import count_parameters, quantize

@@ -14,8 +14,11 @@ from glassformer.cli.families import families
 from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
+from glassformer.cli.runs import runs
+from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.train import train
+from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
@@ -32,6 +35,9 @@ app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
 app.command()(train)
+app.command()(runs)
+app.command()(scaling)
+app.add_typer(vectors, name="vectors")
 
 
 def show_version(asked: bool) -> None:

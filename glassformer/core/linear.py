@@ -66,7 +66,7 @@ class Linear(nn.Linear):
         return torch.cat(pieces)
 
     def reset_parameters(self) -> None:
-        """Weights are drawn by `core.init` or read from a file, never here."""
+        """Weights are drawn by `weights.fresh` or read from a file, never here."""
 
     def pack(self) -> None:
         """Keeps a copy of the weight in oneDNN's blocked layout for forward passes without grad.

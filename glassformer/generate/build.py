@@ -1,69 +1,16 @@
-"""Generate room, the compiled step: step.cpp becomes a library at first use, and stays one."""
+"""Generate room, the compiled step: which files it is made of."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
-from functools import cache
 from pathlib import Path
+
+from glassformer import native
 
 SOURCE = Path(__file__).with_name("step.cpp")
 HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("numbers.h"))
-FLAGS = [
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
-    # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library
-    *("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math"),
-]
 
 
-@cache
 def library() -> ctypes.CDLL | None:
     """None where there is no compiler, or where it fails."""
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        return None
-    try:
-        path = folder() / f"step-{fingerprint(compiler)}.so"
-        if not path.exists():
-            compile_to(path, compiler)
-        return ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "glassformer"
-
-
-def fingerprint(compiler: str) -> str:
-    """Of all that the library depends on; a folder may be shared by several machines."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    texts = (path.read_bytes() for path in (SOURCE, *HEADERS))
-    about = (*texts, version, processor().encode(), *map(str.encode, FLAGS))
-    return hashlib.sha256(b"\0".join(about)).hexdigest()[:16]
-
-
-def processor() -> str:
-    """The instructions there are, as far as the system says."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
-    known = ("flags", "Features", "model name", "CPU part")
-    return "\n".join(sorted({line for line in lines if line.startswith(known)}))
-
-
-def compile_to(path: Path, compiler: str) -> None:
-    """Under another name first: several processes may be at it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as draft:
-        made = Path(draft) / "step.so"
-        command = [compiler, *FLAGS, "-o", str(made), str(SOURCE)]
-        subprocess.run(command, capture_output=True, check=True, timeout=120)
-        made.replace(path)
+    return native.library(SOURCE, *HEADERS)

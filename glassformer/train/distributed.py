@@ -73,6 +73,13 @@ class Place:
         dist.all_gather_object(every, own, group=self.company.quick)
         return every[:: self.tensor]
 
+    @property
+    def name(self) -> str:
+        """Of the device, as its maker has it."""
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return str(self.device)
+
     def total(self, counts: dict[str, float]) -> dict[str, float]:
         """Over all processes."""
         sums: dict[str, float] = {}

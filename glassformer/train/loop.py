@@ -195,6 +195,8 @@ class Loop:
                         self.judge(run, reporters)
                     if saves or notes.stopped:
                         self.save(run)
+                        for reporter in reporters:
+                            reporter.save()
                 if asked and not (last or notes.stopped):
                     raise Interrupted(
                         f"Stopped after step {notes.step} of {settings.steps}, which is saved in "

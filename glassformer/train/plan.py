@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from glassformer.core import Net
 from glassformer.train.distributed import Place
 from glassformer.train.optimizers.shards import local
 from glassformer.train.parallel import rest
@@ -43,7 +44,10 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
+    architecture: str
+    device: str
     parameters: int
+    body: int  # of them in the layers: not in embeddings or heads
     trained: int
     steps: int
     tokens_step: int  # of the first step; others may differ a little
@@ -73,6 +77,9 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
     tokens, flops = _first_step(loop)
     activations, seconds = _measured(loop) if measure else (None, None)
     return Plan(
+        architecture=loop.model.architecture,
+        device=loop.place.name,
+        body=body(loop.task.net),
         parameters=sum(p.numel() for p in net_and_objective),
         trained=sum(p.numel() for p in loop.parameters),
         steps=settings.steps,
@@ -90,6 +97,15 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
         ceiling=ceiling(loop.place, settings.precision) * loop.place.world,
         seconds_step=seconds,
     )
+
+
+def body(net: Net) -> int:
+    """How many parameters the layers have. Tables of tokens, positions and segments are left out
+    (Kaplan et al., 2020, 2.1), and heads, which are the table of tokens again where they are tied
+    to it."""
+    stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
+    within = {p for stack in stacks for p in stack.parameters()}
+    return sum(p.numel() for p in within.difference(*(s.embed.parameters() for s in stacks)))
 
 
 @torch.no_grad()

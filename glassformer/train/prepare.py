@@ -22,6 +22,7 @@ from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
+from glassformer.train.vectors import read_vectors, start_embedding
 
 SAMPLE = 2**28
 
@@ -33,6 +34,12 @@ def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Repo
 
     def made() -> tuple[Model, Objective, Feed]:
         model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+        if recipe.model.vectors is not None:
+            found = start_embedding(model, read_vectors(recipe.model.vectors))
+            for reporter in reporters:
+                reporter.note(
+                    f"{found:,} rows of the token table start from {recipe.model.vectors}"
+                )
         model, objective = objective_of(recipe, model)
         if recipe.adapter is not None:
             model = adapted(model, recipe)

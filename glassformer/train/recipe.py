@@ -38,6 +38,7 @@ class ModelSettings:
     make: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    vectors: str | None = None  # a file of word vectors that tokens start from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +118,13 @@ class ScaleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What is written, where, and how often; it has no say in what is learned."""
+    """What is written, where, and how often; it has no say in what is learned. `tensorboard` that
+    is not said is true where it is installed; `wandb` is the name of a project."""
 
     folder: str = "run"
     log_every: int = number(10, least=1)
+    tensorboard: bool | None = None
+    wandb: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,12 +201,27 @@ def read_recipe(source: str | Path | Table | Recipe, overrides: Sequence[str] = 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:
     """What of two recipes makes them different runs, as `section.key: old, new`."""
-    one, other = _flat(old.tables()), _flat(new.tables())
+    one, other = flat(old.tables()), flat(new.tables())
     return [
         f"{key}: {one.get(key)!r} there, {other.get(key)!r} here"
         for key in dict.fromkeys((*one, *other))
         if one.get(key) != other.get(key) and key.split(".")[0] not in FREE and key not in FREE_KEYS
     ]
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Tables as one, its keys as overrides name them."""
+    if isinstance(value, Mapping):
+        parts: Any = value.items()
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        parts = enumerate(value)
+    else:
+        return {path: list(value) if isinstance(value, tuple) else value}
+    return {
+        key: leaf
+        for name, one in parts
+        for key, leaf in flat(one, f"{path}.{name}" if path else str(name)).items()
+    }
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -230,17 +249,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _copied(one) for key, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        parts: Any = value.items()
-    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-        parts = enumerate(value)
-    else:
-        return {path: list(value) if isinstance(value, tuple) else value}
-    return {
-        key: leaf
-        for name, one in parts
-        for key, leaf in _flat(one, f"{path}.{name}" if path else str(name)).items()
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ class Reporter:
 
     def valid(self, entry: Entry) -> None:
         """An evaluation."""
+
+    def save(self) -> None:
+        """A checkpoint is on the disk."""
+
+    def finish(self, how: Mapping[str, Any]) -> None:
+        """All is done and the model is there: how it ended, which is written down next."""
 
     def end(self) -> None:
         """The run is over, for now or for good."""

@@ -6,6 +6,10 @@ state/          the last checkpoint, from which the run goes on
 model/          the model in the published layout, when the run is over
 best/           the same, at the best evaluation
 tokenizer/      the one that was learned from the data
+about.json      of the model, the data and the machine what the recipe does not say
+plots/          loss, learning rate and gradient as pictures
+events.*        the same for TensorBoard
+README.md       the model's card, when the run is over
 """
 
 from __future__ import annotations
@@ -26,8 +30,15 @@ from glassformer.train.recipe import Recipe, differences, read_recipe
 from glassformer.train.reporter import Entry
 from glassformer.train.state import checkpoints, write_synced
 
-OURS = ("state", "model", "best", "tokenizer", "data", "plots")
-OUR_FILES = ("metrics.jsonl", "README.md", "finished.json", "events.*", "recipe.toml")
+OURS = ("state", "model", "best", "tokenizer", "data", "plots", "wandb")
+OUR_FILES = (
+    "metrics.jsonl",
+    "about.json",
+    "README.md",
+    "finished.json",
+    "events.*",
+    "recipe.toml",
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,12 @@ class Run:
     @property
     def is_begun(self) -> bool:
         return bool(checkpoints(self.state))
+
+    @property
+    def step(self) -> int:
+        """Of the last checkpoint: so many are done."""
+        saved = checkpoints(self.state)
+        return int(saved[-1].name.removeprefix("step-")) if saved else 0
 
     @property
     def finished(self) -> dict[str, Any] | None:
@@ -130,7 +147,7 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             (run.folder / "recipe.draft").replace(run.folder / "recipe.toml")
             yield run
     except OSError as error:
-        where = error.filename or run.folder
+        where = os.fsdecode(error.filename or run.folder)
         raise GlassformerError(
             f"{where} cannot be written ({error.strerror or error}); the last checkpoint in "
             f"{run.state} is whole if there was one, and the same command goes on from it."

@@ -16,6 +16,7 @@ from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
+from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import Onlooker, Run, open_run
 from glassformer.train.trouble import company_explained, explained
@@ -42,12 +43,15 @@ def train(
     whole = filled(read_recipe(recipe, overrides))
     with open_place(device or whole.scale.device, whole.scale) as place, ExitStack() as opened:
         opened.enter_context(company_explained(place))
-        run = place.first(lambda: opened.enter_context(open_run(whole, restart=restart)))
-        if run is None:
-            run, reporters = Onlooker(Path(whole.run.folder), whole), ()
+
+        def begin() -> tuple[Run, Sequence[Reporter]]:
+            told = [*reporters, *own_reporters(whole.run)]
+            return opened.enter_context(open_run(whole, restart=restart)), told
+
+        run, told = place.first(begin) or (Onlooker(Path(whole.run.folder), whole), ())
         if run.finished is None:
             with deterministic(place, whole.train.deterministic), explained(whole.train):
-                _go(whole, place, run, reporters)
+                _go(whole, place, run, told)
     return run
 
 
@@ -64,7 +68,10 @@ def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -
             reporter.begin(run, plan)
         loop.go(run, plan, reporters)
         loop.publish(run.model)
-        run.finish(loop.ending())
+        how = loop.ending()
+        for reporter in reporters:
+            reporter.finish(how)
+        run.finish(how)
     finally:
         loop.feed.close()
         for reporter in reporters:

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Net, first_values
+from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, translate
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
+from glassformer.weights.fresh import first_values
 from glassformer.weights.plan import (
     Plan,
     check_copies,

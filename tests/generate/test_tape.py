@@ -11,6 +11,7 @@ from cases import Case
 from writers import FIRST
 
 import glassformer as gf
+from glassformer import native
 from glassformer.core.linear import Linear
 from glassformer.generate import build, tape
 from glassformer.generate.runner import Runner
@@ -216,13 +217,13 @@ def test_without_a_compiler_the_modules_are_walked(compiler, monkeypatch, tmp_pa
     expected = model.generate([1, 2, 3], max_new_tokens=15).tokens
     monkeypatch.setenv("CXX", compiler)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    build.library.cache_clear()
+    native.library.cache_clear()
     try:
         assert build.library() is None and not knows(model.net)
         assert model.generate([1, 2, 3], max_new_tokens=15).tokens == expected
     finally:
         monkeypatch.undo()
-        build.library.cache_clear()
+        native.library.cache_clear()
 
 
 def test_what_is_listened_to_or_trained_is_not_taped():

@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from glassformer.core import first_values
 from glassformer.families import classes_of, families, translate
 from glassformer.model import Model
 from glassformer.spec import Frames, Hop, ModelSpec, Patches
@@ -19,6 +18,7 @@ from glassformer.train.distributed import find_place
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Batch, Objective, make_objective
 from glassformer.train.recipe import ModelSettings, read_recipe
+from glassformer.weights.fresh import first_values
 from glassformer.weights.load import put, tie
 from glassformer.weights.plan import make_net, tied_names
 

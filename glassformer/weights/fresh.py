@@ -1,4 +1,4 @@
-"""Room 3, core: a fresh model's first values, each tensor drawn from the seed and its name."""
+"""Room 5, weights: a fresh model's first values, each tensor drawn from the seed and its name."""
 
 from __future__ import annotations
 

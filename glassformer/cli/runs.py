@@ -1,0 +1,104 @@
+"""glassformer runs: run folders side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.errors import GlassformerError
+
+if TYPE_CHECKING:
+    from glassformer.train.report.summary import Summary
+    from glassformer.train.report.svg import Panel
+
+FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
+PLOT = typer.Option("--plot", help="Draw it: a file that ends in .svg.")
+AS_JSON = typer.Option("--json", help="For programs.")
+
+
+def runs(
+    folders: Annotated[list[str], FOLDERS],
+    plot: Annotated[Path | None, PLOT] = None,
+    as_json: Annotated[bool, AS_JSON] = False,
+) -> None:
+    """Compare runs: how far they are, how good, how fast, and what their recipes do differently."""
+    from glassformer.train.runs import curves, differing, find_runs, short_names
+
+    found = find_runs(folders)
+    names, other = short_names(found), differing(found)
+    if plot is not None:
+        write_plot(plot, [curves(found, names)])
+    if as_json:
+        rows = [{"name": name, **run.plain()} for name, run in zip(names, found, strict=True)]
+        print(json.dumps({"runs": rows, "differing": other}, indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    console.print(overview(found, names))
+    if other:
+        console.print("\nWhat their recipes do differently:\n", style="bold")
+        console.print(keys(other, names))
+
+
+def overview(found: Sequence[Summary], names: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("run", "model"):
+        table.add_column(column, overflow="fold")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("objective", overflow="fold")
+    for column in ("steps", "tokens", "best", "loss", "tokens/s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for name, run in zip(names, found, strict=True):
+        best, figure = run.best(), run.recipe.train.best
+        best_said = "" if best is None else f"{best[0]:.4f}"
+        if best is not None and figure != "loss":
+            best_said = f"{figure} {best_said}"
+        done = run.last["step"] if run.last else 0
+        total = run.recipe.train.steps
+        table.add_row(
+            name,
+            run.model,
+            f"{run.about.parameters:,}" if run.about else "",
+            run.objective,
+            f"{done:,}" if done == total else f"{done:,}/{total:,}",
+            f"{run.tokens:,}",
+            best_said,
+            "" if run.last is None or run.last["loss"] is None else f"{run.last['loss']:.4f}",
+            f"{run.tokens_per_second:,.0f}" if run.tokens_per_second else "",
+            run.state,
+        )
+    return table
+
+
+def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
+    """A row a run as in the table above it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    for key in other:
+        table.add_column(key, overflow="fold")
+    for number, name in enumerate(names):
+        table.add_row(name, *(_said(values[number]) for values in other.values()))
+    return table
+
+
+def write_plot(path: Path, panels: Sequence[Panel]) -> None:
+    from glassformer.train.report.svg import draw
+
+    if path.suffix != ".svg":
+        raise GlassformerError(
+            f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
+        )
+    try:
+        path.write_text(draw(panels), "utf-8")
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def _said(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,96 @@
+"""glassformer scaling: power laws of loss over run folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.cli.runs import AS_JSON, FOLDERS, PLOT, write_plot
+
+if TYPE_CHECKING:
+    from glassformer.train.laws import Fit
+    from glassformer.train.scaling import Scaling
+
+
+def scaling(
+    folders: Annotated[list[str], FOLDERS],
+    plot: Annotated[Path | None, PLOT] = None,
+    as_json: Annotated[bool, AS_JSON] = False,
+) -> None:
+    """Fit how the loss falls with compute, data and parameters, over finished runs."""
+    from glassformer.train.runs import find_runs, short_names
+    from glassformer.train.scaling import fit_scaling, panels
+
+    found = find_runs(folders)
+    fitted = fit_scaling(found, short_names(found))
+    if plot is not None:
+        write_plot(plot, panels(fitted))
+    if as_json:
+        print(json.dumps(fitted.plain(), indent=2, ensure_ascii=False))
+        return
+    show(fitted, Console())
+
+
+def show(fitted: Scaling, console: Console) -> None:
+    for note in fitted.notes:
+        console.print(f"Note: {note}.", soft_wrap=True, highlight=False)
+    console.print(laws(fitted))
+    missing = [(f"L({trend.of})", trend.why) for trend in fitted.trends if trend.fit is None]
+    if fitted.joint is None:
+        missing.append(("L(N, D)", fitted.why))
+    for name, why in missing:
+        console.print(f"No {name}: {why}.", soft_wrap=True, highlight=False)
+    console.print(
+        "N: parameters of the layers, without embeddings and heads; D: tokens read; C = 6 N D. "
+        "In brackets: what 95% of resamplings lead to.",
+        style="dim",
+        highlight=False,
+    )
+    if fitted.best():
+        console.print("\nHow compute is spent best, by L(N, D):\n", style="bold")
+        console.print(best(fitted))
+
+
+def laws(fitted: Scaling) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("law", "constants", "error", "runs"):
+        table.add_column(column, justify="left" if column in ("law", "constants") else "right")
+    for trend, x in zip(fitted.trends, ("C", "D", "N"), strict=True):
+        if trend.fit is not None:
+            said = constants(trend.fit, ("a",), ("b",), "c")
+            count = f"{len(trend.points)} of {len(fitted.points)}"
+            table.add_row(f"L({x}) = a {x}^-b + c", said, f"{trend.fit.error:.2%}", count)
+    if fitted.joint is not None:
+        said = constants(fitted.joint, ("A", "B"), ("alpha", "beta"), "E")
+        law, error = "L(N, D) = E + A N^-alpha + B D^-beta", f"{fitted.joint.error:.2%}"
+        table.add_row(law, said, error, str(len(fitted.points)))
+    return table
+
+
+def constants(fit: Fit, scales: tuple[str, ...], exponents: tuple[str, ...], floor: str) -> str:
+    def rows(name: str, *values: float) -> str:
+        value, low, high = (f"{each:.4g}" for each in values)
+        return f"{name} = {value} ({low} to {high})"
+
+    found, low, high = fit.law, fit.low, fit.high
+    lines = [
+        *map(rows, scales, found.scales, low.scales, high.scales),
+        *map(rows, exponents, found.exponents, low.exponents, high.exponents),
+        rows(floor, found.floor, low.floor, high.floor),
+    ]
+    return "\n".join(lines)
+
+
+def best(fitted: Scaling) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("C", "N", "D", "loss"):
+        table.add_column(column, justify="right")
+    for one in fitted.best():
+        table.add_row(
+            f"{one.compute:.3g}", f"{one.parameters:.3g}", f"{one.data:.3g}", f"{one.loss:.4f}"
+        )
+    return table

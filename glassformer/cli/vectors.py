@@ -1,0 +1,204 @@
+"""glassformer vectors: word vectors from plain text, and what they know."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+from glassformer.errors import GlassformerError
+from glassformer.train.vectors import (
+    Corpus,
+    GloVe,
+    Vectors,
+    Word2Vec,
+    analogies,
+    check_target,
+    cooccurrences,
+    learn_glove,
+    learn_word2vec,
+    read_corpus,
+    read_vectors,
+    similarities,
+    write_vectors,
+)
+from glassformer.train.vectors.corpus import Watch
+
+KINDS = ("skip-gram", "cbow", "glove")
+
+
+class TrainsByDefault(TyperGroup):
+    """`vectors TEXT...` is `vectors train TEXT...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["train", *args]
+        return super().parse_args(ctx, args)
+
+
+vectors = typer.Typer(
+    cls=TrainsByDefault,
+    no_args_is_help=True,
+    help="Word vectors: train them on text (vectors TEXT... --out FILE), ask and evaluate them.",
+)
+File = Annotated[Path, typer.Argument(help="Vectors: word2vec's text or binary, or GloVe's text.")]
+Count = Annotated[int, typer.Option("--count", "-n", help="How many words.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@vectors.command()
+def train(
+    texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
+    out: Annotated[Path, typer.Option(help="Where to write; .bin is binary, else text.")],
+    kind: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
+    size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
+    window: Annotated[int, typer.Option(help="How far a word looks to each side.")] = 5,
+    negative: Annotated[
+        int, typer.Option(help="Words drawn against each true one; 0: all (full softmax).")
+    ] = 5,
+    epochs: Annotated[int, typer.Option(help="How often the text is gone through.")] = 5,
+    min_count: Annotated[int, typer.Option(help="Rarer words are left out.")] = 5,
+    sample: Annotated[
+        float, typer.Option(help="Words with a larger share are thinned out; 0: none.")
+    ] = 1e-3,
+    rate: Annotated[
+        float | None, typer.Option(help="Learning rate; 0.025, for glove 0.05.")
+    ] = None,
+    x_max: Annotated[float, typer.Option(help="glove: counts from here on matter equally.")] = 100,
+    alpha: Annotated[float, typer.Option(help="glove: how fast smaller ones matter less.")] = 0.75,
+    lower: Annotated[bool, typer.Option("--lower", help="In small letters.")] = False,
+    workers: Annotated[
+        int, typer.Option(help="Threads; with 1 the same seed gives the same bytes.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
+    device: Annotated[str, typer.Option(help="Of the full softmax: cpu, cuda, ...")] = "cpu",
+) -> None:
+    """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind."""
+    if kind not in KINDS:
+        raise GlassformerError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
+    shared: dict[str, Any] = {
+        "size": size,
+        "window": window,
+        "epochs": epochs,
+        "seed": seed,
+        "workers": workers,
+    }
+    shared |= {} if rate is None else {"rate": rate}
+    plan: Word2Vec | GloVe = (
+        GloVe(**shared, x_max=x_max, alpha=alpha)
+        if kind == "glove"
+        else Word2Vec(kind=kind, negative=negative, sample=sample, device=device, **shared)
+    )
+    check_target(out)
+    total = sum(file.stat().st_size for file in texts if file.is_file())
+    with bar("reading", 2 * total, "bytes") as watch:
+        corpus = read_corpus(texts, min_count=min_count, lower=lower, watch=watch)
+    console = Console(stderr=True)
+    console.print(f"{len(corpus.words):,} words, {len(corpus.ids):,} of them in the text")
+    write_vectors(out, learned(corpus, plan))
+    console.print(f"written to {out}", soft_wrap=True)
+
+
+def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
+    words = len(corpus.ids)
+    if isinstance(plan, Word2Vec):
+        with bar("learning", plan.epochs * words, "words") as watch:
+            return learn_word2vec(corpus, plan, watch)
+    with bar("counting", words, "words") as watch:
+        counts = cooccurrences(corpus, plan.window, watch)
+    with bar("learning", plan.epochs * len(counts.value), "pairs") as watch:
+        return learn_glove(corpus.words, counts, plan, watch)
+
+
+@contextmanager
+def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
+    progress = Progress(
+        TextColumn(f"{title:8}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with progress:
+        task = progress.add_task("", total=total, speed="")
+
+        def watch(done: int) -> None:
+            seconds = progress.tasks[0].elapsed
+            speed = f"{done / seconds:,.0f} {unit}/s" if seconds else ""
+            progress.update(task, completed=done, speed=speed)
+
+        yield watch
+
+
+@vectors.command()
+def evaluate(
+    file: File,
+    analogy_file: Annotated[
+        list[Path] | None, typer.Option("--analogies", help="Questions: a b c d, under : titles.")
+    ] = None,
+    similarity_file: Annotated[
+        list[Path] | None, typer.Option("--similarities", help="Pairs and judgments: WordSim-353.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="So many words, from the first on.")] = 300_000,
+    as_json: AsJson = False,
+) -> None:
+    """Count right analogies, and compare cosines with people's judgments, as gensim does."""
+    if not analogy_file and not similarity_file:
+        raise GlassformerError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
+    space = read_vectors(file)
+    found = {str(path): analogies(space, path, limit) for path in analogy_file or ()}
+    alike = {str(path): similarities(space, path, limit) for path in similarity_file or ()}
+    if as_json:
+        said = {path: [asdict(one) for one in sections] for path, sections in found.items()}
+        print(json.dumps(said | {path: asdict(one) for path, one in alike.items()}))
+        return
+    console = Console()
+    for path, sections in found.items():
+        table = Table("analogies", "right", "of", "accuracy", "unknown", box=None, title=path)
+        for one in sections:
+            counts = (f"{one.right:,}", f"{one.asked:,}", f"{one.accuracy:.1%}", f"{one.unknown:,}")
+            table.add_row(one.name, *counts, style="bold" if one is sections[-1] else None)
+        console.print(table)
+    for path, like in alike.items():
+        console.print(
+            f"{path}: Spearman [bold]{like.spearman:.4f}[/], Pearson {like.pearson:.4f} over "
+            f"{like.pairs:,} pairs ({like.unknown:,} with unknown words)",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+@vectors.command()
+def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Count = 10) -> None:
+    """Show the words nearest to each word."""
+    space = read_vectors(file)
+    for word in words:
+        show(word, space.nearest(word, count))
+
+
+@vectors.command()
+def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
+    """A is to B as C is to what?"""
+    show(f"{a} : {b} = {c} : ?", read_vectors(file).analogy(a, b, c, count))
+
+
+def show(title: str, found: list[tuple[str, float]]) -> None:
+    sys.stdout.write(f"{title}\n")
+    sys.stdout.writelines(f"  {cosine:7.4f}  {word}\n" for word, cosine in found)
+
+
+@vectors.command()
+def convert(file: File, out: Annotated[Path, typer.Argument(help="The new file.")]) -> None:
+    """Write vectors in another format: .bin is binary, else text."""
+    write_vectors(out, read_vectors(file))

@@ -1,0 +1,91 @@
+"""Train room, about.json: of the model, the data and the machine what a recipe does not say."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from glassformer import __version__
+from glassformer.train.data.files import find_files
+from glassformer.train.reporter import Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+NAMED = 20  # files of a split at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Of a split; the first of them by name and size."""
+
+    count: int
+    bytes: int
+    first: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    architecture: str
+    parameters: int
+    trained: int
+    body: int  # parameters of the layers: without embeddings and heads
+    tokens_epoch: int
+    flops_token: float
+    device: str
+    versions: dict[str, str]
+    data: dict[str, Files]
+
+
+class Facts(Reporter):
+    """Writes it before the first step, and again when a run goes on, maybe elsewhere."""
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        settings = run.recipe.data
+        splits = {"train": settings.train, "valid": settings.valid}
+        about = About(
+            architecture=plan.architecture,
+            parameters=plan.parameters,
+            trained=plan.trained,
+            body=plan.body,
+            tokens_epoch=plan.tokens_epoch,
+            flops_token=plan.flops_token,
+            device=plan.device,
+            versions={
+                "glassformer": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+            data={split: _files(patterns) for split, patterns in splits.items() if patterns},
+        )
+        write_whole(run.folder / "about.json", json.dumps(asdict(about), indent=2) + "\n")
+
+
+def read_about(folder: Path) -> About | None:
+    """None of a run that has not come to its first step."""
+    path = folder / "about.json"
+    if not path.exists():
+        return None
+    content = json.loads(path.read_text("utf-8"))
+    files = {split: Files(**found) for split, found in content.pop("data").items()}
+    return About(**content, data=files)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """All of it or nothing; what can be made again is not forced to the disk."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text, "utf-8")
+    draft.replace(path)
+
+
+def _files(patterns: Sequence[str]) -> Files:
+    sized = [(str(path), path.stat().st_size) for path in find_files(patterns)]
+    total = sum(size for _, size in sized)
+    return Files(count=len(sized), bytes=total, first=sized[:NAMED])

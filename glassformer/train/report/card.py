@@ -1,0 +1,164 @@
+"""Train room, the model's card: README.md of the run folder, in the layout that hubs read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.train.report.about import write_whole
+from glassformer.train.report.summary import Summary, evaluations_of, summarize
+from glassformer.train.reporter import Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+PIPELINES = {  # what hubs call the task that a model of an objective is ready for
+    "causal-lm": "text-generation",
+    "permutation-lm": "text-generation",
+    "continuation": "text-generation",
+    "masked-lm": "fill-mask",
+    "next-sentence": "fill-mask",
+    "sentence-order": "fill-mask",
+    "translation-lm": "fill-mask",
+    "classification": "text-classification",
+    "regression": "text-classification",
+    "tagging": "token-classification",
+    "span": "question-answering",
+    "multiple-choice": "multiple-choice",
+    "span-corruption": "text2text-generation",
+    "denoising": "text2text-generation",
+    "sequence-to-sequence": "text2text-generation",
+    "replaced-token": "feature-extraction",
+}
+WRITING = ("text-generation", "text2text-generation")
+
+
+class Card(Reporter):
+    def begin(self, run: Run, plan: Plan) -> None:
+        self._run = run
+
+    def finish(self, how: Mapping[str, Any]) -> None:
+        text = written(summarize(self._run), how)
+        write_whole(self._run.folder / "README.md", text)
+
+
+def written(run: Summary, how: Mapping[str, Any]) -> str:
+    return "\n".join([*_front(run), *_what(run, how), *_figures(run), *_use(run), *_recipe(run)])
+
+
+def _front(run: Summary) -> Iterator[str]:
+    """YAML, in which texts and numbers are written as in JSON."""
+    best = _best_figures(run)
+    pipeline = PIPELINES.get(run.recipe.objective[0].name)
+    yield "---"
+    yield "library_name: glassformer"
+    if pipeline is not None:
+        yield f"pipeline_tag: {pipeline}"
+    if run.recipe.model.folder is not None:
+        yield f"base_model: {_said(Path(run.recipe.model.folder).name)}"
+    yield "tags:"
+    tags = ["glassformer", *(one.name for one in run.recipe.objective)]
+    if run.recipe.adapter is not None:
+        tags.append(run.recipe.adapter.kind)
+    yield from (f"- {_said(tag)}" for tag in dict.fromkeys(tags))
+    if best:
+        judged = " ".join(run.recipe.data.valid)
+        yield "model-index:"
+        yield f"- name: {_said(run.run.folder.resolve().name)}"
+        yield "  results:"
+        yield f"  - task: {{ type: {pipeline or 'other'} }}"
+        yield f"    dataset: {{ name: {_said(judged)}, type: {_said(judged)} }}"
+        yield "    metrics:"
+        for name, value in best.items():
+            yield f"    - {{ type: {_said(name)}, value: {_said(value)} }}"
+    yield "---"
+
+
+def _what(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
+    about, settings = run.about, run.recipe.train
+    assert about is not None
+    trained = "" if about.trained == about.parameters else f", of which {about.trained:,} trained"
+    early = " (stopped early)" if how["stopped"] else ""
+    epochs = how["tokens"] / max(about.tokens_epoch, 1)
+    start = "a fresh model" if run.recipe.model.preset else "the weights of"
+    rows = {
+        "architecture": f"{about.architecture} ({start} {run.model})",
+        "parameters": f"{about.parameters:,}{trained}; {about.body:,} in the layers, without "
+        "embeddings and heads",
+        "objective": run.objective,
+        "steps": f"{how['step']:,} of {settings.steps:,}{early}",
+        "tokens": f"{how['tokens']:,} ({epochs:.1f} epochs of {about.tokens_epoch:,})",
+        "optimizer": f"{settings.optimizer}, learning rate {settings.learning_rate:g}, "
+        f"{settings.schedule}, batch {settings.batch} x {settings.accumulate}",
+        "seed": str(settings.seed),
+        "precision": settings.precision,
+        "time": f"{run.seconds:,.0f} s of steps on {about.device}"
+        + (f", {run.tokens_per_second:,.0f} tokens/s" if run.tokens_per_second else ""),
+        "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+    }
+    yield f"\n# {run.run.folder.resolve().name}\n"
+    yield "What was trained, by `glassformer train`:\n"
+    yield "| | |\n|---|---|"
+    yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
+    yield "\n## Data\n"
+    yield "| split | file | bytes |\n|---|---|---:|"
+    for split, files in about.data.items():
+        for name, size in files.first:
+            yield f"| {split} | {_cell(name)} | {size:,} |"
+        more = files.count - len(files.first)
+        if more:
+            rest = files.bytes - sum(size for _, size in files.first)
+            yield f"| {split} | and {more:,} more | {rest:,} |"
+
+
+def _figures(run: Summary) -> Iterator[str]:
+    yield "\n## Figures\n"
+    assert run.last is not None
+    if run.last["loss"] is not None:
+        yield f"The last training loss is {run.last['loss']:.4f}."
+    best = run.best()
+    if best is not None:
+        name, last = run.recipe.train.best, evaluations_of(run.entries)[-1]["valid"]
+        yield f"\nThe best {name} on the validation files came after step {best[1]:,}:\n"
+        yield "| figure | best | last |\n|---|---:|---:|"
+        for figure, value in _best_figures(run).items():
+            yield f"| {_cell(figure)} | {_number(value)} | {_number(last.get(figure))} |"
+    yield "\n![Loss](plots/loss.svg)"
+
+
+def _use(run: Summary) -> Iterator[str]:
+    """How the folder is loaded, with words that run as pasted where the folder lies."""
+    kept = "best" if run.best() is not None else "model"
+    yield "\n## Use\n\n```python\nimport glassformer as gf\n"
+    if run.recipe.adapter is None:
+        yield f"model = gf.load({_said(f'{run.run.folder}/{kept}')})"
+    else:
+        yield f"model = gf.load({_said(run.recipe.model.folder)})"
+        yield f"model.load_adapter({_said(f'{run.run.folder}/{kept}')})"
+    if PIPELINES.get(run.recipe.objective[0].name) in WRITING:
+        yield 'print(model.generate("The", max_new_tokens=50).text)'
+    yield "```"
+
+
+def _recipe(run: Summary) -> Iterator[str]:
+    yield f"\n## Recipe\n\n```toml\n{run.recipe.toml()}```\n"
+
+
+def _best_figures(run: Summary) -> dict[str, float | None]:
+    best, judged = run.best(), evaluations_of(run.entries)
+    return next((e["valid"] for e in judged if best and e["step"] == best[1]), {})
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"
+
+
+def _said(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cell(value: str) -> str:
+    return value.replace("|", "\\|")

@@ -1,0 +1,26 @@
+"""Train room, what programs that watch runs are told: numbers by name."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from glassformer.train.reporter import Entry
+
+
+def is_installed(package: str) -> bool:
+    """A folder of that name, such as W&B leaves behind, is none."""
+    found = find_spec(package)
+    return found is not None and found.origin is not None
+
+
+def figures_of(entry: Entry) -> dict[str, float]:
+    """A line of metrics.jsonl by names that such programs sort into groups."""
+    if "valid" in entry:
+        return {f"valid/{name}": value for name, value in entry["valid"].items()}
+    named = {name: entry[name] for name in ("loss", "learning_rate", "gradient", "tokens")}
+    parts = entry["parts"] if len(entry["parts"]) > 1 else {}
+    return {
+        **{f"train/{name}": value for name, value in named.items()},
+        **{f"parts/{name}": value for name, value in parts.items()},
+        **{f"speed/{name}": value for name, value in entry["speed"].items()},
+    }

@@ -1,0 +1,51 @@
+"""Train room, a run's own plots: loss, learning rate and gradient, as often as it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from glassformer.train.report.about import write_whole
+from glassformer.train.report.summary import evaluations_of, steps_of
+from glassformer.train.report.svg import Panel, Series, draw
+from glassformer.train.reporter import Entry, Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+
+class Plots(Reporter):
+    def begin(self, run: Run, plan: Plan) -> None:
+        self._run = run
+
+    def save(self) -> None:
+        self._draw()
+
+    def finish(self, how: Mapping[str, Any]) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        folder = self._run.folder / "plots"
+        folder.mkdir(exist_ok=True)
+        for name, panel in panels(self._run.entries()).items():
+            write_whole(folder / f"{name}.svg", draw([panel]))
+
+
+def panels(entries: Sequence[Entry]) -> dict[str, Panel]:
+    steps, judged = steps_of(entries), evaluations_of(entries)
+    at = [entry["step"] for entry in steps]
+    loss = [Series(name="training", x=at, y=[entry["loss"] for entry in steps], faint=bool(judged))]
+    if judged:
+        y = [entry["valid"]["loss"] for entry in judged]
+        loss.append(Series(name="validation", x=[e["step"] for e in judged], y=y, color=1))
+
+    def panel(title: str, key: str, log_y: bool = False) -> Panel:
+        series = Series(x=at, y=[entry[key] for entry in steps])
+        return Panel(title=title, x="step", y=title.lower(), series=[series], log_y=log_y)
+
+    return {
+        "loss": Panel(title="Loss", x="step", y="loss", series=loss),
+        "learning_rate": panel("Learning rate", "learning_rate"),
+        "gradient": panel("Gradient norm before clipping", "gradient", log_y=True),
+    }

@@ -1,0 +1,133 @@
+"""Train room, a run in short: what became of it, from the files in its folder."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.train.evaluate import is_better
+from glassformer.train.recipe import Recipe
+from glassformer.train.report.about import About, read_about
+from glassformer.train.reporter import Entry
+from glassformer.train.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What became of a run, from the files in its folder. `best` is the figure of `train.best`."""
+
+    run: Run
+    about: About | None  # None before the first step
+    entries: Sequence[Entry]
+    state: str  # finished, stopped early, running, unfinished
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.run.recipe
+
+    @property
+    def model(self) -> str:
+        settings, adapter = self.recipe.model, self.recipe.adapter
+        name = settings.preset or Path(str(settings.folder)).name
+        return name if adapter is None else f"{name} + {adapter.kind}"
+
+    @property
+    def objective(self) -> str:
+        return " + ".join(one.name for one in self.recipe.objective)
+
+    @property
+    def last(self) -> Entry | None:
+        """The last step that was logged."""
+        steps = steps_of(self.entries)
+        return steps[-1] if steps else None
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.last is None else self.last["tokens"]
+
+    @property
+    def seconds(self) -> float:
+        """Of steps alone, without evaluations, over all the times it went on."""
+        before, total = 0, 0.0
+        for entry in steps_of(self.entries):
+            total += (entry["tokens"] - before) / max(entry["speed"]["tokens_per_second"], 1e-9)
+            before = entry["tokens"]
+        return total
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return self.tokens / self.seconds if self.seconds else None
+
+    def best(self, name: str | None = None) -> tuple[float, int] | None:
+        """The best figure of that name and its step; of the recipe's choice without one."""
+        name = name or self.recipe.train.best
+        found: tuple[float, int] | None = None
+        for entry in evaluations_of(self.entries):
+            value = entry["valid"].get(name)
+            if value is not None and is_better(name, value, found and found[0]):
+                found = value, entry["step"]
+        return found
+
+    def tokens_at(self, step: int) -> float:
+        """Read by then; between steps that were logged, in proportion."""
+        steps = steps_of(self.entries)
+        at, read = [entry["step"] for entry in steps], [entry["tokens"] for entry in steps]
+        return float(np.interp(step, [0, *at], [0, *read]))
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        best, about = self.best(), self.about
+        return {
+            "folder": str(self.run.folder),
+            "model": self.model,
+            "architecture": about and about.architecture,
+            "parameters": about and about.parameters,
+            "body": about and about.body,
+            "objective": self.objective,
+            "step": self.last["step"] if self.last else 0,
+            "steps": self.recipe.train.steps,
+            "tokens": self.tokens,
+            "best": None if best is None else best[0],
+            "best_name": self.recipe.train.best,
+            "best_step": None if best is None else best[1],
+            "loss": self.last and self.last["loss"],
+            "tokens_per_second": self.tokens_per_second,
+            "seconds": self.seconds,
+            "state": self.state,
+        }
+
+
+def summarize(run: Run) -> Summary:
+    return Summary(run=run, about=read_about(run.folder), entries=run.entries(), state=_state(run))
+
+
+def steps_of(entries: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in entries if "loss" in entry]
+
+
+def evaluations_of(entries: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in entries if "valid" in entry]
+
+
+def _state(run: Run) -> str:
+    how = run.finished
+    if how is not None:
+        return "stopped early" if how["stopped"] else "finished"
+    return "running" if _is_locked(run.folder / ".lock") else "unfinished"
+
+
+def _is_locked(path: Path) -> bool:
+    """Whoever trains in a folder holds its lock."""
+    if not path.exists():
+        return False
+    with path.open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

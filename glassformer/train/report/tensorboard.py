@@ -1,0 +1,68 @@
+"""Train room, TensorBoard: what is logged, as events in the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import GlassformerError
+from glassformer.train.recipe import RunSettings
+from glassformer.train.report.logged import figures_of, is_installed
+from glassformer.train.reporter import Entry, Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+
+def is_wanted(settings: RunSettings) -> bool:
+    """Where nothing is said: if it is installed."""
+    installed = is_installed("tensorboard")
+    if settings.tensorboard and not installed:
+        raise GlassformerError(
+            "run.tensorboard = true needs TensorBoard: pip install 'glassformer[tensorboard]', or "
+            "leave it out."
+        )
+    return installed if settings.tensorboard is None else settings.tensorboard
+
+
+class TensorBoard(Reporter):
+    """When a run goes on, a new file says that events after the checkpoint count no longer."""
+
+    def __init__(self) -> None:
+        self._writer: Any = None
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        events = import_module("torch.utils.tensorboard")
+        again = any(run.folder.glob("events.*"))
+        self._writer = events.SummaryWriter(
+            str(run.folder), purge_step=run.step + 1 if again else None
+        )
+        if not again:
+            recipe = "".join(f"    {line}\n" for line in run.recipe.toml().splitlines())
+            self._writer.add_text("recipe", recipe, 0)
+            self._writer.flush()
+
+    def step(self, entry: Entry) -> None:
+        self._add(entry)
+
+    def valid(self, entry: Entry) -> None:
+        self._add(entry)
+
+    def save(self) -> None:
+        self._writer.flush()
+
+    def finish(self, how: Mapping[str, Any]) -> None:
+        self._writer.flush()
+
+    def end(self) -> None:
+        """What ended the run is not to be hidden by events that could not be written either."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+
+    def _add(self, entry: Entry) -> None:
+        for name, value in figures_of(entry).items():
+            self._writer.add_scalar(name, value, entry["step"])

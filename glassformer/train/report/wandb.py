@@ -1,0 +1,57 @@
+"""Train room, Weights & Biases: what is logged, for those who have it and ask for it."""
+
+from __future__ import annotations
+
+import secrets
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import GlassformerError
+from glassformer.train.report.logged import figures_of, is_installed
+from glassformer.train.reporter import Entry, Reporter
+
+if TYPE_CHECKING:
+    from glassformer.train.plan import Plan
+    from glassformer.train.run import Run
+
+
+class Wandb(Reporter):
+    """A run that goes on is the same one there, by a name that the folder keeps. Steps that it
+    takes again are the same to the bit, and are not logged twice."""
+
+    def __init__(self, project: str) -> None:
+        if not is_installed("wandb"):
+            raise GlassformerError(
+                f"run.wandb = {project!r} needs Weights & Biases: pip install "
+                "'glassformer[wandb]', or leave it out."
+            )
+        self._project = project
+        self._there: Any = None
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        kept = run.folder / "wandb" / "id"
+        kept.parent.mkdir(exist_ok=True)
+        if not kept.exists():
+            kept.write_text(secrets.token_hex(8), "utf-8")
+        self._there = import_module("wandb").init(
+            project=self._project,
+            id=kept.read_text("utf-8"),
+            name=run.folder.name,
+            dir=str(run.folder),
+            resume="allow",
+            config=run.recipe.tables(),
+        )
+
+    def step(self, entry: Entry) -> None:
+        self._log(entry)
+
+    def valid(self, entry: Entry) -> None:
+        self._log(entry)
+
+    def end(self) -> None:
+        if self._there is not None:
+            self._there.finish()
+
+    def _log(self, entry: Entry) -> None:
+        if entry["step"] >= self._there.step:
+            self._there.log(figures_of(entry), step=entry["step"])

@@ -1,0 +1,101 @@
+"""Vectors, the text: files become a vocabulary and a row of word numbers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.errors import GlassformerError
+
+LONGEST = 10_000  # words of a sentence; a longer line is several
+
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Watch = Callable[[int], None]  # is told how far the work is
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Words from the most frequent on, and the text as their numbers, without the rare ones."""
+
+    words: list[str]
+    counts: npt.NDArray[np.int64]
+    ids: Ids  # in a file that goes away with it, so that it may be larger than memory
+    bounds: npt.NDArray[np.int64]  # sentence i is ids[bounds[i] : bounds[i + 1]]
+
+    def keep(self, sample: float) -> Floats:
+        """How probably an occurrence of each word is kept (word2vec's subsampling)."""
+        if not sample:
+            return np.ones(len(self.words), np.float32)
+        share = self.counts / (sample * self.counts.sum())
+        chance: Floats = ((np.sqrt(share) + 1) / share).astype(np.float32)
+        return chance
+
+    def chunks(self, size: int) -> list[tuple[int, int]]:
+        """Runs of whole sentences, each of about `size` words: pieces of work."""
+        steps = np.arange(0, len(self.ids), size)
+        cuts = np.unique([*np.searchsorted(self.bounds, steps), len(self.bounds) - 1])
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+def read_corpus(
+    files: Sequence[Path], *, min_count: int = 5, lower: bool = False, watch: Watch = lambda _: None
+) -> Corpus:
+    """Words stand between spaces, sentences are lines. The files are read twice; `watch` is told
+    how many bytes have been."""
+    counter: Counter[str] = Counter()
+    for sentence in sentences(files, lower, watch):
+        counter.update(sentence)
+    if not counter:
+        raise GlassformerError(f"There are no words in {names(files)}.")
+    # words that are equally frequent in the order of the alphabet: order never depends on chance
+    kept = sorted((-count, word) for word, count in counter.items() if count >= min_count)
+    if len(kept) < 2:
+        raise GlassformerError(
+            f"Of {len(counter):,} words in {names(files)}, {len(kept)} occur {min_count} times or "
+            "more; lower min_count, or give more text."
+        )
+    words = [word for _, word in kept]
+    number = {word: place for place, word in enumerate(words)}
+    done = sum(path.stat().st_size for path in files)
+    bounds = [0]
+    with tempfile.TemporaryFile() as file:
+        for sentence in sentences(files, lower, lambda size: watch(done + size)):
+            ids = [place for word in sentence if (place := number.get(word)) is not None]
+            for begin in range(0, len(ids), LONGEST):
+                part = np.array(ids[begin : begin + LONGEST], np.int32)
+                file.write(part.data)
+                bounds.append(bounds[-1] + len(part))
+        file.flush()
+        whole: Any = np.memmap(file, np.int32, "r")  # keeps the nameless file
+    return Corpus(words, -np.array([count for count, _ in kept]), whole, np.array(bounds))
+
+
+def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list[str]]:
+    read = 0
+    for path in files:
+        try:
+            with path.open("rb") as lines:
+                for row, line in enumerate(lines, 1):
+                    read += len(line)
+                    if row % 1000 == 0:
+                        watch(read)
+                    text = line.decode("utf-8")
+                    yield (text.lower() if lower else text).split()
+        except OSError as error:
+            raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise GlassformerError(f"{path}:{row} is not UTF-8; convert the file first.") from None
+    watch(read)
+
+
+def names(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files))

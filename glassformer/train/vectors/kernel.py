@@ -1,0 +1,44 @@
+"""Vectors, the way to kernel.cpp: what it is given, field by field."""
+
+from __future__ import annotations
+
+from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_uint64, c_void_p
+from pathlib import Path
+
+from glassformer.native import library
+
+LANES = 8  # of kernel.cpp: widths of rows are multiples
+
+
+class Words(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("ids", "bounds", "keep", "threshold", "alias")),
+        *((name, c_void_p) for name in ("inputs", "outputs")),
+        ("key", c_uint64),
+        ("words", c_int64),
+        *((name, c_int32) for name in ("width", "window", "negative", "mean")),
+    )
+
+
+class Pairs(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("first", "second", "wanted", "weight", "order")),
+        *((name, c_void_p * 2) for name in ("tables", "squares", "biases")),
+        ("width", c_int32),
+        ("rate", c_float),
+    )
+
+
+def kernel() -> CDLL | None:
+    """None where it cannot be compiled; steps.py does the same, more slowly."""
+    made = library(Path(__file__).with_name("kernel.cpp"))
+    if made is not None:
+        made.train.argtypes = (POINTER(Words), c_int64, c_int64, c_uint64, c_float)
+        made.train.restype = None
+        made.regress.argtypes = (POINTER(Pairs), c_int64, c_int64)
+        made.regress.restype = None
+    return made
+
+
+def padded(size: int) -> int:
+    return -(-size // LANES) * LANES
