@@ -11,67 +11,34 @@ from glassformer.families.rules import Rule, projections
 
 NAME = "ALBERT"
 MODEL_TYPES = ("albert",)
-HEADS = (
-    "ForPreTraining",
-    "ForMaskedLM",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForPreTraining", "ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice",
+         "ForTokenClassification", "ForQuestionAnswering")
 CLASSES = {"AlbertModel": "", **{f"Albert{head}": "albert." for head in HEADS}}
 IGNORED = {
-    **dict.fromkeys(
-        ("net_structure_type", "gap_size", "num_memory_blocks", "down_scale_factor"),
-        "of the first release's experiments; no published model departs from it",
-    ),
+    **dict.fromkeys(("net_structure_type", "gap_size", "num_memory_blocks", "down_scale_factor"),
+                    "of the first release's experiments; no published model departs from it"),
 }
 DROPPED = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
     "{base}embeddings.token_type_ids": "zeros, which are computed",
     "predictions.bias": "a copy of the bias that is not used where weights are not tied",
 }
-DEFAULTS = {
-    "vocab_size": 30000,
-    "hidden_size": 4096,
-    "num_attention_heads": 64,
-    "intermediate_size": 16384,
-    "hidden_act": "gelu_new",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-}
+DEFAULTS = {"vocab_size": 30000, "hidden_size": 4096, "num_attention_heads": 64,
+            "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0}
 TINY = (
     {**bert.SMALL, "embedding_size": 12, "num_hidden_layers": 3},
-    {
-        **bert.SMALL,
-        "embedding_size": 24,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_hidden_groups": 2,
-        "inner_group_num": 2,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "type_vocab_size": 3,
-        "layer_norm_eps": 1e-5,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-    },
+    {**bert.SMALL, "embedding_size": 24, "hidden_size": 24, "num_hidden_layers": 3,
+     "num_hidden_groups": 2, "inner_group_num": 2, "num_attention_heads": 2, "hidden_act": "relu",
+     "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_labels": 5, "tie_word_embeddings": False},
 )
-SIZES = {
-    "base": (768, 12, 12),
-    "large": (1024, 24, 16),
-    "xlarge": (2048, 24, 16),
-    "xxlarge": (4096, 12, 64),
-}
+SIZES = {"base": (768, 12, 12), "large": (1024, 24, 16), "xlarge": (2048, 24, 16),
+         "xxlarge": (4096, 12, 64)}
 PRESETS = {
     f"albert-{name}": (
         "AlbertForMaskedLM",
-        {
-            "hidden_size": width,
-            "num_hidden_layers": layers,
-            "num_attention_heads": count,
-            "intermediate_size": 4 * width,
-        },
+        {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": count,
+         "intermediate_size": 4 * width},
     )
     for name, (width, layers, count) in SIZES.items()
 }
@@ -93,7 +60,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         **heads.encoder_heads(pooled, masked, count, dropout),
         "ForPreTraining": (masked, order),
     }[architecture.removeprefix("Albert")]
-    return bert.assemble(config, stack, chosen, common.special_tokens(config, pad=0, bos=2, eos=3))
+    return bert.assemble(
+        config, stack, chosen, common.special_tokens(config, pad=0, bos=2, eos=3)
+    )
 
 
 def shared(config: Config) -> spec.Stack:
@@ -118,7 +87,9 @@ def block_rules(index: int, inner: int) -> tuple[Rule, ...]:
     theirs = f"{{base}}encoder.albert_layer_groups.{group}.albert_layers.{member}."
     ours = f"encoder.blocks.{index}."
     return (
-        *projections(f"{theirs}attention.", f"{ours}attention", "query", "key", "value", "dense"),
+        *projections(
+            f"{theirs}attention.", f"{ours}attention", "query", "key", "value", "dense"
+        ),
         Rule(f"{theirs}attention.LayerNorm", f"{ours}attention_norm"),
         Rule(f"{theirs}ffn", f"{ours}ffn.up"),
         Rule(f"{theirs}ffn_output", f"{ours}ffn.down"),
@@ -132,10 +103,8 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     return (
         *(rule for index in range(len(blocks)) for rule in block_rules(index, inner)),
         Rule("{base}encoder.embedding_hidden_mapping_in", "encoder.embed.project"),
-        *(
-            Rule("{base}pooler", f"heads.{name}.transform.dense")
-            for name in ("pooler", "choose", "classify", "sentence_order")
-        ),
+        *(Rule("{base}pooler", f"heads.{name}.transform.dense")
+          for name in ("pooler", "choose", "classify", "sentence_order")),
         Rule("sop_classifier.classifier", "heads.sentence_order.out"),
         Rule("classifier", "heads.classify.out"),
         Rule("predictions.dense", "heads.lm.transform.dense"),

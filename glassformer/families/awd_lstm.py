@@ -26,17 +26,8 @@ DROPPED = {
 }
 TINY: tuple[dict[str, Any], ...] = (
     {"vocab_size": 60, "emb_sz": 16, "n_hid": 24, "n_layers": 3},
-    {
-        "vocab_size": 50,
-        "emb_sz": 20,
-        "n_hid": 12,
-        "n_layers": 2,
-        "num_labels": 5,
-        "lin_ftrs": 9,
-        "tie_word_embeddings": False,
-        "out_bias": False,
-        "pad_token_id": 0,
-    },
+    {"vocab_size": 50, "emb_sz": 20, "n_hid": 12, "n_layers": 2, "num_labels": 5, "lin_ftrs": 9,
+     "tie_word_embeddings": False, "out_bias": False, "pad_token_id": 0},
     {"vocab_size": 40, "emb_sz": 12, "n_hid": 30, "n_layers": 1, "num_labels": 3},
 )
 PRESETS = {
@@ -44,20 +35,10 @@ PRESETS = {
     "ulmfit": ("AwdLstmForSequenceClassification", {"vocab_size": 60_000}),
 }
 DROPOUTS = {  # of the language model and of the classifier
-    "ForCausalLM": {
-        "input_p": 0.25,
-        "hidden_p": 0.15,
-        "embed_p": 0.02,
-        "weight_p": 0.2,
-        "output_p": 0.1,
-    },
-    "ForSequenceClassification": {
-        "input_p": 0.4,
-        "hidden_p": 0.3,
-        "embed_p": 0.05,
-        "weight_p": 0.5,
-        "output_p": 0.4,
-    },
+    "ForCausalLM": {"input_p": 0.25, "hidden_p": 0.15, "embed_p": 0.02, "weight_p": 0.2,
+                    "output_p": 0.1},
+    "ForSequenceClassification": {"input_p": 0.4, "hidden_p": 0.3, "embed_p": 0.05,
+                                  "weight_p": 0.5, "output_p": 0.4},
 }
 
 

@@ -20,27 +20,14 @@ IGNORED = seq2seq.IGNORED
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "scale_embedding": True,
-        "activation_function": "relu",
-        "tie_word_embeddings": False,
-        "num_labels": 5,
-    },
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False, "num_labels": 5},
 )
 PRESETS = {
     "bart-base": (
         "BartForConditionalGeneration",
-        {
-            "d_model": 768,
-            "encoder_layers": 6,
-            "decoder_layers": 6,
-            "encoder_attention_heads": 12,
-            "decoder_attention_heads": 12,
-            "encoder_ffn_dim": 3072,
-            "decoder_ffn_dim": 3072,
-        },
+        {"d_model": 768, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 12,
+         "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072},
     ),
     "bart-large": ("BartForConditionalGeneration", {}),
 }

@@ -12,16 +12,9 @@ from glassformer.families.rules import Rule, projections
 
 NAME = "BERT"
 MODEL_TYPES = ("bert",)
-HEADS = (
-    "ForPreTraining",
-    "ForMaskedLM",
-    "LMHeadModel",
-    "ForNextSentencePrediction",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel", "ForNextSentencePrediction",
+         "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
 CLASSES = {"BertModel": "", **{f"Bert{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
@@ -29,42 +22,18 @@ DROPPED = {
     "{base}embeddings.token_type_ids": "zeros, which are computed",
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
 }
-SMALL = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "vocab_size": 99,
-    "max_position_embeddings": 160,
-}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "gelu_new",
-        "type_vocab_size": 3,
-        "layer_norm_eps": 1e-5,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-    },
-    {
-        **SMALL,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 8,
-        "hidden_act": "relu",
-        "is_decoder": True,
-        "add_cross_attention": True,
-    },
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "gelu_new", "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_labels": 5,
+     "tie_word_embeddings": False},
+    {**SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "hidden_act": "relu",
+     "is_decoder": True, "add_cross_attention": True},
 )
-LARGE = {
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+         "intermediate_size": 4096}
 PRESETS = {"bert-base": ("BertModel", {}), "bert-large": ("BertModel", LARGE)}
 
 

@@ -15,15 +15,8 @@ from glassformer.families.rules import Rule
 
 NAME = "BigBird"
 MODEL_TYPES = ("big_bird",)
-HEADS = (
-    "ForPreTraining",
-    "ForMaskedLM",
-    "ForCausalLM",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForPreTraining", "ForMaskedLM", "ForCausalLM", "ForSequenceClassification",
+         "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
 CLASSES = {"BigBirdModel": "", **{f"BigBird{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
@@ -34,28 +27,12 @@ DEFAULTS = {"vocab_size": 50358, "hidden_act": "gelu_new"}
 SMALL = {**bert.SMALL, "block_size": 4, "num_random_blocks": 1}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {
-        **SMALL,
-        "block_size": 1,
-        "num_random_blocks": 2,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "type_vocab_size": 3,
-        "layer_norm_eps": 1e-5,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-        "use_bias": False,
-        "rescale_embeddings": True,
-    },
-    {
-        **SMALL,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 8,
-        "attention_type": "original_full",
-        "is_decoder": True,
-    },
+    {**SMALL, "block_size": 1, "num_random_blocks": 2, "hidden_size": 24, "num_hidden_layers": 3,
+     "num_attention_heads": 2, "hidden_act": "relu", "type_vocab_size": 3, "layer_norm_eps": 1e-5,
+     "num_labels": 5, "tie_word_embeddings": False, "use_bias": False,
+     "rescale_embeddings": True},
+    {**SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "attention_type": "original_full",
+     "is_decoder": True},
 )
 PRESETS = {
     "bigbird-base": ("BigBirdForPreTraining", {}),
@@ -121,10 +98,8 @@ def body(config: Config) -> spec.Stack:
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     return (
-        *(
-            Rule("{base}pooler", f"heads.{head}.transform.dense")
-            for head in ("pooler", "choose", "next_sentence")
-        ),
+        *(Rule("{base}pooler", f"heads.{head}.transform.dense")
+          for head in ("pooler", "choose", "next_sentence")),
         Rule("classifier.dense", "heads.classify.transform.dense"),
         Rule("classifier.out_proj", "heads.classify.out"),
         Rule("qa_classifier.intermediate.dense", "heads.span.transform.dense"),

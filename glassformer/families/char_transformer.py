@@ -21,34 +21,13 @@ CLASSES = {"CharTransformerModel": "", "CharTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 60,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 160,
-    },
-    {
-        "vocab_size": 50,
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 150,
-        "num_targets": 3,
-        "intermediate_predictions": False,
-        "hidden_act": "gelu",
-    },
-    {
-        "vocab_size": 50,
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 3,
-        "max_position_embeddings": 150,
-        "num_targets": 1,
-    },
+    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
+     "num_attention_heads": 4, "max_position_embeddings": 160},
+    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+     "num_attention_heads": 2, "max_position_embeddings": 150, "num_targets": 3,
+     "intermediate_predictions": False, "hidden_act": "gelu"},
+    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1,
+     "num_attention_heads": 3, "max_position_embeddings": 150, "num_targets": 1},
 )
 PRESETS = {
     f"char-transformer-t{layers}": ("CharTransformerForCausalLM", {"num_hidden_layers": layers})

@@ -18,33 +18,13 @@ CLASSES = {"CnnModel": "", **{f"Cnn{kind}": "model." for kind in baseline.KINDS}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 60,
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "max_position_embeddings": 160,
-        "pad_token_id": 0,
-    },
-    {
-        "vocab_size": 50,
-        "hidden_size": 20,
-        "num_hidden_layers": 2,
-        "kernel_size": 5,
-        "dilation_growth": 2,
-        "hidden_act": "relu",
-        "max_position_embeddings": 150,
-        "num_labels": 5,
-        "tie_word_embeddings": True,
-    },
-    {
-        "vocab_size": 40,
-        "hidden_size": 12,
-        "num_hidden_layers": 2,
-        "kernel_size": 2,
-        "max_position_embeddings": 145,
-        "bidirectional": False,
-        "pad_token_id": 3,
-    },
+    {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 3, "max_position_embeddings": 160,
+     "pad_token_id": 0},
+    {"vocab_size": 50, "hidden_size": 20, "num_hidden_layers": 2, "kernel_size": 5,
+     "dilation_growth": 2, "hidden_act": "relu", "max_position_embeddings": 150, "num_labels": 5,
+     "tie_word_embeddings": True},
+    {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 2, "kernel_size": 2,
+     "max_position_embeddings": 145, "bidirectional": False, "pad_token_id": 3},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "cnn": ("CnnForSequenceClassification", {"vocab_size": 30_000}),

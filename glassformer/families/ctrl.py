@@ -22,34 +22,16 @@ IGNORED: Mapping[str, str] = {
     "attn_pdrop": "the published model drops nothing there",
     "n_ctx": "how long its training texts were; the positions go on",
     "from_tf": "where the file came from",
-    **{
-        f"summary_{key}": "for a head that no class of it has"
-        for key in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
-    },
+    **{f"summary_{key}": "for a head that no class of it has" for key in
+       ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")},
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "dff": 64,
-        "n_positions": 160,
-        "vocab_size": 99,
-        "pad_token_id": 0,
-    },
-    {
-        "n_embd": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "dff": 40,
-        "n_positions": 144,
-        "vocab_size": 61,
-        "pad_token_id": 0,
-        "tie_word_embeddings": False,
-        "num_labels": 3,
-        "layer_norm_epsilon": 1e-5,
-    },
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 64, "n_positions": 160, "vocab_size": 99,
+     "pad_token_id": 0},
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "dff": 40, "n_positions": 144, "vocab_size": 61,
+     "pad_token_id": 0, "tie_word_embeddings": False, "num_labels": 3,
+     "layer_norm_epsilon": 1e-5},
 )
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "ctrl": ("CTRLLMHeadModel", {"n_positions": 50000})

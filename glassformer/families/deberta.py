@@ -21,18 +21,9 @@ DROPPED = {
 }
 TINY = (
     {**deberta_v2.SMALL, "max_relative_positions": -1, "position_biased_input": False},
-    {
-        **deberta_v2.SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "type_vocab_size": 2,
-        "max_relative_positions": 20,
-        "num_labels": 5,
-        "pos_att_type": "c2p",
-        "legacy": False,
-    },
+    {**deberta_v2.SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20, "num_labels": 5,
+     "pos_att_type": "c2p", "legacy": False},
 )
 BASE = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
 PRESETS = {

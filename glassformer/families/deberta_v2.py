@@ -13,12 +13,8 @@ from glassformer.families.rules import Rule, projections
 
 NAME = "DeBERTa v2, v3"
 MODEL_TYPES = ("deberta-v2",)
-HEADS = (
-    "ForMaskedLM",
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
+         "ForQuestionAnswering")
 CLASSES = {
     "DebertaV2Model": "",
     **{f"DebertaV2{head}": "deberta." for head in (*HEADS, "ForMultipleChoice")},
@@ -30,82 +26,28 @@ DROPPED = {
     "mask_predictions.{any}": "a head of pre-training that no class has",
     "lm_predictions.{any}": "the head that ForMaskedLM has with legacy = false",
 }
-DEFAULTS = {
-    "vocab_size": 128100,
-    "hidden_size": 1536,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 24,
-    "intermediate_size": 6144,
-    "layer_norm_eps": 1e-7,
-    "type_vocab_size": 0,
-}
-SMALL = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "vocab_size": 99,
-    "max_position_embeddings": 160,
-    "relative_attention": True,
-    "pos_att_type": "p2c|c2p",
-}
+DEFAULTS = {"vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
+            "num_attention_heads": 24, "intermediate_size": 6144, "layer_norm_eps": 1e-7,
+            "type_vocab_size": 0}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160,
+         "relative_attention": True, "pos_att_type": "p2c|c2p"}
 TINY = (
-    {
-        **SMALL,
-        "position_buckets": 8,
-        "share_att_key": True,
-        "norm_rel_ebd": "layer_norm",
-        "position_biased_input": False,
-        "max_relative_positions": -1,
-    },
-    {
-        **SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "type_vocab_size": 2,
-        "max_relative_positions": 20,
-        "share_att_key": False,
-        "conv_kernel_size": 3,
-        "conv_act": "gelu",
-        "num_labels": 5,
-    },
-    {
-        **SMALL,
-        "pos_att_type": ["c2p"],
-        "position_buckets": 12,
-        "share_att_key": True,
-        "legacy": False,
-        "conv_kernel_size": 5,
-        "conv_groups": 2,
-        "pooler_hidden_act": "tanh",
-    },
+    {**SMALL, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm",
+     "position_biased_input": False, "max_relative_positions": -1},
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20,
+     "share_att_key": False, "conv_kernel_size": 3, "conv_act": "gelu", "num_labels": 5},
+    {**SMALL, "pos_att_type": ["c2p"], "position_buckets": 12, "share_att_key": True,
+     "legacy": False, "conv_kernel_size": 5, "conv_groups": 2, "pooler_hidden_act": "tanh"},
 )
-V3 = {
-    "relative_attention": True,
-    "position_buckets": 256,
-    "norm_rel_ebd": "layer_norm",
-    "share_att_key": True,
-    "pos_att_type": "p2c|c2p",
-    "position_biased_input": False,
-}
+V3 = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+      "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
 PRESETS = {
-    name: (
-        "DebertaV2Model",
-        {
-            **V3,
-            "hidden_size": width,
-            "num_hidden_layers": layers,
-            "num_attention_heads": width // 64,
-            "intermediate_size": 4 * width,
-        },
-    )
-    for name, width, layers in (
-        ("deberta-v3-small", 768, 6),
-        ("deberta-v3-base", 768, 12),
-        ("deberta-v3-large", 1024, 24),
-    )
+    name: ("DebertaV2Model", {**V3, "hidden_size": width, "num_hidden_layers": layers,
+                              "num_attention_heads": width // 64, "intermediate_size": 4 * width})
+    for name, width, layers in (("deberta-v3-small", 768, 6), ("deberta-v3-base", 768, 12),
+                                ("deberta-v3-large", 1024, 24))
 }
 
 

@@ -22,26 +22,11 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {"qa_dropout": "used in training a span head by the reference alone"}
 DROPPED = {"{base}embeddings.position_ids": "counts from 0, which is computed"}
 TINY = (
-    {
-        "dim": 32,
-        "n_layers": 2,
-        "n_heads": 4,
-        "hidden_dim": 64,
-        "vocab_size": 99,
-        "max_position_embeddings": 160,
-    },
-    {
-        "dim": 24,
-        "n_layers": 3,
-        "n_heads": 2,
-        "hidden_dim": 40,
-        "vocab_size": 61,
-        "num_labels": 4,
-        "max_position_embeddings": 144,
-        "activation": "relu",
-        "sinusoidal_pos_embds": True,
-        "tie_word_embeddings": False,
-    },
+    {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 99,
+     "max_position_embeddings": 160},
+    {"dim": 24, "n_layers": 3, "n_heads": 2, "hidden_dim": 40, "vocab_size": 61, "num_labels": 4,
+     "max_position_embeddings": 144, "activation": "relu", "sinusoidal_pos_embds": True,
+     "tie_word_embeddings": False},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, object]]] = {"distilbert": ("DistilBertForMaskedLM", {})}
 
@@ -102,7 +87,9 @@ RULES = (
     Rule("{base}embeddings.word_embeddings", "encoder.embed.token"),
     Rule("{base}embeddings.position_embeddings", "encoder.embed.position"),
     Rule("{base}embeddings.LayerNorm", "encoder.embed.norm"),
-    *projections(f"{LAYER}.attention.", f"{OURS}.attention", "q_lin", "k_lin", "v_lin", "out_lin"),
+    *projections(
+        f"{LAYER}.attention.", f"{OURS}.attention", "q_lin", "k_lin", "v_lin", "out_lin"
+    ),
     Rule(f"{LAYER}.sa_layer_norm", f"{OURS}.attention_norm"),
     Rule(f"{LAYER}.ffn.lin1", f"{OURS}.ffn.up"),
     Rule(f"{LAYER}.ffn.lin2", f"{OURS}.ffn.down"),

@@ -14,15 +14,8 @@ from glassformer.families.rules import Rule
 
 NAME = "ELECTRA"
 MODEL_TYPES = ("electra",)
-HEADS = (
-    "ForPreTraining",
-    "ForMaskedLM",
-    "ForCausalLM",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForPreTraining", "ForMaskedLM", "ForCausalLM", "ForSequenceClassification",
+         "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
 CLASSES = {"ElectraModel": "", **{f"Electra{head}": "electra." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
@@ -32,40 +25,22 @@ DROPPED = {
 DEFAULTS = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 TINY = (
     {**bert.SMALL, "embedding_size": 16},
-    {
-        **bert.SMALL,
-        "hidden_size": 24,
-        "embedding_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "type_vocab_size": 3,
-        "layer_norm_eps": 1e-5,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-        "summary_activation": "tanh",
-    },
-    {
-        **bert.SMALL,
-        "embedding_size": 12,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 8,
-        "is_decoder": True,
-        "add_cross_attention": True,
-    },
+    {**bert.SMALL, "hidden_size": 24, "embedding_size": 24, "num_hidden_layers": 3,
+     "num_attention_heads": 2, "hidden_act": "relu", "type_vocab_size": 3, "layer_norm_eps": 1e-5,
+     "num_labels": 5, "tie_word_embeddings": False, "summary_activation": "tanh"},
+    {**bert.SMALL, "embedding_size": 12, "num_hidden_layers": 1, "num_attention_heads": 8,
+     "is_decoder": True, "add_cross_attention": True},
 )
-BASE = {
-    "embedding_size": 768,
-    "hidden_size": 768,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-}
+BASE = {"embedding_size": 768, "hidden_size": 768, "num_attention_heads": 12,
+        "intermediate_size": 3072}
 PRESETS = {
     "electra-small": ("ElectraForPreTraining", {}),
     "electra-base": ("ElectraForPreTraining", BASE),
     "electra-large": ("ElectraForPreTraining", {**bert.LARGE, "embedding_size": 1024}),
     "electra-small-generator": ("ElectraForMaskedLM", {}),
-    "electra-base-generator": ("ElectraForMaskedLM", {**DEFAULTS, "embedding_size": 768}),
+    "electra-base-generator": (
+        "ElectraForMaskedLM", {**DEFAULTS, "embedding_size": 768}
+    ),
     "electra-large-generator": (
         "ElectraForMaskedLM",
         {**DEFAULTS, "embedding_size": 1024, "num_hidden_layers": 24},
@@ -107,10 +82,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 def choose(config: Config, width: int) -> spec.Head:
     """One vector for each rival text, through a dense layer of this width."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
-        "first": "first",
-        "last": "last",
-        "cls_index": "last",
-        "mean": "mean",
+        "first": "first", "last": "last", "cls_index": "last", "mean": "mean"
     }
     config.only("summary_type", *picks)
     config.only("summary_use_proj", True)

@@ -20,14 +20,8 @@ IGNORED = {
 DROPPED: dict[str, str] = {}
 TINY = (
     {**seq2seq.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
-    {
-        **seq2seq.UNEVEN,
-        "src_vocab_size": 61,
-        "tgt_vocab_size": 61,
-        "scale_embedding": False,
-        "activation_function": "gelu",
-        "tie_word_embeddings": True,
-    },
+    {**seq2seq.UNEVEN, "src_vocab_size": 61, "tgt_vocab_size": 61, "scale_embedding": False,
+     "activation_function": "gelu", "tie_word_embeddings": True},
 )
 PRESETS: dict[str, tuple[str, dict[str, object]]] = {}
 

@@ -28,65 +28,25 @@ IGNORED: Mapping[str, str] = {
     "cache_implementation": "how the reference runs, not what it computes",
     "sliding_window_size": "an older name of sliding_window",
     **dict.fromkeys(
-        (
-            "query_pre_attn_scalar",
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-            "sliding_window",
-            "layer_types",
-        ),
-        "Gemma 2 alone has it",
-    ),
+        ("query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
+         "sliding_window", "layer_types"), "Gemma 2 alone has it"),
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "vocab_size": 99,
-        "head_dim": 8,
-        "sliding_window": 7,
-        "query_pre_attn_scalar": 16,
-    },
-    {
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 1,
-        "vocab_size": 61,
-        "head_dim": 6,
-        "attention_bias": True,
-        "tie_word_embeddings": False,
-        "num_labels": 3,
-        "hidden_act": "gelu",
-        "hidden_activation": "silu",
-        "sliding_window": 5,
-        "final_logit_softcapping": None,
-        "attn_logit_softcapping": 2.0,
-        "query_pre_attn_scalar": 9,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 500.0,
-        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
-    },
+    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "num_key_value_heads": 2, "vocab_size": 99, "head_dim": 8, "sliding_window": 7,
+     "query_pre_attn_scalar": 16},
+    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
+     "num_key_value_heads": 1, "vocab_size": 61, "head_dim": 6, "attention_bias": True,
+     "tie_word_embeddings": False, "num_labels": 3, "hidden_act": "gelu",
+     "hidden_activation": "silu", "sliding_window": 5, "final_logit_softcapping": None,
+     "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 9, "rms_norm_eps": 1e-5,
+     "rope_theta": 500.0,
+     "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
 )
 FIRST = decoder.Defaults(
-    width=3072,
-    ffn=24576,
-    layers=28,
-    heads=16,
-    kv_heads=16,
-    head_dim=256,
-    vocabulary=256000,
-    longest=8192,
-    tied=True,
-    pad=0,
-    bos=2,
-    eos=1,
-    activation="gelu_pytorch_tanh",
+    width=3072, ffn=24576, layers=28, heads=16, kv_heads=16, head_dim=256, vocabulary=256000,
+    longest=8192, tied=True, pad=0, bos=2, eos=1, activation="gelu_pytorch_tanh",
 )
 SECOND = replace(
     FIRST, width=2304, ffn=9216, layers=26, heads=8, kv_heads=4, activation_key="hidden_activation"
@@ -94,14 +54,8 @@ SECOND = replace(
 
 
 def size(width: int, ffn: int, layers: int, heads: int, kv: int, dim: int) -> dict[str, object]:
-    return {
-        "hidden_size": width,
-        "intermediate_size": ffn,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-        "head_dim": dim,
-    }
+    return {"hidden_size": width, "intermediate_size": ffn, "num_hidden_layers": layers,
+            "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim}
 
 
 PRESETS = {
@@ -110,8 +64,7 @@ PRESETS = {
     "gemma-2-2b": ("Gemma2ForCausalLM", size(2304, 9216, 26, 8, 4, 256)),
     "gemma-2-9b": ("Gemma2ForCausalLM", size(3584, 14336, 42, 16, 8, 256)),
     "gemma-2-27b": (
-        "Gemma2ForCausalLM",
-        {**size(4608, 36864, 46, 32, 16, 128), "query_pre_attn_scalar": 144},
+        "Gemma2ForCausalLM", {**size(4608, 36864, 46, 32, 16, 128), "query_pre_attn_scalar": 144}
     ),
 }
 
@@ -161,7 +114,9 @@ def capped(model: spec.ModelSpec, config: Config, default: float | None) -> spec
     heads = tuple(replace(h, softcap=softcap) if h.name == "lm" else h for h in model.heads)
 
     def change(layer: int, block: spec.Block) -> spec.Block:
-        return replace(block, placement="sandwich", attention=replace(block.attention, scale=scale))
+        return replace(
+            block, placement="sandwich", attention=replace(block.attention, scale=scale)
+        )
 
     return decoder.each_layer(replace(model, heads=heads), change)
 

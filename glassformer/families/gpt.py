@@ -27,25 +27,10 @@ DROPPED = {
     "{base}position_ids": "counts from 0, which is computed",
 }
 TINY = (
-    {
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 160,
-        "vocab_size": 99,
-        "pad_token_id": 0,
-    },
-    {
-        "n_embd": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "n_positions": 144,
-        "vocab_size": 61,
-        "pad_token_id": 0,
-        "afn": "relu",
-        "tie_word_embeddings": False,
-        "num_labels": 3,
-    },
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
+     "pad_token_id": 0},
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61,
+     "pad_token_id": 0, "afn": "relu", "tie_word_embeddings": False, "num_labels": 3},
 )
 PRESETS: dict[str, tuple[str, dict[str, object]]] = {"gpt": ("OpenAIGPTLMHeadModel", {})}
 

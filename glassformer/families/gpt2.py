@@ -22,10 +22,8 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {
     "reorder_and_upcast_attn": "the order of a computation whose result is the same",
     "n_ctx": "the same as n_positions",
-    **{
-        f"summary_{key}": "read by the multiple-choice head alone"
-        for key in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
-    },
+    **{f"summary_{key}": "read by the multiple-choice head alone" for key in
+       ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")},
 }
 DROPPED = {
     f"{{base}}h.{{i}}.{part}.{mask}": "the causal mask, which is computed"
@@ -33,45 +31,15 @@ DROPPED = {
     for mask in ("bias", "masked_bias")
 }
 TINY = (
-    {
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 160,
-        "vocab_size": 99,
-        "bos_token_id": 98,
-        "eos_token_id": 98,
-        "pad_token_id": 0,
-    },
-    {
-        "n_embd": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "n_positions": 144,
-        "vocab_size": 61,
-        "n_inner": 40,
-        "activation_function": "relu",
-        "scale_attn_by_inverse_layer_idx": True,
-        "pad_token_id": 0,
-        "bos_token_id": 3,
-        "eos_token_id": 4,
-        "tie_word_embeddings": False,
-        "num_labels": 3,
-    },
-    {
-        "n_embd": 32,
-        "n_layer": 1,
-        "n_head": 8,
-        "n_positions": 160,
-        "vocab_size": 50,
-        "add_cross_attention": True,
-        "scale_attn_weights": False,
-        "pad_token_id": 0,
-        "bos_token_id": 3,
-        "eos_token_id": 4,
-        "summary_activation": "tanh",
-        "activation_function": "gelu",
-    },
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
+     "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61, "n_inner": 40,
+     "activation_function": "relu", "scale_attn_by_inverse_layer_idx": True, "pad_token_id": 0,
+     "bos_token_id": 3, "eos_token_id": 4, "tie_word_embeddings": False, "num_labels": 3},
+    {"n_embd": 32, "n_layer": 1, "n_head": 8, "n_positions": 160, "vocab_size": 50,
+     "add_cross_attention": True, "scale_attn_weights": False, "pad_token_id": 0,
+     "bos_token_id": 3, "eos_token_id": 4, "summary_activation": "tanh",
+     "activation_function": "gelu"},
 )
 PRESETS = {
     name: ("GPT2LMHeadModel", {"n_embd": width, "n_layer": layers, "n_head": count})

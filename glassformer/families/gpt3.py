@@ -18,28 +18,10 @@ CLASSES = {"GPT3LMHeadModel": "transformer."}
 IGNORED = gpt2.IGNORED
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 60,
-        "n_positions": 160,
-        "n_embd": 32,
-        "n_layer": 4,
-        "n_head": 4,
-        "head_dim": 8,
-        "window": 5,
-        "bos_token_id": 58,
-        "eos_token_id": 59,
-    },
-    {
-        "vocab_size": 50,
-        "n_positions": 200,
-        "n_embd": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "head_dim": 16,
-        "window": 32,
-        "bos_token_id": 48,
-        "eos_token_id": 49,
-    },
+    {"vocab_size": 60, "n_positions": 160, "n_embd": 32, "n_layer": 4, "n_head": 4, "head_dim": 8,
+     "window": 5, "bos_token_id": 58, "eos_token_id": 59},
+    {"vocab_size": 50, "n_positions": 200, "n_embd": 24, "n_layer": 3, "n_head": 2, "head_dim": 16,
+     "window": 32, "bos_token_id": 48, "eos_token_id": 49},
 )
 TABLE = {  # layers, width, heads, dimensions of a head
     "gpt3-small": (12, 768, 12, 64),
@@ -52,10 +34,8 @@ TABLE = {  # layers, width, heads, dimensions of a head
     "gpt3-175b": (96, 12288, 96, 128),
 }
 PRESETS = {
-    name: (
-        "GPT3LMHeadModel",
-        {"n_layer": layers, "n_embd": width, "n_head": count, "head_dim": dim, "n_positions": 2048},
-    )
+    name: ("GPT3LMHeadModel", {"n_layer": layers, "n_embd": width, "n_head": count,
+                               "head_dim": dim, "n_positions": 2048})
     for name, (layers, width, count, dim) in TABLE.items()
 }
 

@@ -29,46 +29,18 @@ DROPPED = {
     for name in ("bias", "masked_bias")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "hidden_size": 32,
-        "num_layers": 2,
-        "num_heads": 4,
-        "max_position_embeddings": 160,
-        "vocab_size": 99,
-        "attention_types": [[["global", "local"], 1]],
-        "window_size": 7,
-        "bos_token_id": 98,
-        "eos_token_id": 98,
-        "pad_token_id": 0,
-    },
-    {
-        "hidden_size": 24,
-        "num_layers": 3,
-        "num_heads": 2,
-        "max_position_embeddings": 144,
-        "vocab_size": 61,
-        "attention_types": [[["local"], 2], [["global"], 1]],
-        "window_size": 5,
-        "intermediate_size": 40,
-        "activation_function": "relu",
-        "pad_token_id": 0,
-        "bos_token_id": 3,
-        "eos_token_id": 4,
-        "tie_word_embeddings": False,
-        "num_labels": 3,
-        "layer_norm_epsilon": 1e-6,
-    },
+    {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 160,
+     "vocab_size": 99, "attention_types": [[["global", "local"], 1]], "window_size": 7,
+     "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
+    {"hidden_size": 24, "num_layers": 3, "num_heads": 2, "max_position_embeddings": 144,
+     "vocab_size": 61, "attention_types": [[["local"], 2], [["global"], 1]], "window_size": 5,
+     "intermediate_size": 40, "activation_function": "relu", "pad_token_id": 0, "bos_token_id": 3,
+     "eos_token_id": 4, "tie_word_embeddings": False, "num_labels": 3, "layer_norm_epsilon": 1e-6},
 )
 PRESETS = {
-    f"gpt-neo-{name}": (
-        "GPTNeoForCausalLM",
-        {
-            "hidden_size": width,
-            "num_layers": layers,
-            "num_heads": count,
-            "attention_types": [[["global", "local"], layers // 2]],
-        },
-    )
+    f"gpt-neo-{name}": ("GPTNeoForCausalLM", {
+        "hidden_size": width, "num_layers": layers, "num_heads": count,
+        "attention_types": [[["global", "local"], layers // 2]]})
     for name, width, layers, count in (
         ("125m", 768, 12, 12),
         ("1.3b", 2048, 24, 16),
@@ -142,12 +114,8 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule("{base}wpe", "decoder.embed.position"),
         Rule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
         *projections(
-            f"{theirs}.attn.attention.",
-            f"{ours}.attention",
-            "q_proj",
-            "k_proj",
-            "v_proj",
-            "out_proj",
+            f"{theirs}.attn.attention.", f"{ours}.attention",
+            "q_proj", "k_proj", "v_proj", "out_proj",
         ),
         Rule(f"{theirs}.ln_2", f"{ours}.ffn_norm"),
         Rule(f"{theirs}.mlp.c_fc", f"{ours}.ffn.up"),

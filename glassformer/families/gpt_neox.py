@@ -31,59 +31,23 @@ DROPPED = {
     for name in ("bias", "masked_bias", "rotary_emb.inv_freq")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "vocab_size": 99,
-        "pad_token_id": 0,
-    },
-    {
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "vocab_size": 61,
-        "pad_token_id": 0,
-        "use_parallel_residual": False,
-        "num_labels": 3,
-        "hidden_act": "gelu_new",
-        "rotary_pct": 0.5,
-        "rotary_emb_base": 500,
-        "layer_norm_eps": 1e-6,
-        "tie_word_embeddings": True,
-        "attention_bias": False,
-    },
-    {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "vocab_size": 50,
-        "pad_token_id": 0,
-        "hidden_act": "relu",
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": 90.0,
-            "partial_rotary_factor": 1.0,
-        },
-    },
+    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "vocab_size": 99, "pad_token_id": 0},
+    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "vocab_size": 61, "pad_token_id": 0, "use_parallel_residual": False, "num_labels": 3,
+     "hidden_act": "gelu_new", "rotary_pct": 0.5, "rotary_emb_base": 500, "layer_norm_eps": 1e-6,
+     "tie_word_embeddings": True, "attention_bias": False},
+    {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
+     "vocab_size": 50, "pad_token_id": 0, "hidden_act": "relu",
+     "rope_parameters": {"rope_type": "default", "rope_theta": 90.0,
+                         "partial_rotary_factor": 1.0}},
 )
 PRESETS = {
     "gpt-neox-20b": ("GPTNeoXForCausalLM", {"hidden_act": "gelu_fast", "eos_token_id": 0}),
     **{
-        f"pythia-{name}": (
-            "GPTNeoXForCausalLM",
-            {
-                "hidden_size": width,
-                "intermediate_size": 4 * width,
-                "num_hidden_layers": layers,
-                "num_attention_heads": count,
-                "vocab_size": vocabulary,
-                "eos_token_id": 0,
-            },
-        )
+        f"pythia-{name}": ("GPTNeoXForCausalLM", {
+            "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
+            "num_attention_heads": count, "vocab_size": vocabulary, "eos_token_id": 0})
         for name, width, layers, count, vocabulary in (
             ("70m", 512, 6, 8, 50304),
             ("160m", 768, 12, 12, 50304),
@@ -126,7 +90,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     )
     vocabulary = config.integer("vocab_size", 50432)
     kind = architecture.removeprefix("GPTNeoX")
-    chosen = heads.decoder_heads(config, kind, vocabulary, config.number("classifier_dropout", 0.1))
+    chosen = heads.decoder_heads(
+        config, kind, vocabulary, config.number("classifier_dropout", 0.1)
+    )
     return spec.ModelSpec(
         decoder=spec.Stack(
             width=width,

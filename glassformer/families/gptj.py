@@ -28,33 +28,11 @@ DROPPED = {
     for name in ("bias", "masked_bias", "embed_positions")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "n_embd": 32,
-        "n_layer": 2,
-        "n_head": 4,
-        "n_positions": 160,
-        "vocab_size": 99,
-        "rotary_dim": 4,
-        "bos_token_id": 98,
-        "eos_token_id": 98,
-        "pad_token_id": 0,
-    },
-    {
-        "n_embd": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "n_positions": 144,
-        "vocab_size": 61,
-        "n_inner": 40,
-        "rotary_dim": 12,
-        "activation_function": "relu",
-        "pad_token_id": 0,
-        "bos_token_id": 3,
-        "eos_token_id": 4,
-        "tie_word_embeddings": True,
-        "num_labels": 3,
-        "layer_norm_epsilon": 1e-6,
-    },
+    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
+     "rotary_dim": 4, "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
+    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61, "n_inner": 40,
+     "rotary_dim": 12, "activation_function": "relu", "pad_token_id": 0, "bos_token_id": 3,
+     "eos_token_id": 4, "tie_word_embeddings": True, "num_labels": 3, "layer_norm_epsilon": 1e-6},
 )
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {"gpt-j-6b": ("GPTJForCausalLM", {})}
 

@@ -110,10 +110,7 @@ def decoder_heads(
 def rivals(config: Config) -> Head:
     """The multiple-choice head of the GPT papers, which reads the end of each rival text."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
-        "cls_index": "last",
-        "last": "last",
-        "first": "first",
-        "mean": "mean",
+        "cls_index": "last", "last": "last", "first": "first", "mean": "mean"
     }
     config.only("summary_type", *picks)
     config.only("summary_use_proj", True)

@@ -13,13 +13,8 @@ from glassformer.families.rules import JOINED, Rule
 
 NAME = "Longformer"
 MODEL_TYPES = ("longformer",)
-HEADS = (
-    "ForMaskedLM",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
 CLASSES = {"LongformerModel": "", **{f"Longformer{head}": "longformer." for head in HEADS}}
 IGNORED = {
     "attention_mode": "of the first release; windows in chunks are computed like any others",
@@ -32,19 +27,9 @@ DROPPED = roberta.DROPPED
 SMALL = {**bert.SMALL, "attention_window": 4}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {
-        **SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "attention_window": [4, 16, 8],
-        "hidden_act": "relu",
-        "pad_token_id": 4,
-        "layer_norm_eps": 1e-5,
-        "type_vocab_size": 1,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-    },
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "attention_window": [4, 16, 8], "hidden_act": "relu", "pad_token_id": 4,
+     "layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_labels": 5, "tie_word_embeddings": False},
 )
 BASE = {**roberta.BASE, "max_position_embeddings": 4098}
 PRESETS = {

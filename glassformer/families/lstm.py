@@ -16,29 +16,12 @@ CLASSES = {"LstmModel": "", **{f"Lstm{kind}": "model." for kind in baseline.KIND
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 60,
-        "embedding_size": 16,
-        "hidden_size": 24,
-        "num_hidden_layers": 2,
-        "pad_token_id": 0,
-    },
-    {
-        "vocab_size": 50,
-        "embedding_size": 20,
-        "hidden_size": 20,
-        "num_hidden_layers": 3,
-        "num_labels": 5,
-        "tie_word_embeddings": True,
-    },
-    {
-        "vocab_size": 40,
-        "embedding_size": 12,
-        "hidden_size": 18,
-        "num_hidden_layers": 1,
-        "bidirectional": False,
-        "pad_token_id": 3,
-    },
+    {"vocab_size": 60, "embedding_size": 16, "hidden_size": 24, "num_hidden_layers": 2,
+     "pad_token_id": 0},
+    {"vocab_size": 50, "embedding_size": 20, "hidden_size": 20, "num_hidden_layers": 3,
+     "num_labels": 5, "tie_word_embeddings": True},
+    {"vocab_size": 40, "embedding_size": 12, "hidden_size": 18, "num_hidden_layers": 1,
+     "bidirectional": False, "pad_token_id": 3},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "lstm": ("LstmForCausalLM", {"vocab_size": 30_000}),
@@ -70,17 +53,10 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     sides = (("ahead", ""), ("back", "_reverse"))
-    kinds = (
-        ("weight_in", "weight_ih"),
-        ("weight_state", "weight_hh"),
-        ("bias_in", "bias_ih"),
-        ("bias_state", "bias_hh"),
-    )
+    kinds = (("weight_in", "weight_ih"), ("weight_state", "weight_hh"),
+             ("bias_in", "bias_ih"), ("bias_state", "bias_hh"))
     return (
-        *(
-            Rule(f"{{base}}lstm.{theirs}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{ours}")
-            for side, suffix in sides
-            for ours, theirs in kinds
-        ),
+        *(Rule(f"{{base}}lstm.{theirs}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{ours}")
+          for side, suffix in sides for ours, theirs in kinds),
         *baseline.RULES,
     )

@@ -19,28 +19,13 @@ DROPPED = {
 }
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "scale_embedding": False,
-        "activation_function": "gelu",
-        "pad_token_id": 3,
-        "tie_word_embeddings": False,
-    },
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": False, "activation_function": "gelu",
+     "pad_token_id": 3, "tie_word_embeddings": False},
 )
-DEFAULTS = {
-    "activation_function": "relu",
-    "scale_embedding": True,
-    "attention_dropout": 0.1,
-    "encoder_layerdrop": 0.05,
-    "decoder_layerdrop": 0.05,
-}
-DEEP = {
-    "encoder_layers": 24,
-    "decoder_layers": 24,
-    "encoder_ffn_dim": 8192,
-    "decoder_ffn_dim": 8192,
-}
+DEFAULTS = {"activation_function": "relu", "scale_embedding": True, "attention_dropout": 0.1,
+            "encoder_layerdrop": 0.05, "decoder_layerdrop": 0.05}
+DEEP = {"encoder_layers": 24, "decoder_layers": 24, "encoder_ffn_dim": 8192,
+        "decoder_ffn_dim": 8192}
 NLLB = {"vocab_size": 256206, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 PRESETS = {
     "m2m100-418m": ("M2M100ForConditionalGeneration", {}),

@@ -19,35 +19,15 @@ IGNORED = {
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "pad_token_id": 60,
-        "decoder_start_token_id": 60,
-        "scale_embedding": True,
-        "activation_function": "swish",
-        "decoder_vocab_size": 71,
-        "share_encoder_decoder_embeddings": False,
-    },
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "pad_token_id": 60,
-        "decoder_start_token_id": 60,
-        "activation_function": "relu",
-        "tie_word_embeddings": False,
-    },
+    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
+     "scale_embedding": True, "activation_function": "swish", "decoder_vocab_size": 71,
+     "share_encoder_decoder_embeddings": False},
+    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
+     "activation_function": "relu", "tie_word_embeddings": False},
 )
-OF_2017 = {
-    "vocab_size": 37000,
-    "scale_embedding": True,
-    "activation_function": "relu",
-    "pad_token_id": 0,
-    "eos_token_id": 1,
-    "bos_token_id": None,
-    "decoder_start_token_id": 0,
-    "forced_eos_token_id": None,
-}
+OF_2017 = {"vocab_size": 37000, "scale_embedding": True, "activation_function": "relu",
+           "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None,
+           "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
 
 def of_2017(width: int, heads: int, ffn: int, dropout: float) -> dict[str, object]:
@@ -70,7 +50,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     shared = config.flag("share_encoder_decoder_embeddings", True)
     vocabulary = config.integer("vocab_size", 58101)
     target = config.integer("decoder_vocab_size", vocabulary)
-    positions = spec.Table(length=config.integer("max_position_embeddings", 1024), layout="halves")
+    positions = spec.Table(
+        length=config.integer("max_position_embeddings", 1024), layout="halves"
+    )
     encoder = seq2seq.stack(config, "encoder", vocabulary, positions, norm=None)
     decoder = seq2seq.stack(config, "decoder", target, positions, norm=None)
     chosen: tuple[spec.Head, ...] = {

@@ -17,19 +17,12 @@ IGNORED = seq2seq.IGNORED
 DROPPED = bart.DROPPED
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "scale_embedding": True,
-        "activation_function": "relu",
-        "tie_word_embeddings": False,
-        "num_labels": 5,
-    },
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False, "num_labels": 5},
 )
 PRESETS = {
     "mbart-large-cc25": (
-        "MBartForConditionalGeneration",
-        {"vocab_size": 250027, "scale_embedding": True},
+        "MBartForConditionalGeneration", {"vocab_size": 250027, "scale_embedding": True}
     ),
     "mbart-large-50": (
         "MBartForConditionalGeneration",

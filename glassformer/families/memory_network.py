@@ -18,15 +18,8 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {"vocab_size": 60, "hidden_size": 16, "num_hops": 3, "memory_size": 12, "pad_token_id": 0},
-    {
-        "vocab_size": 50,
-        "hidden_size": 20,
-        "num_hops": 2,
-        "memory_size": 9,
-        "weight_tying": "layer-wise",
-        "position_encoding": False,
-        "pad_token_id": 0,
-    },
+    {"vocab_size": 50, "hidden_size": 20, "num_hops": 2, "memory_size": 9,
+     "weight_tying": "layer-wise", "position_encoding": False, "pad_token_id": 0},
     {"vocab_size": 40, "hidden_size": 12, "num_hops": 1, "memory_size": None, "pad_token_id": 3},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -88,11 +81,9 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     theirs, ours = "{base}hops.{i}.", "encoder.blocks.{i}."
     return (
         Rule("{base}question", "encoder.embed.token"),
-        *(
-            Rule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
-            for side in ("key", "value")
-            for name, table in (("words", "token"), ("times", "position"))
-        ),
+        *(Rule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
+          for side in ("key", "value")
+          for name, table in (("words", "token"), ("times", "position"))),
         Rule(f"{theirs}state", f"{ours}project"),
         Rule("answer", "heads.answer.out"),
     )

@@ -24,32 +24,12 @@ IGNORED: Mapping[str, str] = {
 }
 DROPPED: Mapping[str, str] = {}
 TINY = (
-    {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "vocab_size": 99,
-        "pad_token_id": 0,
-        "sliding_window": 7,
-    },
-    {
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 1,
-        "vocab_size": 61,
-        "pad_token_id": 0,
-        "head_dim": 8,
-        "tie_word_embeddings": True,
-        "num_labels": 3,
-        "hidden_act": "gelu_new",
-        "sliding_window": None,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 1000.0,
-    },
+    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "num_key_value_heads": 2, "vocab_size": 99, "pad_token_id": 0, "sliding_window": 7},
+    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
+     "num_key_value_heads": 1, "vocab_size": 61, "pad_token_id": 0, "head_dim": 8,
+     "tie_word_embeddings": True, "num_labels": 3, "hidden_act": "gelu_new",
+     "sliding_window": None, "rms_norm_eps": 1e-5, "rope_theta": 1000.0},
 )
 DEFAULTS = decoder.Defaults(ffn=14336, kv_heads=8, longest=4096 * 32, bos=1, eos=2)
 PRESETS = {

@@ -14,78 +14,37 @@ from glassformer.families.rules import Rule
 
 NAME = "ModernBERT"
 MODEL_TYPES = ("modernbert",)
-HEADS = (
-    "ForMaskedLM",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-)
+HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
+         "ForQuestionAnswering")
 CLASSES = {"ModernBertModel": "", **{f"ModernBert{head}": "model." for head in HEADS}}
 IGNORED = {
     "sparse_prediction": "where the loss is computed",
     "sparse_pred_ignore_index": "where the loss is computed",
-    **dict.fromkeys(
-        ("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-        "how the reference runs, not what it computes",
-    ),
+    **dict.fromkeys(("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+                    "how the reference runs, not what it computes"),
     "layer_norm_eps": "left over from BERT; the norms go by norm_eps",
     "position_embedding_type": "left over from BERT; positions are rotary",
     "initializer_cutoff_factor": "fresh weights are drawn without a cut",
     "cls_token_id": "which token a text begins with, read by the tokenizer",
 }
 DROPPED: dict[str, str] = {}
-SMALL = {
-    "hidden_size": 32,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "vocab_size": 99,
-    "pad_token_id": 3,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "cls_token_id": 1,
-    "sep_token_id": 2,
-    "local_attention": 10,
-}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "intermediate_size": 48, "vocab_size": 99, "pad_token_id": 3, "bos_token_id": 1,
+         "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 10}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {
-        **SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_activation": "silu",
-        "local_attention": 7,
-        "global_attn_every_n_layers": 2,
-        "norm_bias": True,
-        "attention_bias": True,
-        "mlp_bias": True,
-        "decoder_bias": False,
-        "classifier_bias": True,
-        "classifier_activation": "relu",
-        "classifier_pooling": "mean",
-        "norm_eps": 1e-6,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-    },
-    {
-        **SMALL,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 8,
-        "layer_types": ["sliding_attention", "full_attention"],
-        "rope_parameters": {
-            "full_attention": {"rope_type": "default", "rope_theta": 700.0},
-            "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
-        },
-    },
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_activation": "silu", "local_attention": 7, "global_attn_every_n_layers": 2,
+     "norm_bias": True, "attention_bias": True, "mlp_bias": True, "decoder_bias": False,
+     "classifier_bias": True, "classifier_activation": "relu", "classifier_pooling": "mean",
+     "norm_eps": 1e-6, "num_labels": 5, "tie_word_embeddings": False},
+    {**SMALL, "num_hidden_layers": 2, "num_attention_heads": 8,
+     "layer_types": ["sliding_attention", "full_attention"],
+     "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 700.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
 )
-LARGE = {
-    "hidden_size": 1024,
-    "intermediate_size": 2624,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-}
+LARGE = {"hidden_size": 1024, "intermediate_size": 2624, "num_hidden_layers": 28,
+         "num_attention_heads": 16}
 PRESETS = {
     "modernbert-base": ("ModernBertForMaskedLM", {}),
     "modernbert-large": ("ModernBertForMaskedLM", LARGE),
@@ -151,10 +110,8 @@ def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) ->
     """The first one reads the embedding, which is normed already."""
     heads, bias = config.integer("num_attention_heads", 12), config.flag("attention_bias", False)
     dim, reach = common.head_dim(config, width, heads), config.integer("local_attention", 128) // 2
-    thetas = {
-        "full_attention": config.number("global_rope_theta", 160_000.0),
-        "sliding_attention": config.number("local_rope_theta", 10_000.0),
-    }
+    thetas = {"full_attention": config.number("global_rope_theta", 160_000.0),
+              "sliding_attention": config.number("local_rope_theta", 10_000.0)}
     turns = {"rope_theta": thetas[kind], **config.optional("rope_scaling", {})}
     turns |= config.optional("rope_parameters", {}).get(kind) or {}
     drop, local = config.number("attention_dropout", 0.0), kind == "sliding_attention"

@@ -22,44 +22,21 @@ CLASSES = {"MusicTransformerModel": "", "MusicTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 60,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 160,
-        "max_relative_positions": 5,
-        "pad_token_id": 57,
-        "bos_token_id": 58,
-        "eos_token_id": 59,
-    },
-    {
-        "vocab_size": 50,
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 150,
-        "max_relative_positions": 150,
-        "heads_share_relative_embedding": True,
-        "tie_word_embeddings": True,
-        "pad_token_id": 47,
-        "bos_token_id": 48,
-        "eos_token_id": 49,
-    },
+    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+     "num_attention_heads": 4, "max_position_embeddings": 160, "max_relative_positions": 5,
+     "pad_token_id": 57, "bos_token_id": 58, "eos_token_id": 59},
+    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+     "num_attention_heads": 2, "max_position_embeddings": 150, "max_relative_positions": 150,
+     "heads_share_relative_embedding": True, "tie_word_embeddings": True,
+     "pad_token_id": 47, "bos_token_id": 48, "eos_token_id": 49},
 )
 PRESETS = {
     name: ("MusicTransformerForCausalLM", {"num_hidden_layers": layers})
     for name, layers in (("music-transformer", 6), ("music-transformer-8", 8))
 }
 DEFAULTS = {  # 388 events and the three tokens around them
-    "vocab_size": 391,
-    "pad_token_id": 388,
-    "bos_token_id": 389,
-    "eos_token_id": 390,
-    "intermediate_size": 1024,
-    "tie_word_embeddings": False,
+    "vocab_size": 391, "pad_token_id": 388, "bos_token_id": 389, "eos_token_id": 390,
+    "intermediate_size": 1024, "tie_word_embeddings": False,
 }
 
 

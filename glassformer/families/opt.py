@@ -24,49 +24,19 @@ IGNORED: Mapping[str, str] = {
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "hidden_size": 32,
-        "ffn_dim": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 160,
-        "vocab_size": 99,
-    },
-    {
-        "hidden_size": 24,
-        "ffn_dim": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 144,
-        "vocab_size": 61,
-        "do_layer_norm_before": False,
-        "word_embed_proj_dim": 16,
-        "activation_function": "gelu",
-        "num_labels": 3,
-    },
-    {
-        "hidden_size": 32,
-        "ffn_dim": 48,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 8,
-        "max_position_embeddings": 160,
-        "vocab_size": 50,
-        "_remove_final_layer_norm": True,
-        "enable_bias": False,
-        "tie_word_embeddings": False,
-    },
+    {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "max_position_embeddings": 160, "vocab_size": 99},
+    {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "max_position_embeddings": 144, "vocab_size": 61, "do_layer_norm_before": False,
+     "word_embed_proj_dim": 16, "activation_function": "gelu", "num_labels": 3},
+    {"hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 1, "num_attention_heads": 8,
+     "max_position_embeddings": 160, "vocab_size": 50, "_remove_final_layer_norm": True,
+     "enable_bias": False, "tie_word_embeddings": False},
 )
 PRESETS = {
-    f"opt-{name}": (
-        "OPTForCausalLM",
-        {
-            "hidden_size": width,
-            "ffn_dim": 4 * width,
-            "num_hidden_layers": layers,
-            "num_attention_heads": count,
-            **more,
-        },
-    )
+    f"opt-{name}": ("OPTForCausalLM", {
+        "hidden_size": width, "ffn_dim": 4 * width, "num_hidden_layers": layers,
+        "num_attention_heads": count, **more})
     for name, width, layers, count, more in (
         ("125m", 768, 12, 12, {}),
         ("350m", 1024, 24, 16, {"word_embed_proj_dim": 512, "do_layer_norm_before": False}),

@@ -20,24 +20,14 @@ IGNORED = {
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {
-        **seq2seq.UNEVEN,
-        "vocab_size": 61,
-        "scale_embedding": True,
-        "activation_function": "relu",
-        "tie_word_embeddings": False,
-    },
+    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
+     "tie_word_embeddings": False},
 )
 PRESETS = {
     "pegasus-large": (
         "PegasusForConditionalGeneration",
-        {
-            "vocab_size": 96103,
-            "encoder_layers": 16,
-            "decoder_layers": 16,
-            "scale_embedding": True,
-            "activation_function": "relu",
-        },
+        {"vocab_size": 96103, "encoder_layers": 16, "decoder_layers": 16, "scale_embedding": True,
+         "activation_function": "relu"},
     ),
 }
 
@@ -45,7 +35,9 @@ PRESETS = {
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Pegasus")
     vocabulary = config.integer("vocab_size", 50265)
-    positions = spec.Table(length=config.integer("max_position_embeddings", 1024), layout="halves")
+    positions = spec.Table(
+        length=config.integer("max_position_embeddings", 1024), layout="halves"
+    )
     encoder, decoder = (
         seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
         for side in ("encoder", "decoder")

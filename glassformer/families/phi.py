@@ -25,46 +25,19 @@ DROPPED = {
     "{base}layers.{i}.self_attn.rotary_emb.inv_freq": "the frequencies, which are computed",
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "vocab_size": 99,
-        "pad_token_id": 0,
-    },
-    {
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "vocab_size": 61,
-        "pad_token_id": 0,
-        "qk_layernorm": True,
-        "num_labels": 3,
-        "hidden_act": "relu",
-        "partial_rotary_factor": 0.34,
-        "rope_theta": 500.0,
-        "layer_norm_eps": 1e-6,
-        "tie_word_embeddings": True,
-    },
+    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+     "vocab_size": 99, "pad_token_id": 0},
+    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "num_key_value_heads": 1, "vocab_size": 61, "pad_token_id": 0, "qk_layernorm": True,
+     "num_labels": 3, "hidden_act": "relu", "partial_rotary_factor": 0.34, "rope_theta": 500.0,
+     "layer_norm_eps": 1e-6, "tie_word_embeddings": True},
 )
 PRESETS = {
-    name: (
-        "PhiForCausalLM",
-        {
-            "hidden_size": width,
-            "intermediate_size": 4 * width,
-            "num_hidden_layers": layers,
-            "partial_rotary_factor": share,
-            "vocab_size": 51200,
-        },
-    )
+    name: ("PhiForCausalLM", {
+        "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
+        "partial_rotary_factor": share, "vocab_size": 51200})
     for name, width, layers, share in (
-        ("phi-1", 2048, 24, 0.5),
-        ("phi-1.5", 2048, 24, 0.5),
-        ("phi-2", 2560, 32, 0.4),
+        ("phi-1", 2048, 24, 0.5), ("phi-1.5", 2048, 24, 0.5), ("phi-2", 2560, 32, 0.4)
     )
 }
 

@@ -31,32 +31,14 @@ DROPPED = {
 }
 TINY = (
     bert.SMALL,
-    {
-        **bert.SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "relu",
-        "pad_token_id": 4,
-        "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5,
-        "tie_word_embeddings": False,
-        "num_labels": 5,
-    },
-    {
-        **bert.SMALL,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 8,
-        "is_decoder": True,
-        "add_cross_attention": True,
-    },
+    {**bert.SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "relu", "pad_token_id": 4, "type_vocab_size": 1, "layer_norm_eps": 1e-5,
+     "tie_word_embeddings": False, "num_labels": 5},
+    {**bert.SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "is_decoder": True,
+     "add_cross_attention": True},
 )
-BASE = {
-    "vocab_size": 50265,
-    "max_position_embeddings": 514,
-    "type_vocab_size": 1,
-    "layer_norm_eps": 1e-5,
-}
+BASE = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
+        "layer_norm_eps": 1e-5}
 PRESETS = {
     "roberta-base": ("RobertaForMaskedLM", BASE),
     "roberta-large": ("RobertaForMaskedLM", {**BASE, **bert.LARGE}),

@@ -24,19 +24,8 @@ from glassformer.families.operations import (
 )
 
 __all__ = [
-    "JOINED",
-    "POINTWISE",
-    "ROW",
-    "SAME",
-    "SINGLE",
-    "TRANSPOSED",
-    "UNWRITTEN",
-    "ByHead",
-    "Match",
-    "Rule",
-    "Woven",
-    "match",
-    "projections",
+    "JOINED", "POINTWISE", "ROW", "SAME", "SINGLE", "TRANSPOSED", "UNWRITTEN", "ByHead", "Match",
+    "Rule", "Woven", "match", "projections",
 ]
 
 

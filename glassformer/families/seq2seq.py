@@ -19,26 +19,12 @@ IGNORED: Mapping[str, str] = {
     "extra_pos_embeddings": "the offset of learned positions, always 2",
     "force_bos_token_to_be_generated": "a default of text generation",
 }
-SMALL = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 48,
-    "max_position_embeddings": 160,
-}
-UNEVEN = {
-    "d_model": 24,
-    "encoder_layers": 1,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 6,
-    "encoder_ffn_dim": 40,
-    "decoder_ffn_dim": 56,
-    "max_position_embeddings": 144,
-}
+SMALL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+         "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 48,
+         "max_position_embeddings": 160}
+UNEVEN = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 2,
+          "decoder_attention_heads": 6, "encoder_ffn_dim": 40, "decoder_ffn_dim": 56,
+          "max_position_embeddings": 144}
 
 
 def stack(

@@ -27,44 +27,21 @@ IGNORED: Mapping[str, str] = {
 }
 UNUSED = "{base}decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
 DROPPED = {UNUSED: "cross-attention has no positions"}
-SMALL = {
-    "d_model": 32,
-    "d_kv": 8,
-    "d_ff": 64,
-    "num_layers": 2,
-    "num_heads": 4,
-    "vocab_size": 99,
-    "decoder_start_token_id": 0,
-}
+SMALL = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 99,
+         "decoder_start_token_id": 0}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "d_model": 24,
-        "d_kv": 16,
-        "num_layers": 1,
-        "num_decoder_layers": 3,
-        "num_heads": 2,
-        "feed_forward_proj": "gated-gelu",
-        "relative_attention_num_buckets": 8,
-        "relative_attention_max_distance": 20,
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": False,
-    },
+    {**SMALL, "d_model": 24, "d_kv": 16, "num_layers": 1, "num_decoder_layers": 3, "num_heads": 2,
+     "feed_forward_proj": "gated-gelu", "relative_attention_num_buckets": 8,
+     "relative_attention_max_distance": 20, "layer_norm_epsilon": 1e-5,
+     "tie_word_embeddings": False},
     {**SMALL, "feed_forward_proj": "gated-silu", "num_heads": 6},
 )
 SIZES = {"t5-small": (512, 6, 8), "t5-base": (768, 12, 12), "t5-large": (1024, 24, 16)}
 PRESETS = {
-    name: (
-        "T5ForConditionalGeneration",
-        {
-            "d_model": width,
-            "d_ff": 4 * width,
-            "num_layers": layers,
-            "num_heads": count,
-            "decoder_start_token_id": 0,
-        },
-    )
+    name: ("T5ForConditionalGeneration",
+           {"d_model": width, "d_ff": 4 * width, "num_layers": layers, "num_heads": count,
+            "decoder_start_token_id": 0})
     for name, (width, layers, count) in SIZES.items()
 }
 

@@ -15,71 +15,27 @@ MODEL_TYPES = ("transfo-xl",)
 HEADS = ("LMHeadModel", "ForSequenceClassification")
 CLASSES = {"TransfoXLModel": "", **{f"TransfoXL{head}": "transformer." for head in HEADS}}
 IGNORED = {
-    **dict.fromkeys(
-        ("init", "init_range", "proj_init_std"), "fresh weights are all drawn with init_std"
-    ),
+    **dict.fromkeys(("init", "init_range", "proj_init_std"),
+                    "fresh weights are all drawn with init_std"),
     **dict.fromkeys(("tgt_len", "ext_len"), "how long the segments of training were"),
     "adaptive": "the softmax is adaptive, whatever it says",
     "trainer_compatible": "how the reference returns its loss",
 }
 DROPPED = {"{base}pos_emb.inv_freq": "frequencies of sinusoids, which are computed"}
-SMALL = {
-    "vocab_size": 99,
-    "cutoffs": [20, 50],
-    "d_model": 32,
-    "d_embed": 32,
-    "n_head": 4,
-    "d_head": 8,
-    "d_inner": 64,
-    "n_layer": 2,
-    "div_val": 2,
-    "mem_len": 6,
-    "clamp_len": 9,
-}
+SMALL = {"vocab_size": 99, "cutoffs": [20, 50], "d_model": 32, "d_embed": 32, "n_head": 4,
+         "d_head": 8, "d_inner": 64, "n_layer": 2, "div_val": 2, "mem_len": 6, "clamp_len": 9}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "d_model": 24,
-        "d_embed": 16,
-        "n_head": 2,
-        "d_head": 7,
-        "n_layer": 3,
-        "div_val": 1,
-        "pre_lnorm": True,
-        "untie_r": False,
-        "same_length": False,
-        "clamp_len": -1,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-        "layer_norm_epsilon": 1e-6,
-    },
-    {
-        **SMALL,
-        "cutoffs": [],
-        "n_layer": 1,
-        "mem_len": 0,
-        "same_length": False,
-        "div_val": 1,
-        "proj_share_all_but_first": False,
-    },
+    {**SMALL, "d_model": 24, "d_embed": 16, "n_head": 2, "d_head": 7, "n_layer": 3, "div_val": 1,
+     "pre_lnorm": True, "untie_r": False, "same_length": False, "clamp_len": -1, "num_labels": 5,
+     "tie_word_embeddings": False, "layer_norm_epsilon": 1e-6},
+    {**SMALL, "cutoffs": [], "n_layer": 1, "mem_len": 0, "same_length": False,
+     "div_val": 1, "proj_share_all_but_first": False},
 )
-BASE = {
-    "d_model": 410,
-    "d_embed": 410,
-    "n_head": 10,
-    "d_head": 41,
-    "d_inner": 2100,
-    "n_layer": 16,
-    "div_val": 1,
-    "mem_len": 150,
-    "clamp_len": -1,
-    "same_length": False,
-}
-PRESETS = {
-    "transfo-xl-wt103": ("TransfoXLLMHeadModel", {}),
-    "transfo-xl-base": ("TransfoXLLMHeadModel", BASE),
-}
+BASE = {"d_model": 410, "d_embed": 410, "n_head": 10, "d_head": 41, "d_inner": 2100,
+        "n_layer": 16, "div_val": 1, "mem_len": 150, "clamp_len": -1, "same_length": False}
+PRESETS = {"transfo-xl-wt103": ("TransfoXLLMHeadModel", {}),
+           "transfo-xl-base": ("TransfoXLLMHeadModel", BASE)}
 
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
@@ -115,11 +71,8 @@ def body(config: Config, clusters: spec.Adaptive) -> spec.Stack:
         raise config.wrong("mem_len", "above 0 where same_length is true")
     block = spec.Block(
         attention=spec.Attention(
-            heads=config.integer("n_head", 16),
-            head_dim=config.integer("d_head", 64),
-            bias=False,
-            out_bias=False,
-            dropout=config.number("dropatt", 0.0),
+            heads=config.integer("n_head", 16), head_dim=config.integer("d_head", 64),
+            bias=False, out_bias=False, dropout=config.number("dropatt", 0.0),
         ),
         ffn=spec.FFN(width=config.integer("d_inner", 4096), activation="relu", dropout=dropout),
         norm=spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5)),
@@ -134,9 +87,7 @@ def body(config: Config, clusters: spec.Adaptive) -> spec.Stack:
         vocabulary=config.integer("vocab_size", 267735),
         adaptive=None if one_table else clusters,
         factor=clusters.width if one_table and clusters.width != width else None,
-        project="token",
-        scale=math.sqrt(width),
-        dropout=dropout,
+        project="token", scale=math.sqrt(width), dropout=dropout,
     )
     return spec.Stack(
         width=width,
@@ -160,9 +111,8 @@ def tied(config: Config, clusters: spec.Adaptive) -> tuple[tuple[str, str], ...]
     narrow = not one_table or clusters.width != config.integer("d_model", 1024)
     pairs = [(tables, "tables", i) for i in (several[:1] if one_table else several) if whole]
     pairs += [(projects, "projects", i) for i, same in enumerate(shared) if narrow and same]
-    return tuple(
-        (f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight") for kept, part, i in pairs
-    )
+    return tuple((f"{kept.format(i)}.weight", f"heads.lm.out.{part}.{i}.weight")
+                 for kept, part, i in pairs)
 
 
 LAYER, OURS, WORDS = "{base}layers.{i}", "decoder.blocks.{i}", "{base}word_emb.emb"
@@ -173,19 +123,12 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
     blocks = model.last_stack.attention_blocks
     layers, position = range(len(blocks)), blocks[0].position
     assert isinstance(position, spec.Relative)
-    biases = [
-        Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
-        for theirs, ours in BIASES.items()
-    ]
+    biases = [Rule(f"{LAYER}.dec_attn.{theirs}", f"decoder.positions.{{i}}.{ours}")
+              for theirs, ours in BIASES.items()]
     if position.shared:  # named once, and in files of the older format again in every layer
-        biases = [
-            Rule(
-                f"{{base}}{theirs}",
-                f"decoder.positions.0.{ours}",
-                also=tuple(f"{{base}}layers.{i}.dec_attn.{theirs}" for i in layers),
-            )
-            for theirs, ours in BIASES.items()
-        ]
+        biases = [Rule(f"{{base}}{theirs}", f"decoder.positions.0.{ours}",
+                       also=tuple(f"{{base}}layers.{i}.dec_attn.{theirs}" for i in layers))
+                  for theirs, ours in BIASES.items()]
     return (
         *biases,
         Rule(f"{WORDS}_layers.0", "decoder.embed.token"),

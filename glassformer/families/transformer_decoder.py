@@ -25,65 +25,27 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 LOCAL, COMPRESSED, FULL = "local_attention", "compressed_attention", "full_attention"
 TINY: tuple[dict[str, Any], ...] = (
-    {
-        "vocab_size": 61,
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 150,
-        "norm_first": True,
-        "layer_types": [LOCAL, COMPRESSED, LOCAL],
-        "local_block_length": 5,
-        "tie_word_embeddings": False,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "sep_token_id": 2,
-    },
-    {
-        "vocab_size": 60,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 160,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "sep_token_id": 2,
-    },
-    {
-        "vocab_size": 50,
-        "hidden_size": 32,
-        "intermediate_size": 40,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 150,
-        "hidden_act": "gelu",
-        "layer_types": [COMPRESSED, FULL, COMPRESSED],
-        "compression_factor": 4,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "sep_token_id": 2,
-    },
+    {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+     "num_attention_heads": 2, "max_position_embeddings": 150, "norm_first": True,
+     "layer_types": [LOCAL, COMPRESSED, LOCAL], "local_block_length": 5,
+     "tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
+    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+     "num_attention_heads": 4, "max_position_embeddings": 160,
+     "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
+    {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 3,
+     "num_attention_heads": 4, "max_position_embeddings": 150, "hidden_act": "gelu",
+     "layer_types": [COMPRESSED, FULL, COMPRESSED], "compression_factor": 4,
+     "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
 )
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer-decoder": ("TransformerDecoderForCausalLM", {}),
-    "transformer-decoder-dmca": (
-        "TransformerDecoderForCausalLM",
-        {
-            "num_hidden_layers": 5,
-            "norm_first": True,
-            "max_position_embeddings": 11000,
-            "layer_types": [LOCAL, COMPRESSED, LOCAL, COMPRESSED, LOCAL],
-        },
-    ),
+    "transformer-decoder-dmca": ("TransformerDecoderForCausalLM", {
+        "num_hidden_layers": 5, "norm_first": True, "max_position_embeddings": 11000,
+        "layer_types": [LOCAL, COMPRESSED, LOCAL, COMPRESSED, LOCAL]}),
 }
 DEFAULTS = {
-    "vocab_size": 32000,
-    "max_position_embeddings": 4000,
-    "norm_first": False,
-    "pad_token_id": 0,
-    "eos_token_id": 1,
+    "vocab_size": 32000, "max_position_embeddings": 4000, "norm_first": False,
+    "pad_token_id": 0, "eos_token_id": 1,
 }
 
 

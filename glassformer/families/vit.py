@@ -17,63 +17,32 @@ DROPPED = {
     "{base}pooler.dense.weight": "of the bare model; the classes with heads read no pooler",
     "{base}pooler.dense.bias": "of the bare model; the classes with heads read no pooler",
 }
-SMALL = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "image_size": 20,
-    "patch_size": 4,
-    "encoder_stride": 4,
-}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 64, "image_size": 20, "patch_size": 4, "encoder_stride": 4}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "hidden_size": 24,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "hidden_act": "gelu_new",
-        "layer_norm_eps": 1e-5,
-        "image_size": 18,
-        "patch_size": 6,
-        "encoder_stride": 3,
-        "num_channels": 1,
-        "qkv_bias": False,
-        "pooler_output_size": 10,
-        "pooler_act": "relu",
-        "num_labels": 5,
-    },
+    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
+     "hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "image_size": 18, "patch_size": 6,
+     "encoder_stride": 3, "num_channels": 1, "qkv_bias": False, "pooler_output_size": 10,
+     "pooler_act": "relu", "num_labels": 5},
 )
-LARGE = {
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+         "intermediate_size": 4096}
 SIZES = {
-    "base-patch16": {},
-    "base-patch32": {"patch_size": 32},
-    "large-patch16": LARGE,
-    "large-patch32": {**LARGE, "patch_size": 32},
+    "base-patch16": {}, "base-patch32": {"patch_size": 32},
+    "large-patch16": LARGE, "large-patch32": {**LARGE, "patch_size": 32},
 }
 PRESETS = {
     f"vit-{name}-{pixels}": (
-        "ViTForImageClassification",
-        {**sizes, "image_size": pixels, "num_labels": 1000},
+        "ViTForImageClassification", {**sizes, "image_size": pixels, "num_labels": 1000}
     )
     for name, sizes in SIZES.items()
     for pixels in (224, 384)
 } | {
     "vit-huge-patch14-224-in21k": (
         "ViTModel",
-        {
-            "hidden_size": 1280,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 16,
-            "intermediate_size": 5120,
-            "patch_size": 14,
-        },
+        {"hidden_size": 1280, "num_hidden_layers": 32, "num_attention_heads": 16,
+         "intermediate_size": 5120, "patch_size": 14},
     ),
 }
 
@@ -147,12 +116,8 @@ RULES = (
     Rule("{base}embeddings.mask_token", "encoder.embed.blank"),
     Rule("{base}embeddings.position_embeddings", "encoder.embed.position"),
     *projections(
-        f"{LAYER}.attention.",
-        f"{OURS}.attention",
-        "attention.query",
-        "attention.key",
-        "attention.value",
-        "output.dense",
+        f"{LAYER}.attention.", f"{OURS}.attention",
+        "attention.query", "attention.key", "attention.value", "output.dense",
     ),
     Rule(f"{LAYER}.layernorm_before", f"{OURS}.attention_norm"),
     Rule(f"{LAYER}.intermediate.dense", f"{OURS}.ffn.up"),

@@ -23,63 +23,27 @@ IGNORED = {
     "classifier_dropout": "the published classifier has none",
     "median_filter_width": "smooths the times of words, after the model",
     **dict.fromkeys(
-        (
-            "apply_spec_augment",
-            "mask_time_prob",
-            "mask_time_length",
-            "mask_time_min_masks",
-            "mask_feature_prob",
-            "mask_feature_length",
-            "mask_feature_min_masks",
-        ),
+        ("apply_spec_augment", "mask_time_prob", "mask_time_length", "mask_time_min_masks",
+         "mask_feature_prob", "mask_feature_length", "mask_feature_min_masks"),
         "hides parts of the sound in training",
     ),
 }
 DROPPED: dict[str, str] = {}
-IDS = {
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 3,
-    "begin_suppress_tokens": [7, 2],
-}
-SMALL = {
-    **seq2seq.SMALL,
-    **IDS,
-    "vocab_size": 99,
-    "num_mel_bins": 8,
-    "max_source_positions": 24,
-    "max_target_positions": 160,
-    "classifier_proj_size": 20,
-}
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3,
+       "begin_suppress_tokens": [7, 2]}
+SMALL = {**seq2seq.SMALL, **IDS, "vocab_size": 99, "num_mel_bins": 8, "max_source_positions": 24,
+         "max_target_positions": 160, "classifier_proj_size": 20}
 SMALL.pop("max_position_embeddings")
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "d_model": 24,
-        "encoder_layers": 1,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 6,
-        "encoder_ffn_dim": 40,
-        "vocab_size": 61,
-        "num_mel_bins": 5,
-        "max_source_positions": 17,
-        "activation_function": "relu",
-        "num_labels": 5,
-        "use_weighted_layer_sum": True,
-        "scale_embedding": True,
-        "tie_word_embeddings": False,
-    },
+    {**SMALL, "d_model": 24, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 2,
+     "decoder_attention_heads": 6, "encoder_ffn_dim": 40, "vocab_size": 61, "num_mel_bins": 5,
+     "max_source_positions": 17, "activation_function": "relu", "num_labels": 5,
+     "use_weighted_layer_sum": True, "scale_embedding": True,
+     "tie_word_embeddings": False},
 )
-MANY = {
-    "vocab_size": 51865,
-    "pad_token_id": 50257,
-    "bos_token_id": 50257,
-    "eos_token_id": 50257,
-    "decoder_start_token_id": 50258,
-}
+MANY = {"vocab_size": 51865, "pad_token_id": 50257, "bos_token_id": 50257, "eos_token_id": 50257,
+        "decoder_start_token_id": 50258}
 THIRD = {**MANY, "vocab_size": 51866, "num_mel_bins": 128, "pad_token_id": 50256}
 
 
@@ -88,20 +52,14 @@ def size(width: int, layers: int, head_count: int) -> dict[str, int]:
         f"{side}_{key}": value
         for side in ("encoder", "decoder")
         for key, value in (
-            ("layers", layers),
-            ("attention_heads", head_count),
-            ("ffn_dim", 4 * width),
+            ("layers", layers), ("attention_heads", head_count), ("ffn_dim", 4 * width)
         )
     }
     return {"d_model": width, **sides}
 
 
-SIZES = {
-    "tiny": size(384, 4, 6),
-    "base": size(512, 6, 8),
-    "small": size(768, 12, 12),
-    "medium": size(1024, 24, 16),
-}
+SIZES = {"tiny": size(384, 4, 6), "base": size(512, 6, 8), "small": size(768, 12, 12),
+         "medium": size(1024, 24, 16)}
 LARGE = size(1280, 32, 20)
 WRITES = "WhisperForConditionalGeneration"
 PRESETS = {

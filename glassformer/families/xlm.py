@@ -10,74 +10,36 @@ from glassformer.families.rules import Rule, projections
 
 NAME = "XLM"
 MODEL_TYPES = ("xlm",)
-HEADS = (
-    "WithLMHeadModel",
-    "ForSequenceClassification",
-    "ForMultipleChoice",
-    "ForTokenClassification",
-    "ForQuestionAnsweringSimple",
-    "ForQuestionAnswering",
-)
+HEADS = ("WithLMHeadModel", "ForSequenceClassification", "ForMultipleChoice",
+         "ForTokenClassification", "ForQuestionAnsweringSimple", "ForQuestionAnswering")
 CLASSES = {"XLMModel": "", **{f"XLM{head}": "transformer." for head in HEADS}}
 IGNORED = {
-    **dict.fromkeys(
-        ("id2lang", "lang2id", "langs", "lang_id", "mask_index", "mask_token_id", "unk_index"),
-        "names of languages and tokens, read by the tokenizer",
-    ),
+    **dict.fromkeys(("id2lang", "lang2id", "langs", "lang_id", "mask_index", "mask_token_id",
+                     "unk_index"), "names of languages and tokens, read by the tokenizer"),
     **dict.fromkeys(("max_vocab", "min_count"), "how the vocabulary was made"),
     **dict.fromkeys(("same_enc_dec", "share_inout_emb"), "of a decoder that was never published"),
     "embed_init_std": "fresh embeddings are drawn like the rest",
 }
 DROPPED = {"{base}position_ids": "counts from 0, which is computed"}
 INDEX = {"pad": 2, "bos": 0, "eos": 1}
-SUMMARY = {
-    "summary_activation": "linear",
-    "summary_first_dropout": 0.1,
-    "summary_last_dropout": 0.0,
-}
-SMALL = {
-    "emb_dim": 32,
-    "n_layers": 2,
-    "n_heads": 4,
-    "vocab_size": 99,
-    "n_langs": 3,
-    "max_position_embeddings": 160,
-    "start_n_top": 1,
-    "end_n_top": 1,
-}
+SUMMARY = {"summary_activation": "linear", "summary_first_dropout": 0.1,
+           "summary_last_dropout": 0.0}
+SMALL = {"emb_dim": 32, "n_layers": 2, "n_heads": 4, "vocab_size": 99, "n_langs": 3,
+         "max_position_embeddings": 160, "start_n_top": 1, "end_n_top": 1}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "emb_dim": 24,
-        "n_layers": 3,
-        "n_heads": 2,
-        "gelu_activation": False,
-        "sinusoidal_embeddings": True,
-        "use_lang_emb": False,
-        "layer_norm_eps": 1e-6,
-        "summary_activation": "tanh",
-        "tie_word_embeddings": False,
-        "num_labels": 5,
-    },
+    {**SMALL, "emb_dim": 24, "n_layers": 3, "n_heads": 2, "gelu_activation": False,
+     "sinusoidal_embeddings": True, "use_lang_emb": False, "layer_norm_eps": 1e-6,
+     "summary_activation": "tanh", "tie_word_embeddings": False, "num_labels": 5},
     {**SMALL, "n_layers": 1, "n_heads": 8, "causal": True, "n_langs": 2, "pad_token_id": 4},
 )
-SIZES = {
-    "en-2048": (30145, 2048, 12, 16, 1),
-    "enfr-1024": (64139, 1024, 6, 8, 2),
-    "ende-1024": (64699, 1024, 6, 8, 2),
-    "xnli15-1024": (95000, 1024, 12, 8, 15),
-}
+SIZES = {"en-2048": (30145, 2048, 12, 16, 1), "enfr-1024": (64139, 1024, 6, 8, 2),
+         "ende-1024": (64699, 1024, 6, 8, 2), "xnli15-1024": (95000, 1024, 12, 8, 15)}
 PRESETS = {
     f"xlm-{name}": (
         "XLMWithLMHeadModel",
-        {
-            "vocab_size": words,
-            "emb_dim": width,
-            "n_layers": layers,
-            "n_heads": count,
-            "n_langs": languages,
-        },
+        {"vocab_size": words, "emb_dim": width, "n_layers": layers, "n_heads": count,
+         "n_langs": languages},
     )
     for name, (words, width, layers, count, languages) in SIZES.items()
 }

@@ -10,14 +10,8 @@ from glassformer.families.rules import SINGLE, ByHead, Rule
 
 NAME = "XLNet"
 MODEL_TYPES = ("xlnet",)
-HEADS = (
-    "LMHeadModel",
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForMultipleChoice",
-    "ForQuestionAnsweringSimple",
-    "ForQuestionAnswering",
-)
+HEADS = ("LMHeadModel", "ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice",
+         "ForQuestionAnsweringSimple", "ForQuestionAnswering")
 CLASSES = {"XLNetModel": "", **{f"XLNet{head}": "transformer." for head in HEADS}}
 IGNORED = {
     **dict.fromkeys(("use_mems_eval", "use_mems_train"), "a memory is given as `cache`, or not"),
@@ -26,42 +20,15 @@ IGNORED = {
 }
 DROPPED: dict[str, str] = {}
 SUMMARY = {"summary_type": "last", "summary_activation": "tanh", "summary_first_dropout": 0.0}
-SMALL = {
-    "d_model": 32,
-    "n_layer": 2,
-    "n_head": 4,
-    "d_inner": 64,
-    "vocab_size": 99,
-    "start_n_top": 1,
-    "end_n_top": 1,
-    "pad_token_id": 5,
-}
+SMALL = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64, "vocab_size": 99,
+         "start_n_top": 1, "end_n_top": 1, "pad_token_id": 5}
 TINY = (
     SMALL,
-    {
-        **SMALL,
-        "d_model": 24,
-        "n_layer": 3,
-        "n_head": 2,
-        "d_inner": 40,
-        "ff_activation": "relu",
-        "clamp_len": 7,
-        "layer_norm_eps": 1e-6,
-        "mem_len": 9,
-        "reuse_len": 4,
-        "num_labels": 5,
-        "tie_word_embeddings": False,
-        "summary_type": "first",
-        "summary_activation": "gelu",
-    },
-    {
-        **SMALL,
-        "n_layer": 1,
-        "n_head": 8,
-        "attn_type": "uni",
-        "mem_len": None,
-        "summary_type": "mean",
-    },
+    {**SMALL, "d_model": 24, "n_layer": 3, "n_head": 2, "d_inner": 40, "ff_activation": "relu",
+     "clamp_len": 7, "layer_norm_eps": 1e-6, "mem_len": 9, "reuse_len": 4, "num_labels": 5,
+     "tie_word_embeddings": False, "summary_type": "first", "summary_activation": "gelu"},
+    {**SMALL, "n_layer": 1, "n_head": 8, "attn_type": "uni", "mem_len": None,
+     "summary_type": "mean"},
 )
 PRESETS = {
     "xlnet-base": (
@@ -171,10 +138,8 @@ def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
         Rule(f"{theirs}.ff.layer_2", f"{ours}.ffn.down"),
         Rule(f"{theirs}.ff.layer_norm", f"{ours}.ffn_norm"),
         Rule("lm_loss", "heads.lm.out"),
-        *(
-            Rule("sequence_summary.summary", f"heads.{name}.transform.dense")
-            for name in ("classify", "choose")
-        ),
+        *(Rule("sequence_summary.summary", f"heads.{name}.transform.dense")
+          for name in ("classify", "choose")),
         *(Rule("logits_proj", f"heads.{name}.out") for name in ("classify", "choose")),
         Rule("classifier", "heads.tag.out"),
         Rule("qa_outputs", "heads.span.out"),

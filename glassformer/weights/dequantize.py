@@ -122,9 +122,7 @@ FORMATS: dict[int, Format] = {
         "Q5_K", 256, layout(SCALE, LEAST, PARTS, ("high", "u1", 32), ("codes", "u1", 128)), q5_k
     ),
     14: Format(
-        "Q6_K",
-        256,
-        layout(("codes", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), SCALE),
+        "Q6_K", 256, layout(("codes", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), SCALE),
         q6_k,
     ),
     30: Format("BF16", 1, np.dtype("<u2"), bf16),
