@@ -68,7 +68,7 @@ def recipe(folder: Path, **train) -> dict:
         **special,
         "data": {"train": str(data / "train"), "valid": str(data / "valid"), "length": 16},
         "train": {"steps": STEPS, "batch": 6, "accumulate": 2, "learning_rate": 0.01, "warmup": 2}
-        | {"eps": 1e-3, "average": 0.5, "save_every": 100, "evaluate_every": 3, "seed": 3}
+        | {"eps": 1e-3, "average": 0.5, "save_every": 100, "evaluate_every": 0, "seed": 3}
         | train,
         "run": {"folder": str(folder), "log_every": 1, "tensorboard": False},
     }
