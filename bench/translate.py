@@ -22,12 +22,17 @@ from typing import Any
 
 import torch
 import transformers
-from generate import READING, ctranslate2
+from generate import READING
 from timing import in_turn, write
 
 import glassformer as gf
 from glassformer.core.linear import Linear
 from glassformer.weights.quantize import QuantizedLinear
+
+try:
+    import ctranslate2
+except ImportError:
+    ctranslate2 = None
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.core.compress import Compression, visible_groups
 from glassformer.core.context import Context
+from glassformer.core.few import prefers_products, products
 from glassformer.core.flex import flex_attention, prefers_flex
 from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, visible
@@ -86,6 +87,8 @@ class Attend(nn.Module):
         if ctx.newest is not None and isinstance(sight, Pattern) and bias is None:
             return ctx.newest(q, k, v, ctx, sight, self.scale)
         seen = _resolved(sight, ctx)
+        if ctx.branches is not None and bias is None and prefers_products(q, k):
+            return products(q, k, v, seen.mask, self.scale)
         if isinstance(bias, Band):
             pattern = sight if isinstance(sight, Pattern) and ctx.prefix is None else FULL
             return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)

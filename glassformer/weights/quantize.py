@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.core.linear import Linear, Origin
 from glassformer.errors import GlassformerError
+from glassformer.weights.codes import Codes, library
 
 KINDS = ("int8", "int4")
 GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the whole row does
@@ -49,7 +51,10 @@ class QuantizedLinear(Linear):
 
     def pack(self) -> None:
         """Codes as the kernels want them; done at the first forward on a CPU."""
-        if self.kind == "int8":
+        kernel: Any
+        if self.kind == "int8" and library() is not None:
+            kernel = Codes(self.codes)
+        elif self.kind == "int8":
             zeros = torch.zeros(len(self.codes), dtype=torch.long)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
@@ -77,7 +82,9 @@ class QuantizedLinear(Linear):
         assert self._packed is not None
         kernel = self._packed[0]
         y: Tensor
-        if self.kind == "int8":
+        if isinstance(kernel, Codes):
+            y = kernel.multiply(x, self.scale, bias)
+        elif self.kind == "int8":
             largest = x.abs().amax(-1, keepdim=True).float()  # a vector norm takes ten times longer
             largest.clamp_(min=1e-30)
             y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(

@@ -1,0 +1,67 @@
+"""Room 5, weights: codes of 8 bits as codes.cpp reads them, and products with them."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer import native
+
+SOURCE = Path(__file__).with_name("codes.cpp")
+COLUMNS = 64
+
+
+class Product(ctypes.Structure):
+    """As in codes.cpp."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "in_", "out")),
+        *((name, c_void_p) for name in ("x", "codes", "sums", "scale", "bias", "y")),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """None without a compiler, or on a machine without the instructions."""
+    made = native.library(SOURCE)
+    return made if made is not None and made.has_instructions() else None
+
+
+class Codes:
+    """[out, in] codes, laid out so that a product reads them in the order in which they lie."""
+
+    def __init__(self, codes: Tensor) -> None:
+        height, width = codes.shape
+        whole = F.pad(codes, (0, -width % 4, 0, -height % COLUMNS))
+        blocks = whole.view(len(whole) // COLUMNS, COLUMNS, -1, 4)
+        self.blocks = blocks.transpose(1, 2).contiguous()
+        self.sums = whole.sum(1, dtype=torch.int32)
+        self.shape = height, width
+
+    def multiply(self, x: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+        """x of [..., in], each row rounded to 8 bits, times codes * scale, plus bias."""
+        height, width = self.shape
+        rows = x.float().contiguous()
+        out = torch.empty(*x.shape[:-1], height)
+        offset = None if bias is None else bias.float().contiguous()
+        product = Product(
+            rows=rows.numel() // width,
+            in_=width,
+            out=height,
+            x=rows.data_ptr(),
+            codes=self.blocks.data_ptr(),
+            sums=self.sums.data_ptr(),
+            scale=scale.data_ptr(),
+            bias=None if offset is None else offset.data_ptr(),
+            y=out.data_ptr(),
+        )
+        made = library()
+        assert made is not None
+        made.multiply(ctypes.byref(product), torch.get_num_threads())
+        return out
