@@ -20,6 +20,7 @@ from glassformer.cli.score import score
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
+from glassformer.train.launch import LostError, is_main
 
 app = typer.Typer(
     help="One Transformer, made of glass.",
@@ -60,7 +61,10 @@ def main() -> None:
     try:
         app()
     except GlassformerError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {_plain(error)}")
+        quiet = not (is_main() or isinstance(error, LostError))  # all of torchrun's processes know
+        Console(stderr=True, soft_wrap=True, quiet=quiet).print(
+            f"[bold red]error:[/] {_plain(error)}"
+        )
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from glassformer.train.interrupt import Interrupted
+from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ def train(
     from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
     from glassformer.train.start import train as start
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=not is_main())
     bar = Bar(console)
     try:
         if dry:
             plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
             bar.end()
-            Console().print(table(plan))
+            Console(quiet=not is_main()).print(table(plan))
             return
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
     except Interrupted as stopped:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from glassformer.train.optimizers.shards import local
+
 
 class Average:
     """average = decay * average + (1 - decay) * weights, after every step, from the first weights
@@ -22,8 +24,8 @@ class Average:
     @torch.no_grad()
     def update(self) -> None:
         if self.tensors:
-            now = [self._weights[name].detach() for name in self.tensors]
-            torch._foreach_lerp_(list(self.tensors.values()), now, 1 - self.decay)
+            now = [local(self._weights[name].detach()) for name in self.tensors]
+            torch._foreach_lerp_(list(map(local, self.tensors.values())), now, 1 - self.decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -34,7 +36,11 @@ class Average:
         finally:
             self._swap()
 
+    @torch.no_grad()
     def _swap(self) -> None:
+        """Numbers change places, not tensors: what else knows of a weight goes on knowing it."""
         for name, average in self.tensors.items():
-            weight = self._weights[name]
-            self.tensors[name], weight.data = weight.data, average
+            weight, average = local(self._weights[name]), local(average)
+            kept = weight.clone()
+            weight.copy_(average)
+            average.copy_(kept)

@@ -1,30 +1,77 @@
-"""Train room, where a run takes place: the device, and which of the processes this is."""
+"""Train room, where a run takes place: the device, and which of the processes this is.
+
+`torchrun` starts the processes and says to each which one it is. They form a table of `size` rows,
+which share the data, and `tensor` columns, which share the matrices of every layer.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from glassformer.errors import GlassformerError
 from glassformer.model import as_device
 from glassformer.train.objectives import Batch
+from glassformer.train.recipe import ScaleSettings
+
+T = TypeVar("T")
+PATIENCE = timedelta(days=7)  # others wait so long for data to be tokenized, or a model written
+
+
+@dataclass(frozen=True)
+class Company:
+    """What processes talk through. `quick` is for what all do at the same time, so that one which
+    hangs is noticed; `patient` for waiting while one of them works. Both speak of things on the
+    CPU, whatever the weights are on."""
+
+    mesh: DeviceMesh  # [data, tensor]
+    quick: dist.ProcessGroup
+    patient: dist.ProcessGroup
 
 
 @dataclass(frozen=True)
 class Place:
-    """`rank` of `size` processes, each of which takes its share of a batch's rows."""
+    """Process `number` of `world`. As rank `rank` of `size` it takes its share of a batch's rows;
+    `tensor` processes have the same rows, and each a part of the matrices."""
 
     device: torch.device
-    rank: int = 0
-    size: int = 1
+    number: int = 0
+    world: int = 1
+    tensor: int = 1
+    company: Company | None = None
 
     @property
     def main(self) -> bool:
         """Whether this process writes and prints."""
-        return self.rank == 0
+        return self.number == 0
+
+    @property
+    def rank(self) -> int:
+        return self.number // self.tensor
+
+    @property
+    def size(self) -> int:
+        return self.world // self.tensor
+
+    @property
+    def patient(self) -> dist.ProcessGroup | None:
+        return None if self.company is None else self.company.patient
+
+    def gathered(self, own: T) -> list[T]:
+        """What each share of the rows has brought, in their order."""
+        if self.company is None:
+            return [own]
+        every: list[Any] = [None] * self.world
+        dist.all_gather_object(every, own, group=self.company.quick)
+        return every[:: self.tensor]
 
     @property
     def name(self) -> str:
@@ -35,7 +82,32 @@ class Place:
 
     def total(self, counts: dict[str, float]) -> dict[str, float]:
         """Over all processes."""
-        return counts
+        sums: dict[str, float] = {}
+        for own in self.gathered(counts):
+            for name, value in own.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sums
+
+    def first(self, do: Callable[[], T]) -> T | None:
+        """Done by the main process while the others wait; what it fails with, all fail with."""
+        if self.company is None:
+            return do()
+        made: T | None = None
+        failed: list[Exception | None] = [None]
+        if self.main:
+            try:
+                made = do()
+            except (GlassformerError, OSError) as error:
+                failed = [error]
+        dist.broadcast_object_list(failed, 0, group=self.company.patient)
+        if failed[0] is not None:
+            raise failed[0]
+        return made
+
+    def in_turn(self, do: Callable[[], T]) -> T:
+        """Done by the main process, then, with what that has left on the disk, by the others."""
+        made = self.first(do)
+        return do() if made is None else made  # nothing that is made here is None
 
     def wait(self) -> None:
         """Until a GPU has done what it was told, so that a clock can be read."""
@@ -57,12 +129,54 @@ class Place:
 
 
 def find_place(device: str) -> Place:
+    """Of a process by itself."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     found = as_device(device)
     if found == torch.device("cuda"):  # without a number
         found = torch.device("cuda", torch.cuda.current_device())
     return Place(found)
+
+
+@contextmanager
+def open_place(device: str, scale: ScaleSettings) -> Iterator[Place]:
+    """Of one of the processes that torchrun has started, or of a process by itself."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world % scale.tensor:
+        raise GlassformerError(
+            f"scale.tensor is {scale.tensor}, and that does not divide the number of processes, "
+            f"{world}; start so many: torchrun --nproc-per-node {scale.tensor} -m glassformer ..."
+        )
+    if scale.parallel == "ddp" and 1 < scale.tensor < world:
+        raise GlassformerError(
+            f"Of {world} processes {scale.tensor} share the matrices of a layer; those that share "
+            'the data then have to be scale.parallel = "fsdp".'
+        )
+    if world == 1:
+        yield find_place(device)
+        return
+    place = find_place(device)
+    if place.device.type == "cuda":
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local >= torch.cuda.device_count():
+            raise GlassformerError(
+                f"There are {torch.cuda.device_count()} GPUs here and more processes; start one "
+                "process a GPU, or say scale.device=cpu."
+            )
+        place = Place(torch.device("cuda", local))
+        torch.cuda.set_device(place.device)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if place.device.type == "cuda" else "gloo",
+        timeout=timedelta(minutes=scale.timeout),
+    )
+    shape = (world // scale.tensor, scale.tensor)
+    company = Company(
+        init_device_mesh(place.device.type, shape, mesh_dim_names=("data", "tensor")),
+        dist.new_group(backend="gloo", timeout=timedelta(minutes=scale.timeout)),
+        dist.new_group(backend="gloo", timeout=PATIENCE),
+    )
+    yield Place(place.device, dist.get_rank(), world, scale.tensor, company)
+    dist.destroy_process_group()  # not after an error: others may never come to it
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch
+from glassformer.train.objectives.judged import Judged
+from glassformer.train.parallel import gathered, rest
 from glassformer.train.precision import Precision
 from glassformer.train.step import EVALUATION, Sums, Task, draw_from
 
@@ -42,19 +44,21 @@ def evaluate(
             for part, value in said.items():
                 sums[part] = sums.get(part, 0) + value.double()
             counts.update(batch.counts)
-        found = figures({part: float(value) for part, value in sums.items()}, counts, task)
-        measure = getattr(task.objective, "measure", None)
-        if measure is not None:
-            with precision.autocast():
-                found |= measure(task.net, map(place.moved, batches()))
+        own = {part: float(value) for part, value in sums.items()}
+        found = figures(place.total(own), place.total(dict(counts)), task)
+        if isinstance(task.objective, Judged):
+            with precision.autocast(), gathered(task):
+                moved = map(place.moved, batches())
+                found |= task.objective.measure(task.net, moved, place.gathered)
     finally:
+        rest(task)
         task.train(was)
     return found
 
 
-def figures(sums: dict[str, float], counts: Counter[str], task: Task) -> dict[str, float]:
+def figures(sums: dict[str, float], counts: dict[str, float], task: Task) -> dict[str, float]:
     weights = task.weights
-    parts = {part: total / counts[part] for part, total in sums.items() if counts[part]}
+    parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:
         raise GlassformerError("The validation files hold nothing that could be judged.")
     loss = sum(weights[part] * value for part, value in parts.items())

@@ -23,6 +23,7 @@ from glassformer.train.groups import unfreeze
 from glassformer.train.interrupt import Interrupted, Watch
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.optimizers import make_optimizer
+from glassformer.train.parallel import joined, share, split, whole
 from glassformer.train.plan import Plan
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
@@ -32,6 +33,8 @@ from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
 from glassformer.train.state import State
 from glassformer.train.step import Sums, Task, passes
+
+TOKENS = " tokens"  # beside the parts' counts, and the name of none
 
 
 @dataclass
@@ -70,8 +73,10 @@ class Loop:
         self.recipe, self.settings = recipe, settings
         self.model, self.feed, self.place = model, feed, place
         self.task = Task(model.net, objective).to(place.device)
+        self.arranged = split(self.task, place, recipe)
         if settings.checkpoint and not settings.compile:
             recompute_layers(self.task)
+        share(self.task, place, recipe)
         self.optimizer = make_optimizer(self.task, settings)
         self.factor = schedule(settings, model.spec.last_stack.width)
         named = {
@@ -82,9 +87,10 @@ class Loop:
         self.parameters = list(named.values())
         self.average = Average(named, settings.average)
         self.precision = Precision(settings.precision, place.device)
-        self.state = State(self.task, self.optimizer, self.average)
+        self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
+        engine = joined(self.task, place)
         self.call: Callable[[Batch], Sums] = (
-            compiled(self.task, frugal=settings.checkpoint) if settings.compile else self.task
+            compiled(engine, frugal=settings.checkpoint) if settings.compile else engine
         )
         self.notes = Notes()
 
@@ -97,8 +103,9 @@ class Loop:
         rate = settings.learning_rate * self.factor(step)
         set_rate(self.optimizer, rate)
         batches = self.feed.batches(step)
-        counts = place.total(self.task.counts(batches))
-        tokens = int(place.total({"": float(sum(batch.tokens for batch in batches))})[""])
+        own = self.task.counts(batches) | {TOKENS: float(sum(batch.tokens for batch in batches))}
+        counts = place.total(own)
+        tokens = int(counts.pop(TOKENS))
         sums = passes(
             self.call,
             batches,
@@ -135,13 +142,17 @@ class Loop:
 
     def publish(self, folder: Path) -> None:
         """The model in the published layout; of an adapter, that alone, in peft's."""
-        with self.average.in_place():
+
+        def save() -> None:
             if self.recipe.adapter is None:
                 self.model.save(folder)
             else:
                 self.model.save_adapter(folder)
             for name, companion in self.task.objective.companions().items():
                 companion.save(folder / name)
+
+        with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
+            self.place.first(save)
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
@@ -167,7 +178,7 @@ class Loop:
         with Watch() as watch:
             while notes.step < settings.steps and not notes.stopped:
                 taken = self.take_step()
-                asked = watch.asked  # once: it may be asked for at any moment
+                asked = any(self.place.gathered(watch.asked))  # all or none, and once a step
                 last = notes.step == settings.steps
                 logs = due(notes.step, run.recipe.run.log_every) or notes.step == 1 or last
                 saves = due(notes.step, settings.save_every) or last or asked

@@ -13,6 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core import Net
 from glassformer.train.distributed import Place
+from glassformer.train.optimizers.shards import local
+from glassformer.train.parallel import rest
 from glassformer.train.precision import DTYPES
 from glassformer.train.step import passes
 
@@ -25,8 +27,8 @@ SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows w
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """In bytes. `activations` is what one micro-batch's backward pass needs of its forward pass;
-    known only after a real step."""
+    """In bytes, of one process. `activations` is what one micro-batch's backward pass needs of its
+    forward pass; known only after a real step."""
 
     weights: int
     gradients: int
@@ -92,7 +94,7 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
             activations=activations,
         ),
         flops_token=flops,
-        ceiling=ceiling(loop.place, settings.precision),
+        ceiling=ceiling(loop.place, settings.precision) * loop.place.world,
         seconds_step=seconds,
     )
 
@@ -113,13 +115,15 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     batches = loop.feed.batches(loop.notes.step)
     with FlopCounterMode(display=False) as counter, loop.precision.autocast():
         loop.task(loop.place.moved(batches[0]))
-    tokens = sum(batch.tokens for batch in batches)
-    return tokens, 3 * counter.get_total_flops() / max(batches[0].tokens, 1)
+    rest(loop.task)
+    own = {"all": sum(batch.tokens for batch in batches), "first": batches[0].tokens}
+    total = loop.place.total({**own, "flops": counter.get_total_flops() * loop.place.tensor})
+    return int(total["all"]), 3 * total["flops"] / max(total["first"], 1)
 
 
 def _measured(loop: Loop) -> tuple[int, float]:
     """Bytes of activations, and seconds a step."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in loop.task.parameters()}
+    own = {local(weight).untyped_storage().data_ptr() for weight in loop.task.parameters()}
     held: dict[int, int] = {}
 
     def hold(tensor: Tensor) -> Tensor:
@@ -130,7 +134,7 @@ def _measured(loop: Loop) -> tuple[int, float]:
 
     loop.task.train()
     batch = loop.feed.batches(0)[:1]
-    counts, weights = loop.task.counts(batch), loop.task.weights
+    counts, weights = loop.place.total(loop.task.counts(batch)), loop.task.weights
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
         passes(loop.call, batch, counts, weights, loop.precision, loop.place, (0, 0))
     loop.take_step()
@@ -159,4 +163,4 @@ def ceiling(place: Place, precision: str) -> float:
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in tensors)
+    return sum(local(tensor).nbytes for tensor in tensors)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from glassformer.train.optimizers.shards import whole
+
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -33,7 +35,7 @@ class Precision:
         """Clips, steps, and returns the gradient's length as it was before."""
         self._scaler.unscale_(optimizer)
         known = [parameter for parameter in parameters if parameter.grad is not None]
-        length = nn.utils.get_total_norm([p.grad for p in known if p.grad is not None])
+        length = whole(nn.utils.get_total_norm([p.grad for p in known if p.grad is not None]))
         if clip > 0:
             nn.utils.clip_grads_with_norm_(known, clip, length)
         self._scaler.step(optimizer)

@@ -29,18 +29,24 @@ SAMPLE = 2**28
 
 def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
     """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
-    in the folder from an earlier time."""
+    in the folder from an earlier time, or from the process that goes first."""
     recipe = with_labels(recipe)
-    model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
-    if recipe.model.vectors is not None:
-        found = start_embedding(model, read_vectors(recipe.model.vectors))
-        for reporter in reporters:
-            reporter.note(f"{found:,} rows of the token table start from {recipe.model.vectors}")
-    model, objective = objective_of(recipe, model)
-    if recipe.adapter is not None:
-        model = adapted(model, recipe)
-    feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
-    return Loop(recipe, model, objective, feed, place)
+
+    def made() -> tuple[Model, Objective, Feed]:
+        model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+        if recipe.model.vectors is not None:
+            found = start_embedding(model, read_vectors(recipe.model.vectors))
+            for reporter in reporters:
+                reporter.note(
+                    f"{found:,} rows of the token table start from {recipe.model.vectors}"
+                )
+        model, objective = objective_of(recipe, model)
+        if recipe.adapter is not None:
+            model = adapted(model, recipe)
+        feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
+        return model, objective, feed
+
+    return Loop(recipe, *place.in_turn(made), place)
 
 
 def with_labels(recipe: Recipe) -> Recipe:

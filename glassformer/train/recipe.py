@@ -107,9 +107,13 @@ class AdapterSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleSettings:
-    """Where the run takes place; it has no say in what is learned."""
+    """Where the run takes place, and how `torchrun`'s processes share the work; it has no say in
+    what is learned."""
 
     device: str = "auto"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    tensor: int = number(1, least=1)
+    timeout: float = number(10.0, above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

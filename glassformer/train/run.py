@@ -116,6 +116,15 @@ class Run:
                 os.fsync(stream.fileno())
 
 
+class Onlooker(Run):
+    """A run as the processes see it that only help: it is written by another."""
+
+    def finish(self, how: Mapping[str, Any]) -> None: ...
+    def cut(self, step: int) -> None: ...
+    def log(self, entry: Entry) -> None: ...
+    def sync(self) -> None: ...
+
+
 @contextmanager
 def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
     """The run of a recipe: a new one, or one to go on with. Nobody else may train in the folder

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_type_hints
 
-from glassformer.train.distributed import Place, deterministic, find_place
+from glassformer.train.distributed import Place, deterministic, open_place
 from glassformer.train.fit import fitted
 from glassformer.train.objectives.registry import objectives, options_of
 from glassformer.train.plan import Plan, make_plan
@@ -17,8 +18,8 @@ from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import Run, open_run
-from glassformer.train.trouble import explained
+from glassformer.train.run import Onlooker, Run, open_run
+from glassformer.train.trouble import company_explained, explained
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
@@ -40,37 +41,41 @@ def train(
     >>> gf.load(run.model).generate("ROMEO:")
     """
     whole = filled(read_recipe(recipe, overrides))
-    place = _place(whole, device)
-    if place.main:
-        reporters = [*reporters, *own_reporters(whole.run)]
-    with (
-        open_run(whole, restart=restart) as run,
-        deterministic(place, whole.train.deterministic),
-        explained(whole.train),
-    ):
-        if run.finished is not None:
-            return run
-        loop = prepare(whole, place, run.folder, reporters)
-        if run.is_begun:
-            loop.resume(run)
-        else:
-            run.cut(0)
-            loop.rehearse()
-        plan = make_plan(loop)
-        try:
-            for reporter in reporters:
-                reporter.begin(run, plan)
-            loop.go(run, plan, reporters)
-            loop.publish(run.model)
-            how = loop.ending()
-            for reporter in reporters:
-                reporter.finish(how)
-            run.finish(how)
-        finally:
-            loop.feed.close()
-            for reporter in reporters:
-                reporter.end()
+    with open_place(device or whole.scale.device, whole.scale) as place, ExitStack() as opened:
+        opened.enter_context(company_explained(place))
+
+        def begin() -> tuple[Run, Sequence[Reporter]]:
+            told = [*reporters, *own_reporters(whole.run)]
+            return opened.enter_context(open_run(whole, restart=restart)), told
+
+        run, told = place.first(begin) or (Onlooker(Path(whole.run.folder), whole), ())
+        if run.finished is None:
+            with deterministic(place, whole.train.deterministic), explained(whole.train):
+                _go(whole, place, run, told)
     return run
+
+
+def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
+    loop = prepare(recipe, place, run.folder, reporters)
+    if run.is_begun:
+        loop.resume(run)
+    else:
+        run.cut(0)
+        loop.rehearse()
+    plan = make_plan(loop)
+    try:
+        for reporter in reporters:
+            reporter.begin(run, plan)
+        loop.go(run, plan, reporters)
+        loop.publish(run.model)
+        how = loop.ending()
+        for reporter in reporters:
+            reporter.finish(how)
+        run.finish(how)
+    finally:
+        loop.feed.close()
+        for reporter in reporters:
+            reporter.end()
 
 
 def dry_run(
@@ -82,13 +87,14 @@ def dry_run(
 ) -> Plan:
     """What the run would take, from a few real steps; nothing of it is kept."""
     whole = filled(read_recipe(recipe, overrides))
-    place = _place(whole, device)
     with (
+        open_place(device or whole.scale.device, whole.scale) as place,
+        company_explained(place),
         TemporaryDirectory(prefix="glassformer-") as folder,
         deterministic(place, whole.train.deterministic),
         explained(whole.train),
     ):
-        loop = prepare(whole, place, Path(folder), reporters)
+        loop = prepare(whole, place, Path(folder), reporters if place.main else ())
         try:
             return make_plan(loop, measure=True)
         finally:
@@ -111,7 +117,3 @@ def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
         for key, value in settings.options.items()
     }
     return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
-
-
-def _place(recipe: Recipe, device: str | None) -> Place:
-    return find_place(device or recipe.scale.device)

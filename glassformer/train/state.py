@@ -28,7 +28,9 @@ from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
 from glassformer.train.average import Average
+from glassformer.train.distributed import Place
 from glassformer.train.optimizers import state_tensors
+from glassformer.train.tensor import Arranged
 
 NOTES = "notes.json"
 DRAFT = ".draft"
@@ -39,9 +41,18 @@ class State:
     """The tensors of a run by name: trained weights and buffers, what the optimizer remembers of
     each weight, and averages. Weights that are never trained stay as the model began with them."""
 
-    def __init__(self, task: nn.Module, optimizer: Optimizer, average: Average) -> None:
+    def __init__(
+        self,
+        task: nn.Module,
+        optimizer: Optimizer,
+        average: Average,
+        place: Place,
+        arranged: Arranged,
+    ) -> None:
         self._optimizer = optimizer
         self._average = average
+        self._place = place
+        self._arranged = arranged
         trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
         self._weights: Tensors = {}
         seen: set[int] = set()
@@ -63,10 +74,10 @@ class State:
         }
 
     def save(self, folder: Path, step: int, notes: Mapping[str, Any]) -> None:
-        with _whole(folder, step) as draft, _quietly():
+        text = json.dumps({"step": step, **notes}, indent=2) + "\n"
+        with _whole(folder, step, text, self._place) as draft, _quietly():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
-            save(self.tensors(), storage_writer=writer, no_dist=True)
-            write_synced(draft / NOTES, json.dumps({"step": step, **notes}, indent=2) + "\n")
+            save(self._saved(), storage_writer=writer, **self._company())
 
     def load(self, folder: Path) -> dict[str, Any]:
         """Takes up the newest checkpoint and returns its notes."""
@@ -82,10 +93,26 @@ class State:
                 f"The checkpoint {newest} is of another model or optimizer ({odd[0]}); --restart "
                 "begins anew."
             )
+        loaded = self._saved()
         with _quietly():
-            load(wanted, storage_reader=reader, no_dist=True)
+            load(loaded, storage_reader=reader, **self._company())
+        for name, tensor in wanted.items():
+            self._arranged.taken(_weight(name), tensor, loaded[name])
         notes: dict[str, Any] = json.loads((newest / NOTES).read_text("utf-8"))
         return notes
+
+    def _saved(self) -> Tensors:
+        return {k: self._arranged.saved(_weight(k), t) for k, t in self.tensors().items()}
+
+    def _company(self) -> dict[str, Any]:
+        group = self._place.patient
+        return {"no_dist": True} if group is None else {"process_group": group}
+
+
+def _weight(name: str) -> str:
+    """The weight that a tensor of the state belongs to."""
+    part, _, rest = name.partition(".")
+    return rest.rpartition(".")[0] if part == "optimizer" else rest
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -110,28 +137,38 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _whole(folder: Path, step: int) -> Iterator[Path]:
+def _whole(folder: Path, step: int, notes: str, place: Place) -> Iterator[Path]:
+    """A folder that all processes write into, and one gives its name."""
     name = folder / f"step-{step:010d}"
     draft = name.with_suffix(DRAFT)
     older = checkpoints(folder)
-    try:
+
+    def begin() -> None:
         for left in folder.glob(f"*{DRAFT}"):
             shutil.rmtree(left)
         draft.mkdir(parents=True)
-        yield draft
+
+    def finish() -> None:
+        write_synced(draft / NOTES, notes)
         sync_folder(draft)
         if name.exists():  # written before an earlier stop, of the same step
             shutil.rmtree(name)
         draft.rename(name)
         sync_folder(folder)
+
+    try:
+        place.first(begin)
+        yield draft
+        place.first(finish)
     except (OSError, CheckpointException) as error:
-        shutil.rmtree(draft, ignore_errors=True)
+        if place.main:
+            shutil.rmtree(draft, ignore_errors=True)
         last = f"that of {older[-1].name} in {folder} is whole" if older else "there is none yet"
         raise GlassformerError(
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
             "room or get permission, and the same command goes on from there."
         ) from None
-    for path in older:
+    for path in older if place.main else ():
         if path != name:
             shutil.rmtree(path, ignore_errors=True)
 

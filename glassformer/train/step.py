@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
 from glassformer.core import Net
@@ -56,9 +59,12 @@ class Task(nn.Module):
 
 def weighted(sums: Sums, counts: dict[str, float], weights: dict[str, float]) -> Tensor:
     """The loss: every part's sum over its count, times its weight. A part that nothing of the step
-    belongs to adds nothing."""
-    parts = [weights[part] / counts[part] * sums[part] for part in sums if counts.get(part)]
-    return torch.stack(parts).sum() if parts else sum(sums.values(), torch.zeros(())) * 0.0
+    belongs to adds nothing to the gradients, on no process."""
+    parts = [
+        value * (weights[part] / counts[part] if counts.get(part) else 0.0)
+        for part, value in sums.items()
+    ]
+    return torch.stack(parts).sum()
 
 
 def passes(
@@ -76,13 +82,23 @@ def passes(
     total: Sums = {}
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
-        with precision.autocast():
-            sums = task(place.moved(batch))
-            loss = weighted(sums, counts, weights)
-        precision.backward(loss)
+        with accumulating(task, number + 1 == len(batches)):
+            with precision.autocast():
+                sums = task(place.moved(batch))
+                loss = weighted(sums, counts, weights)
+            precision.backward(loss * place.size)  # of which the engines take the mean
         for part, value in sums.items():
             total[part] = total.get(part, 0) + value.detach().float()
     return total
+
+
+def accumulating(task: Callable[[Batch], Sums], last: bool) -> AbstractContextManager[Any]:
+    """DDP adds up the processes' gradients with the last micro-batch of a step only. FSDP2 does it
+    with each, since it has no room for whole gradients."""
+    engine = getattr(task, "_orig_mod", task)  # of a compiled one
+    if isinstance(engine, DistributedDataParallel) and not last:
+        return engine.no_sync()
+    return nullcontext()
 
 
 def draw_from(place: Place, *numbers: int) -> None:

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 
 from glassformer.errors import GlassformerError
+from glassformer.train.distributed import Place
+from glassformer.train.launch import LostError
 from glassformer.train.recipe import TrainSettings
 
+LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "imed out", "NCCL")
 NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 
@@ -28,6 +32,30 @@ def explained(settings: TrainSettings) -> Iterator[None]:
                 "train.deterministic = false."
             ) from error
         raise
+
+
+@contextmanager
+def company_explained(place: Place) -> Iterator[None]:
+    """A process that is lost is noticed by the others when they wait for it."""
+    try:
+        yield
+    except (RuntimeError, CheckpointException) as error:
+        if place.company is None or not _lost(error):
+            raise
+        raise LostError(
+            f"Process {place.number} of {place.world} waited in vain for another, which has ended "
+            "or hangs; see what that one said. The last checkpoint is whole, and the same command "
+            "goes on from it."
+        ) from error
+
+
+def _lost(error: BaseException) -> bool:
+    inner = error.failures.values() if isinstance(error, CheckpointException) else ()
+    return (
+        isinstance(error, torch.distributed.DistError)
+        or any(words in str(error) for words in LOST)
+        or any(_lost(one) for one, _ in inner)
+    )
 
 
 def out_of_memory(settings: TrainSettings) -> GlassformerError:

@@ -257,7 +257,8 @@ def test_an_average_is_what_is_judged_and_published(tmp_path):
     name, average = next(iter(loop.average.tensors.items()))
     assert torch.equal(published.get_parameter(name.removeprefix("net.")), average)
     with loop.average.in_place():
-        assert loop.average.tensors[name] is not average
+        assert torch.equal(loop.task.get_parameter(name), published.get_parameter(name[4:]))
+        assert not torch.equal(average, published.get_parameter(name[4:]))
     assert entries[-1]["valid"]["loss"] == pytest.approx(loop.evaluate()["loss"], abs=1e-12)
 
 

@@ -4,7 +4,7 @@ as the tokenizer does it; answers are counted beside the right ones."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,18 @@ class Judged(Objective):
         counts in the loss: for a teacher's answers in the place of the right ones."""
         return scores, scores.new_ones(len(scores))
 
-    def measure(self, net: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        return self.score([answer for batch in batches for answer in self.answers(net, batch)])
+    def measure(
+        self,
+        net: nn.Module,
+        batches: Iterable[Batch],
+        gathered: Callable[[list[Answer]], list[list[Answer]]] = lambda own: [own],
+    ) -> dict[str, float]:
+        """`gathered` has the answers of all processes that share a batch, in the rows' order."""
+        found: list[Answer] = []
+        for batch in batches:
+            for answers in gathered(self.answers(net, batch)):
+                found.extend(answers)
+        return self.score(found)
 
 
 class Texts:

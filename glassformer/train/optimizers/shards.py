@@ -5,6 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 
+def local(tensor: Tensor) -> Tensor:
+    """This process's share of it."""
+    share: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return share
+
+
 def whole(tensor: Tensor) -> Tensor:
     """All of it, gathered from the processes that share it."""
     gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor

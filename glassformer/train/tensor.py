@@ -1,0 +1,299 @@
+"""Train room, tensor parallel: processes share the matrices of every layer (Shoeybi et al., 2019).
+
+The first matrix of attention and of the feed-forward layer is split by rows, which are heads and
+inner units, the second by columns. Between them each process computes with its own; behind the
+second what they have is added up. All else every process has and computes alike.
+
+Weights are DTensors over the processes. Inside a layer's pass they are this process's part, a plain
+tensor, so that no layer knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import (
+    DTensor,
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    distribute_tensor,
+)
+from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+
+from glassformer import adapters
+from glassformer.core import Net
+from glassformer.core.block import Block
+from glassformer.core.linear import Linear
+from glassformer.errors import GlassformerError
+from glassformer.spec import Alibi, Attention, Blocks, Buckets, ModelSpec, Rotary
+from glassformer.spec import Block as BlockSpec
+
+FITTING = (Buckets, Alibi, Rotary)  # positions that say something of each head by itself
+
+
+@dataclass
+class Arranged:
+    """Rows of matrices that are joined lie process by process, of each part its own. Checkpoints
+    and published models have them part by part: `orders` says by a weight's name which of our rows
+    come where."""
+
+    mesh: DeviceMesh | None = None  # [data, tensor]
+    flat: DeviceMesh | None = None  # of the same processes
+    orders: dict[str, Tensor] = field(default_factory=dict)
+
+    def plain(self, name: str, tensor: Tensor) -> Tensor:
+        """All of a tensor that is shared, as one process would have it."""
+        full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        return full if name not in self.orders else full[self.orders[name].argsort()]
+
+    def saved(self, name: str, tensor: Tensor) -> Tensor:
+        """The form in which a checkpoint has a tensor: each process an even share of its rows."""
+        if name not in self.orders or not isinstance(tensor, DTensor):
+            return tensor
+        full = self.plain(name, tensor)
+        return distribute_tensor(full, self.flat, [Shard(0)], src_data_rank=None)
+
+    def taken(self, name: str, tensor: Tensor, saved: Tensor) -> None:
+        """Reads into a tensor what was loaded in the form of a checkpoint."""
+        if name not in self.orders or not isinstance(tensor, DTensor):
+            return
+        assert isinstance(saved, DTensor) and self.mesh is not None
+        own = saved.full_tensor()[self.orders[name]]
+        own = own.chunk(self.mesh["tensor"].size())[self.mesh.get_local_rank("tensor")]
+        if tensor.device_mesh.ndim == 2:
+            shares = own.chunk(self.mesh["data"].size())
+            rank = self.mesh.get_local_rank("data")
+            own = shares[rank] if rank < len(shares) else own[:0]
+        tensor.to_local().copy_(own)
+
+    @contextmanager
+    def undone(self, task: nn.Module) -> Iterator[None]:
+        """Inside, layers have the heights of one process again."""
+        degree = 1 if self.mesh is None else self.mesh["tensor"].size()
+        layers = {task.get_submodule(name.rpartition(".")[0]) for name in self.orders}
+        split = {layer: layer.parts for layer in layers if isinstance(layer, Linear)}
+        try:
+            for layer, parts in split.items():
+                layer.parts = tuple(height * degree for height in parts)
+            yield
+        finally:
+            for layer, parts in split.items():
+                layer.parts = parts
+
+
+def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
+    """Every process of a row of the mesh has from now on its part of the matrices of all blocks."""
+    tensor = mesh["tensor"]
+    nets = [net for net in task.modules() if isinstance(net, Net)]
+    blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
+    for net in nets:
+        if adapters.active(net) is not None:
+            raise GlassformerError("Adapters do not go with scale.tensor; leave one of them out.")
+        check_shares(net.spec, tensor.size())
+    orders: dict[str, Tensor] = {}
+    names = {module: name for name, module in task.named_modules()}
+    for block in blocks:
+        plan: dict[str, ParallelStyle] = {"ffn.up": Rows(), "ffn.down": Columns()}
+        for part, first in {"attention": ["qkv"], "cross": ["q", "kv"]}.items():
+            if hasattr(block, part):
+                plan |= {f"{part}.{name}": Rows() for name in first} | {f"{part}.out": Columns()}
+        for path in plan:
+            layer = block.get_submodule(path)
+            assert isinstance(layer, Linear)
+            if isinstance(plan[path], Rows) and len(layer.parts) > 1:
+                for leaf, parts in _heights(layer).items():
+                    orders[f"{names[layer]}.{leaf}"] = row_order(parts, tensor.size())
+        parallelize_module(block, tensor, plan)
+    _replicate(task, tensor)
+    for net in nets:
+        for position in (p for stack in net.children() for p in getattr(stack, "positions", ())):
+            position.register_forward_hook(_own_heads(tensor))
+            _sum_gradients(position, tensor)
+    for block in blocks:
+        for path, module in block.named_modules():
+            if path.endswith(("q_norm", "k_norm")):
+                _sum_gradients(module, tensor)
+    layers = [*blocks, *(part for block in blocks for part in parts_of(block))]
+    for unit in (*layers, *nets, task):
+        unit.forward = _Local(unit, layers)
+    flat = init_device_mesh(mesh.device_type, (mesh.size(),), mesh_dim_names=("all",))
+    return Arranged(mesh, flat, orders)
+
+
+def parts_of(block: Block) -> list[nn.Module]:
+    """What has a block's matrices; FSDP2 gathers them together."""
+    names = ("attention", "cross", "ffn")
+    return [getattr(block, name) for name in names if hasattr(block, name)]
+
+
+class Rows(ParallelStyle):
+    """A linear layer split by its outputs, those of every joined part by themselves."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        assert isinstance(module, Linear)
+        degree = device_mesh.size()
+        for leaf, parts in _heights(module).items():
+            weight = module.get_parameter(leaf)
+            rows = weight.detach()[row_order(parts, degree)]
+            module.register_parameter(leaf, _shared(rows, device_mesh, Shard(0), weight))
+        module.parts = tuple(height // degree for height in module.parts)
+        module.register_forward_pre_hook(lambda _, given: (seen_by_all(given[0], device_mesh),))
+        return module
+
+
+class Columns(ParallelStyle):
+    """A linear layer split by its inputs: every process has a summand of all outputs."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        assert isinstance(module, Linear)
+        weight = module.weight
+        module.weight = _shared(weight.detach(), device_mesh, Shard(1), weight)
+
+        def forward(x: Tensor) -> Tensor:
+            y = added_up(F.linear(x, module.weight), device_mesh)
+            return y if module.bias is None else y + module.bias
+
+        module.forward = forward  # type: ignore[method-assign]
+        return module
+
+
+def seen_by_all(x: Tensor, mesh: DeviceMesh) -> Tensor:
+    """What every process reads in its own way: the gradient is the sum of theirs."""
+    shared = DTensor.from_local(x, mesh, [Replicate()], run_check=False)
+    return shared.to_local(grad_placements=[Partial()])
+
+
+def added_up(x: Tensor, mesh: DeviceMesh) -> Tensor:
+    """The sum of what the processes have; the gradient goes to each as it is."""
+    summands = DTensor.from_local(x, mesh, [Partial()], run_check=False)
+    return summands.redistribute(placements=[Replicate()]).to_local()
+
+
+def row_order(parts: tuple[int, ...], degree: int) -> Tensor:
+    """The rows of joined parts, for the first process its share of each part, and so on."""
+    starts = torch.tensor([0, *parts]).cumsum(0)
+    return torch.cat(
+        [
+            start + torch.arange(rank * height // degree, (rank + 1) * height // degree)
+            for rank in range(degree)
+            for start, height in zip(starts.tolist(), parts, strict=False)
+        ]
+    )
+
+
+class _Local:
+    """The pass of a module in which its weights, but for those of layers within it, which have such
+    a pass themselves, are this process's part."""
+
+    def __init__(self, unit: nn.Module, layers: Sequence[nn.Module]) -> None:
+        self._forward = unit.forward
+        mine = list(unit.modules())  # in the same order on all processes, as are the sums' then
+        nested = set(layers).intersection(mine[1:])
+        theirs = {module for layer in nested for module in layer.modules()}
+        self._modules = [module for module in mine if module not in theirs]
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        shared: list[tuple[nn.Module, str, Any]] = [
+            (module, leaf, weight)
+            for module in self._modules
+            for leaf, weight in module._parameters.items()
+            if isinstance(weight, DTensor)
+        ]
+        parts: dict[int, Tensor] = {}
+        for module, leaf, weight in shared:
+            if id(weight) not in parts:  # tied weights stay one
+                parts[id(weight)] = weight.to_local()
+            own = parts[id(weight)]
+            mesh: DeviceMesh | None = getattr(module, "sums_gradients", None)
+            module._parameters[leaf] = own if mesh is None else seen_by_all(own, mesh)  # type: ignore[assignment]
+        try:
+            return self._forward(*given, **named)
+        finally:
+            for module, leaf, weight in shared:
+                module._parameters[leaf] = weight
+
+
+def _sum_gradients(module: nn.Module, mesh: DeviceMesh) -> None:
+    """Its weights are the same for all heads, and every process knows the gradient of its own."""
+    for part in module.modules():
+        part.sums_gradients = mesh  # type: ignore[assignment]
+
+
+def _own_heads(mesh: DeviceMesh) -> Callable[..., Any]:
+    """Of a bias for all heads, [batch or 1, head, query, key], those of this process."""
+
+    def hook(module: nn.Module, given: Any, turned: tuple[Any, ...]) -> tuple[Any, ...]:
+        q, k, bias = turned
+        if bias is not None:
+            bias = bias.narrow(1, mesh.get_local_rank() * q.shape[1], q.shape[1])
+        return q, k, bias
+
+    return hook
+
+
+def _replicate(task: nn.Module, mesh: DeviceMesh) -> None:
+    """What is not split is a DTensor too, so that optimizers see weights of one kind."""
+    made: dict[int, nn.Parameter] = {}
+    for module in task.modules():
+        for leaf, weight in module._parameters.items():
+            if weight is not None and not isinstance(weight, DTensor):
+                if id(weight) not in made:
+                    made[id(weight)] = _shared(weight.detach(), mesh, Replicate(), weight)
+                module._parameters[leaf] = made[id(weight)]
+
+
+def _shared(tensor: Tensor, mesh: DeviceMesh, placement: Placement, like: Tensor) -> nn.Parameter:
+    shared = distribute_tensor(tensor, mesh, [placement], src_data_rank=None)
+    return nn.Parameter(shared, requires_grad=like.requires_grad)
+
+
+def _heights(layer: Linear) -> dict[str, tuple[int, ...]]:
+    """Of the parts that a layer's weight and bias are joined of."""
+    found = {"weight": layer.parts}
+    if layer.bias is not None:
+        pairs = zip(layer.parts, layer.biased, strict=True)
+        found["bias"] = tuple(height for height, biased in pairs if biased)
+    return found
+
+
+def check_shares(spec: ModelSpec, degree: int) -> None:
+    """Whether every layer can be split so often, before anything is."""
+    stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
+    for block in (block for stack in stacks for block in stack.attention_blocks):
+        for attention in (block.attention, block.cross):
+            if attention is not None:
+                _check_attention(attention, block, degree)
+        if block.ffn.width % degree:
+            raise GlassformerError(
+                f"scale.tensor is {degree}, and feed-forward layers of {block.ffn.width} units "
+                "cannot be shared by so many."
+            )
+        if any(stack.layer_dropout for stack in stacks):
+            raise GlassformerError(
+                "Layers that are left out at random do not go with scale.tensor."
+            )
+
+
+def _check_attention(attention: Attention, block: BlockSpec, degree: int) -> None:
+    for heads in (attention.heads, attention.key_heads):
+        if heads % degree:
+            raise GlassformerError(
+                f"scale.tensor is {degree}, and {heads} heads cannot be shared by so many; choose "
+                "a number that divides them."
+            )
+    special = attention.score != "dot" or attention.compress or attention.own_global
+    fits = block.position is None or isinstance(block.position, FITTING)
+    if special or not fits or isinstance(block.pattern, Blocks):
+        raise GlassformerError(
+            "This model's attention has weights or patterns that cannot be shared head by head; "
+            'leave scale.tensor at 1 and use scale.parallel = "fsdp".'
+        )

@@ -1,0 +1,112 @@
+"""Steps on matrices that processes share equal steps on whole ones. `python split_steps.py WORLD
+CASE ...`: two processes share a layer's matrices, and if there are more, the rows."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import torch
+from feeds import Rows
+from together import forked
+
+import glassformer as gf
+from glassformer.text import train as train_tokenizer
+from glassformer.train.distributed import find_place, open_place
+from glassformer.train.loop import Loop
+from glassformer.train.objectives import make_objective, objectives
+from glassformer.train.recipe import Recipe, read_recipe
+
+TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
+ROLES = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
+CASES = {
+    "gpt2": (
+        {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32}
+        | {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+        "causal-lm",
+    ),
+    "llama-3.2-1b": (
+        {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": 4}
+        | {"num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 32},
+        "causal-lm",
+    ),
+    "qwen3-0.6b": (  # norms of queries and keys, which all heads share
+        {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "head_dim": 4}
+        | {"num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 32},
+        "causal-lm",
+    ),
+    "bert-base": (
+        {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+        | {"intermediate_size": 32, "max_position_embeddings": 32, "hidden_dropout_prob": 0.0}
+        | {"attention_probs_dropout_prob": 0.0, "architectures": ["BertForMaskedLM"]},
+        "masked-lm",
+    ),
+    "t5-small": (
+        {"d_model": 16, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": 4}
+        | {"dropout_rate": 0.0, "is_gated_act": True},
+        "sequence-to-sequence",
+    ),
+}
+
+
+def loop_of(case: str, recipe: Recipe, place) -> Loop:
+    sizes, objective_name = CASES[case]
+    tokenizer = train_tokenizer("char", texts=[TEXT], special=ROLES)
+    size = {"vocab_size": tokenizer.size}
+    model = gf.create(case, 3, tokenizer=tokenizer, **sizes, **size)
+    objective = make_objective(objective_name, model, {})
+    texts = [TEXT[i : i + 15] for i in range(0, 300, 15)]
+    records = [{"text": text, "source": text, "target": text[::-1]} for text in texts]
+    rows = [example for record in records for example in objective.prepare(record)]
+    return Loop(recipe, model, objective, Rows(objective, rows, [], recipe.train), place)
+
+
+def main(cases: list[str], rank: int) -> int:
+    said = {"steps": 4, "batch": 4, "accumulate": 2, "learning_rate": 0.01, "eps": 1e-3}
+    tables = {
+        "model": {"preset": "gpt2"},
+        "data": {"train": "unread.txt"},
+        "train": {**said, "warmup": 1, "clip": 0.5, "average": 0.5},
+        "scale": {"device": "cpu", "tensor": 2, "parallel": "fsdp"},
+    }
+    recipe = read_recipe(tables)
+    with open_place("cpu", recipe.scale) as place:
+        for case in cases:
+            alone, split = loop_of(case, recipe, find_place("cpu")), loop_of(case, recipe, place)
+            rows = split.feed.batches
+            split.feed.batches = lambda step, rows=rows: shares(rows(step), place)
+            for _ in range(4):
+                one, other = alone.take_step(), split.take_step()
+                assert torch.allclose(one.gradient, other.gradient, atol=1e-5), case
+            whole = alone.state.tensors()
+            for name, tensor in split.state.tensors().items():
+                weight = name.partition(".")[2]
+                weight = weight.rpartition(".")[0] if name.startswith("optimizer") else weight
+                full = split.arranged.plain(weight, tensor) if tensor.ndim else tensor
+                difference = float((full - whole[name]).abs().max())
+                assert difference < 1e-6, f"{case}: {name} differs by {difference}"
+            ups = [n for n, p in split.task.named_parameters() if n.endswith("ffn.up.weight")]
+            assert ups and all(
+                split.task.get_parameter(n).to_local().numel() * place.world
+                == split.task.get_parameter(n).numel()
+                for n in ups
+            )
+    return 0
+
+
+def shares(batches, place):
+    """Of rows that every process has made, its own."""
+    for batch in batches:
+        for part in (batch.inputs, batch.targets):
+            for key, tensor in part.items():
+                size = len(tensor) // place.size
+                part[key] = tensor[place.rank * size : (place.rank + 1) * size]
+        batch.counts = {key: value / place.size for key, value in batch.counts.items()}
+        batch.tokens //= place.size
+    return batches
+
+
+if __name__ == "__main__":
+    objectives()
+    if any(forked(int(sys.argv[1]), partial(main, sys.argv[2:]))):
+        sys.exit("they differ")

@@ -1,0 +1,230 @@
+"""Many processes learn what one does, and go on from each other's checkpoints.
+
+Weights are compared within 1e-6 in float32, without dropout (every process draws its own). AdamW
+divides by the gradient's own size, so that a weight whose true gradient is zero (the bias of keys)
+takes whole steps of nothing but rounding, and no two ways of adding up agree on those; with an eps
+above the rounding it does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from test_resume import TEXT, files, metrics
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+from glassformer.families import find_preset, translate
+from glassformer.train import toml
+from glassformer.train.tensor import check_shares, row_order
+
+pytestmark = pytest.mark.xdist_group("together")
+HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent.parent)}
+STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3
+FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor=2"]
+SAVING = ["train.save_every=2"]
+BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
+PLANS = {  # by name: what they go on from, processes, settings, when they are stopped or killed
+    "one": (None, 1, [], None),
+    "ddp": (None, 2, [], None),
+    "fsdp": (None, 2, FSDP, None),
+    "two": (None, 2, FSDP, STOP),
+    "two, then one": ("two", 1, [], None),
+    "two, then three": ("two", 3, FSDP, None),
+    "three": (None, 3, [], STOP),
+    "three, then split by two": ("three", 2, TENSOR, STOP + 2),
+    "three, split by two, then one": ("three, then split by two", 1, [], None),
+    "one at first": (None, 1, [], STOP),
+    "one, then two": ("one at first", 2, FSDP, None),
+    "killed": (None, 2, [*FSDP, *SAVING], [1, BACKWARD, 9]),  # at the end of step 5
+    "killed, then one": ("killed", 1, SAVING, None),
+    "killed writing": (None, 2, SAVING, [1, WRITING, 1]),  # the checkpoint of step 4
+    "killed writing, then two": ("killed writing", 2, [*FSDP, *SAVING], None),
+    "lora": (None, 1, [], None),
+    "lora, ddp": (None, 2, [], None),
+    "lora, fsdp": (None, 2, FSDP, None),
+}
+
+
+def recipe(folder: Path, **train) -> dict:
+    data = folder.parent
+    for name, text in (("train", TEXT), ("valid", TEXT[:400])):
+        (data / name).write_text(text)
+    sizes = {"layers": 2, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
+    lora = folder.name.startswith("lora")
+    special = {"adapter": {"kind": "lora", "rank": 2, "dropout": 0.0}} if lora else {}
+    return {
+        "model": {"folder": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},
+        **({} if lora else {"tokenizer": {"kind": "char"}}),
+        **special,
+        "data": {"train": str(data / "train"), "valid": str(data / "valid"), "length": 16},
+        "train": {"steps": STEPS, "batch": 6, "accumulate": 2, "learning_rate": 0.01, "warmup": 2}
+        | {"eps": 1e-3, "average": 0.5, "save_every": 100, "evaluate_every": 0, "seed": 3}
+        | train,
+        "run": {"folder": str(folder), "log_every": 1, "tensorboard": False},
+    }
+
+
+def ran(*words: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """All plans, one after the other."""
+    folder = tmp_path_factory.mktemp("together")
+    asked = []
+    for name, (like, world, said, stop) in PLANS.items():
+        run = {"recipe": recipe(folder / name), "world": world, "said": said}
+        run |= {} if stop is None else {"stop": stop} if isinstance(stop, int) else {"kill": stop}
+        run |= {"like": str(folder / like)} if like else {}
+        asked.append(run)
+    (folder / "runs.json").write_text(json.dumps(asked))
+    (folder / "said").write_text(ran(str(HERE / "together.py"), str(folder / "runs.json")))
+    return folder
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """Of the last checkpoint, the optimizer's and averages too; put together from all files."""
+    (state,) = (run / "state").glob(f"step-*{STEPS}")
+    found: dict[str, torch.Tensor] = {}
+    pieces: dict[str, list[tuple[list[int], torch.Tensor]]] = {}
+    for path in state.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            where = json.loads(file.metadata()["DCP_SHARDING_INFO"])
+            for name in file.keys():  # noqa: SIM118
+                offset = where[name]["saved_offsets"]
+                pieces.setdefault(name, []).append((offset, file.get_tensor(name)))
+    for name, parts in pieces.items():
+        parts.sort(key=lambda part: part[0])
+        assert all(not any(offset[1:]) for offset, _ in parts)
+        found[name] = torch.cat([part for _, part in parts]) if parts[0][0] else parts[0][1]
+    return found
+
+
+def assert_same(one: Path, other: Path) -> None:
+    mine, theirs = weights(one), weights(other)
+    assert mine.keys() == theirs.keys() and len(mine) > 10
+    for name, tensor in mine.items():
+        assert torch.allclose(tensor, theirs[name], atol=1e-6, rtol=0), name
+    published = [load_file(next((run / "model").glob("*.safetensors"))) for run in (one, other)]
+    for name, tensor in published[0].items():
+        assert torch.allclose(tensor, published[1][name], atol=1e-6, rtol=0), name
+    for line, another in zip(metrics(one), metrics(other), strict=True):
+        for key in ("loss", "gradient", "tokens", "step"):
+            assert line.get(key) == pytest.approx(another.get(key), abs=1e-5)
+        assert line.get("valid", {}) == pytest.approx(another.get("valid", {}), abs=1e-4)
+    assert files(one / "best").keys() == files(other / "best").keys()
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_two_processes_learn_what_one_does(runs, name):
+    assert_same(runs / "one", runs / name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["two, then one", "two, then three", "three, split by two, then one", "one, then two"],
+)
+def test_a_checkpoint_goes_on_with_any_number_of_processes(runs, name):
+    assert_same(runs / "one", runs / name)
+
+
+def test_a_process_that_is_killed_ends_the_run_and_spares_the_checkpoint(runs):
+    said = (runs / "said").read_text()
+    assert said.count("[256, 9]") == 2  # the other has ended with an error
+    assert said.count("waited in vain") + said.count("could not be written") == 2
+    for name, step in {"killed": 4, "killed writing": 2}.items():
+        whole = [path.name for path in (runs / name / "state").iterdir() if not path.suffix]
+        assert whole == [f"step-{step:010d}"]
+    assert_same(runs / "one", runs / "killed, then one")
+    assert_same(runs / "one", runs / "killed writing, then two")
+
+
+@pytest.mark.parametrize("name", ["lora, ddp", "lora, fsdp"])
+def test_adapters_learn_the_same_on_two_processes(runs, name):
+    assert_same(runs / "lora", runs / name)
+
+
+def test_a_run_stops_on_all_processes_behind_the_same_step(runs):
+    for name, step in {"two": 3, "three": 3, "three, then split by two": 5}.items():
+        (state,) = (runs / name / "state").iterdir()
+        assert state.name == f"step-{step:010d}"
+        assert not (runs / name / "finished.json").exists()
+
+
+def test_with_fsdp_every_process_writes_its_share(runs):
+    (state,) = (runs / "fsdp/state").iterdir()
+    sizes = [path.stat().st_size for path in state.glob("*.safetensors")]
+    assert len(sizes) == 2 and min(sizes) > 0.4 * sum(sizes)
+
+
+def test_processes_share_the_matrices_of_a_layer():
+    """`split_steps.py` compares with one process alone: GPT-2, Llama and Qwen with grouped heads,
+    BERT, T5."""
+    cases = ["gpt2", "llama-3.2-1b", "qwen3-0.6b", "bert-base", "t5-small"]
+    ran(str(HERE / "split_steps.py"), "2", *cases)
+
+
+def test_processes_share_matrices_and_rows():
+    ran(str(HERE / "split_steps.py"), "4", "llama-3.2-1b")
+
+
+def test_torchrun_trains(tmp_path):
+    whole = recipe(tmp_path / "run", steps=2, batch=4)
+    (tmp_path / "recipe.toml").write_text(toml.written(whole))
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "glassformer", "train", "recipe.toml", *FSDP]
+    assert ran(*command, cwd=tmp_path).count("2 steps done") == 1
+    assert [line["step"] for line in metrics(tmp_path / "run") if "loss" in line] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("world", "said", "why"),
+    [
+        (1, ["scale.tensor=2"], r"does not divide the number of processes, 1.*--nproc-per-node 2"),
+        (4, ["scale.tensor=2"], 'have to be scale.parallel = "fsdp"'),
+        (1, ["scale.parallel=fdsp"], "did you mean 'fsdp'"),
+    ],
+)
+def test_what_cannot_be_shared_is_said(tmp_path, monkeypatch, world, said, why):
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    with pytest.raises(GlassformerError, match=why):
+        gf.train(recipe(tmp_path / "run"), said)
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "degree", "why"),
+    [
+        ("gpt2", {"n_head": 3, "n_embd": 24}, 2, "3 heads cannot be shared"),
+        ("llama-3.2-1b", {"num_key_value_heads": 1}, 2, "1 heads cannot be shared"),
+        ("deberta-base", {}, 2, "cannot be shared head by head"),
+    ],
+)
+def test_layers_that_cannot_be_split_are_named(preset, settings, degree, why):
+    config = {**find_preset(preset), **settings}
+    spec = translate(config, config["architectures"][0])
+    with pytest.raises(GlassformerError, match=why):
+        check_shares(spec, degree)
+
+
+def test_rows_lie_process_by_process_of_each_part_its_own():
+    assert row_order((4, 2, 2), 2).tolist() == [0, 1, 4, 6, 2, 3, 5, 7]
