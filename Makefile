@@ -31,6 +31,8 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/long.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/load.py
+	$(BIN)/python bench/generate.py
+	$(BIN)/python bench/translate.py
 	$(BIN)/python bench/translate.py
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
