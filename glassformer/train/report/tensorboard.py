@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -36,7 +37,10 @@ class TensorBoard(Reporter):
 
     def begin(self, run: Run, plan: Plan) -> None:
         events = import_module("torch.utils.tensorboard")
-        again = any(run.folder.glob("events.*"))
+        older = list(run.folder.glob("events.*"))
+        again = bool(older)
+        while any(f".{int(time.time())}." in path.name for path in older):
+            time.sleep(0.05)  # files are read in the order of the seconds in their names
         self._writer = events.SummaryWriter(
             str(run.folder), purge_step=run.step + 1 if again else None
         )
