@@ -21,6 +21,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.position import RotaryPosition
 from glassformer.generate import fused_kernels as kernels
+from glassformer.generate.fused_attention import attend
 from glassformer.generate.slots import Slots
 from glassformer.spec import Block as BlockSpec
 from glassformer.spec import Embed, Pattern, Rotary
@@ -157,7 +158,7 @@ class FusedStep:
         assert isinstance(block.spec.pattern, Pattern)
         left = block.spec.pattern.left
         at_once, warps = (32, 1) if self.rows > 1 or share == 1 else (64, 4)
-        kernels.attend[(self.rows, spec.key_heads, self.splits)](
+        attend[(self.rows, spec.key_heads, self.splits)](
             qkv, keys, values, cos, sin, slots.next, slots.position, self.parts, self.tops,
             self.totals, self.arrived, z, attention.attend.scale, FAR if left is None else left,
             slots.capacity, spec.heads, spec.key_heads, spec.head_dim, position is not None,

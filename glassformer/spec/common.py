@@ -1,0 +1,36 @@
+"""Room 1, the description: what several parts have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.errors import GlassformerError
+
+Activation = Literal[
+    "relu",
+    "relu2",
+    "gelu",
+    "gelu_tanh",
+    "gelu_sigmoid",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "mish",
+    "linear",
+]
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise GlassformerError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """Brings a vector back to a common size: LayerNorm, RMSNorm (no centering), or BatchNorm."""
+
+    kind: Literal["layer", "rms", "batch"] = "layer"
+    eps: float = 1e-5
+    bias: bool = True
+    unit_offset: bool = False  # the learned scale is stored as its difference from one

@@ -1,0 +1,114 @@
+"""Room 1, the description: how a model is told where tokens stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.spec.common import Norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One vector per absolute position, added to the token's embedding.
+
+    The sinusoid layouts: `interleaved` puts sine and cosine of a frequency side by side (the
+    paper of 2017, XLM); `halves` puts all sines before all cosines (Marian, CTRL);
+    `inclusive` is `halves` with the slowest frequency exactly 1/10,000 (tensor2tensor, fairseq).
+    """
+
+    length: int
+    layout: Literal["learned", "interleaved", "halves", "inclusive"] = "learned"
+    offset: int = 0  # position 0 is row `offset`
+    pad: int | None = None  # this token id takes no position of its own (RoBERTa, fairseq)
+    every_layer: bool = False  # each layer has a table of its own, added to what it reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryScaling:
+    """Stretches rotary frequencies so that a model reads further than it was trained to."""
+
+    kind: Literal["linear", "llama3", "yarn"]
+    factor: float
+    trained_length: int
+    low: float = 1.0  # llama3: low_freq_factor; yarn: beta_slow
+    high: float = 4.0  # llama3: high_freq_factor; yarn: beta_fast
+    magnitude: float = 1.0  # what sines and cosines are multiplied by (yarn)
+    truncate: bool = True  # yarn: round the band of mixed frequencies to whole dimensions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotary:
+    """Turns queries and keys by an angle that grows with the position.
+
+    `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
+    (the paper, GPT-J). Dimensions beyond `dim` are left as they are (partial rotary).
+    """
+
+    dim: int
+    theta: float = 10_000.0
+    pairing: Literal["halves", "pairs"] = "halves"
+    scaling: RotaryScaling | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buckets:
+    """T5's bias: one learned number per head and bucket of distance, shared by a stack."""
+
+    buckets: int = 32
+    max_distance: int = 128
+    bidirectional: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alibi:
+    """A penalty on distance, linear with a fixed slope per head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaw:
+    """A learned vector per clipped distance, scored against the query, in every layer.
+
+    `backward` has vectors only for keys at or before the query; with `per_head` every head
+    learns its own (Music Transformer).
+    """
+
+    max_distance: int
+    backward: bool = False
+    per_head: bool = False
+    values: bool = True  # also add a learned vector per distance to the values (Shaw et al., 3.2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disentangled:
+    """DeBERTa's: content scores position (`to_position`) and position scores content.
+
+    A table of 2 * span vectors, one for the stack, has a row for every distance from -span on;
+    with `max_distance`, those beyond span / 2 share rows on a log scale. Each layer projects it to
+    keys and queries: with its matrices for content (`shared`), or with matrices of their own.
+    """
+
+    span: int
+    max_distance: int | None = None
+    to_position: bool = True
+    to_content: bool = True
+    shared: bool = True
+    key_bias: bool = True  # of the separate matrix for keys
+    norm: Norm | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relative:
+    """Transformer-XL's: score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
+
+    Every layer has its own W; u and v are the layer's own or `shared` by the stack. With
+    `segments` each pair also scores whether both are of one segment: (q + s) . segment (XLNet).
+    """
+
+    clamp: int | None = None  # longer distances are taken for this one
+    both_ways: bool = False  # keys after the query are seen too, at negative distances
+    shared: bool = False
+    segments: bool = False
+
+
+Position = Rotary | Buckets | Alibi | Shaw | Disentangled | Relative
