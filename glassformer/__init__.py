@@ -3,7 +3,7 @@
 import glassformer.train as train
 from glassformer.core import Cache, Capture
 from glassformer.errors import GlassformerError
-from glassformer.model import Model, create, load
+from glassformer.model import Model, create, load, open_index
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 
@@ -17,5 +17,6 @@ __all__ = [
     "Tokenizer",
     "create",
     "load",
+    "open_index",
     "train",
 ]

@@ -19,6 +19,11 @@ from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.tasks.embed import Vector, embed, states_width
+from glassformer.tasks.fill import Filled, fill
+from glassformer.tasks.index import Rows
+from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
+from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
@@ -47,6 +52,7 @@ class Model:
         *,
         tokenizer: Tokenizer | Path | None = None,
         reader: Path | None = None,
+        pooling: Pooling | Path | None = None,
         report: Report | None = None,
         generation: dict[str, Any] | None = None,
     ) -> None:
@@ -56,6 +62,7 @@ class Model:
         self.report = report or Report()
         self.generation = generation
         self._tokenizer = tokenizer
+        self._pooling = pooling
         self._recorded: dict[Any, Any] = {}
         self.source: Path | None = None  # where it was loaded from
         self._shelf = Shelf()
@@ -80,6 +87,14 @@ class Model:
             return ImageReader.of(embed) if folder is None else ImageReader.load(folder)
         return None
 
+    @cached_property
+    def pooling(self) -> Pooling | None:
+        """How `embed` makes one vector of a text, where the model was made for that. It may be set,
+        and is saved as the sentence-transformers library has it."""
+        if isinstance(self._pooling, Path):
+            return read_pooling(self._pooling)
+        return self._pooling
+
     @property
     def spec(self) -> ModelSpec:
         return self.net.spec
@@ -103,6 +118,8 @@ class Model:
                 copy_reader(self._reader, draft)
             elif self.reader is not None:
                 self.reader.save(draft)
+            if self.pooling is not None:
+                write_pooling(self.pooling, draft, states_width(self))
             if self.generation is not None:
                 write_json(draft / "generation_config.json", self.generation)
 
@@ -227,6 +244,27 @@ class Model:
         """
         return infill(self.writer, text, knobs, _net_of(assistant_model))
 
+    def fill(
+        self, texts: str | Sequence[str] | Iterator[str], **how: Any
+    ) -> Filled | list[Filled] | Iterator[Filled]:
+        """What belongs in the gaps of a text, marked by `___`: candidates of every gap, and the
+        best fillings of all together. `how` is what `tasks.fill.filler` takes: `top` candidates,
+        `tokens` of a gap at most, `among` given words; for T5 and BART, generation's knobs.
+
+        >>> bert.fill("Paris is the ___ of France.").gaps[0].candidates[0].text
+        """
+        return fill(self, texts, **how)
+
+    def embed(
+        self, texts: str | Sequence[str] | Iterator[str], **how: Any
+    ) -> Vector | Iterator[Vector]:
+        """The vector of a text, [width], of a list, [text, width], of an iterator, one by one. `how`
+        is what `tasks.embed.Embedder.of` takes: `pooling`, `normalize`, `prompt`, `length`.
+
+        >>> a, b = minilm.embed(["A dog barks.", "The hound is loud."], normalize=True); a @ b
+        """
+        return embed(self, texts, **how)
+
     def score(
         self,
         text: Prompt,
@@ -310,6 +348,7 @@ def load(
         architecture=loaded.architecture,
         tokenizer=folder,
         reader=folder,
+        pooling=folder,
         report=loaded.report,
         generation=read_generation(folder),
     )
@@ -356,6 +395,44 @@ def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
     family = find_family(config)
     architecture = named_class(config) or next(iter(family.CLASSES))
     return config, architecture, translate(config, architecture)
+
+
+def open_index(
+    folder: str | Path,
+    model: Model | str | Path | None = None,
+    texts: str | Path | None = None,
+    device: str | torch.device = "cpu",
+    **settings: Any,
+) -> Index:
+    """An index to search: the one in the folder, or with a model and a folder of texts a new one, for
+    which `settings` are those of `tasks.search.Index.create`. An index knows where its model was.
+
+    >>> index = gf.open_index("notes.index", model="minilm", texts="notes")
+    >>> index.update()
+    >>> index.search("Where is the key?")[0].text
+    """
+    there = Rows.there(Path(folder))
+    header = Rows.open(Path(folder)).header if there else {}
+    if not there and (model is None or texts is None):
+        raise GlassformerError(f"{folder} holds no index; for a new one, name its model and texts.")
+    name = str(header["model"] if model is None else model)
+    if model is None and not name:
+        raise GlassformerError(f"{folder} does not know where its model is; name it.")
+    if not isinstance(model, Model):
+        loaded = load(name, device, header.get("dtype"))
+    else:
+        loaded, name = model, str(model.source or "")
+    if not there:
+        assert texts is not None
+        return Index.create(folder, loaded, texts, name=absolute(name), **settings)
+    if settings:
+        raise GlassformerError(f"{folder} is there; {next(iter(settings))!r} is for a new index.")
+    return Index.open(folder, loaded)
+
+
+def absolute(source: str) -> str:
+    """A model's name as it holds wherever one stands: built-in ones have no path."""
+    return str(Path(source).resolve()) if Path(source).exists() else source
 
 
 def find_folder(source: str | Path) -> Path:

@@ -1,5 +1,6 @@
 """Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -34,6 +35,9 @@ class Tokenizer:
 
     def save(self, folder: str | Path) -> None:
         """Write the files that `load`, and the reference implementation, read."""
+        write_files(Path(folder), self._files())
+
+    def _files(self) -> dict[str, bytes]:
         kinds = ["input_ids", "token_type_ids", "attention_mask"]
         if not self._segments:
             kinds.remove("token_type_ids")
@@ -43,8 +47,15 @@ class Tokenizer:
             padding_side=self.padding_side,
             clean_up_tokenization_spaces=self._settings.flag("clean_up_tokenization_spaces", False),
         )
-        files = {**self._codec.files(), "tokenizer_config.json": json_bytes(config)}
-        write_files(Path(folder), files)
+        return {**self._codec.files(), "tokenizer_config.json": json_bytes(config)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Another one for every tokenizer that reads texts otherwise."""
+        digest = hashlib.sha256()
+        for name, content in sorted(self._files().items()):
+            digest.update(name.encode() + b"\0" + content + b"\0")
+        return digest.hexdigest()[:16]
 
     @property
     def size(self) -> int:

@@ -177,6 +177,7 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         model.architecture,
         tokenizer=tokenizer,
         reader=model._reader,
+        pooling=model.pooling,
         report=model.report,
         generation=model.generation,
     )

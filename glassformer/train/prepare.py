@@ -12,7 +12,7 @@ from glassformer import adapters
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.build import build
-from glassformer.train.data import Loader, Records, fingerprint, make_loader
+from glassformer.train.data import Loader, Records, make_loader
 from glassformer.train.data import prepare as prepare_data
 from glassformer.train.distributed import Place
 from glassformer.train.feed import Feed
@@ -113,7 +113,7 @@ def make_feed(
     settings, data, context = recipe.train, recipe.data, context_of(model)
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
-        "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
+        "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
         "context": context,
         "length": data.length,
         "labels": list(model.spec.labels),

@@ -28,7 +28,8 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.train.recipe import Recipe, differences, read_recipe
 from glassformer.train.reporter import Entry
-from glassformer.train.state import checkpoints, write_synced
+from glassformer.train.state import checkpoints
+from glassformer.weights.save import write_synced
 
 OURS = ("state", "model", "best", "tokenizer", "data", "plots", "wandb")
 OUR_FILES = (

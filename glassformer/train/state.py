@@ -7,7 +7,6 @@ taken away. So at any moment the newest folder under its own name is whole.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from glassformer.train.average import Average
 from glassformer.train.distributed import Place
 from glassformer.train.optimizers import state_tensors
 from glassformer.train.tensor import Arranged
+from glassformer.weights.save import sync_folder, write_synced
 
 NOTES = "notes.json"
 DRAFT = ".draft"
@@ -118,22 +118,6 @@ def _weight(name: str) -> str:
 def checkpoints(folder: Path) -> list[Path]:
     """Those that are whole, the newest last."""
     return sorted(path for path in folder.glob("step-*") if path.suffix != DRAFT)
-
-
-def write_synced(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """So that names that were given survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -80,6 +80,22 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def write_synced(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """So that names that were given survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder to write into that takes the name `folder` when everything is in it.
@@ -102,6 +118,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             return
         new = {path.name for path in draft.iterdir()}
         for name in sorted(new, key=lambda name: name == "config.json"):
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
             os.replace(draft / name, folder / name)
         for path in folder.glob("*model*.safetensors*"):
             if path.name not in new:

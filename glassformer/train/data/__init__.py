@@ -6,7 +6,7 @@
 """
 
 from glassformer.train.data.loader import Loader, make_loader
-from glassformer.train.data.preparation import fingerprint, prepare
+from glassformer.train.data.preparation import prepare
 from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.store import Store
@@ -16,7 +16,6 @@ __all__ = [
     "Loader",
     "Records",
     "Store",
-    "fingerprint",
     "make_loader",
     "prepare",
 ]

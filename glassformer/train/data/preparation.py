@@ -59,7 +59,7 @@ def prepare(
     """The examples of a split ("train", "valid", "test"), prepared now or before.
 
     `about` is whatever else decides what the objective makes of a record, as JSON has it: its name
-    and options, `fingerprint(tokenizer)`, the model's context. Processes that ask for the same
+    and options, the tokenizer's fingerprint, the model's context. Processes that ask for the same
     store at the same time wait for the first to make it.
     """
     records = Records(settings, split)
@@ -74,21 +74,6 @@ def prepare(
     if not len(store):
         raise records.useless(store.skipped, store.reasons)
     return store
-
-
-def fingerprint(tokenizer: Tokenizer) -> str:
-    """Another one for every tokenizer that reads texts otherwise."""
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(folder)
-        return folder_digest(Path(folder))
-
-
-def folder_digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
-        digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
 
 
 def _about(records: Records, objective: Objective, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
 from glassformer.train.data import preparation as room
-from glassformer.train.data.preparation import fingerprint, prepare
+from glassformer.train.data.preparation import prepare
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.store import Store, StoreWriter, block_of
 from glassformer.train.data.worker import packed
@@ -344,9 +344,9 @@ def test_objectives_that_cannot_travel_stay_at_home(text, tmp_path, eager):
 def test_tokenizers_are_told_apart(tmp_path):
     one = train("char", texts=["abc"])
     one.save(tmp_path)
-    assert fingerprint(one) == fingerprint(train("char", texts=["abc"]))
-    assert fingerprint(one) == fingerprint(Tokenizer.load(tmp_path))
-    assert fingerprint(one) != fingerprint(train("char", texts=["abcd"]))
+    assert one.fingerprint == train("char", texts=["abc"]).fingerprint
+    assert one.fingerprint == Tokenizer.load(tmp_path).fingerprint
+    assert one.fingerprint != train("char", texts=["abcd"]).fingerprint
     assert gf.Tokenizer is Tokenizer
 
 

@@ -1,0 +1,142 @@
+"""Tasks room, embed: a text comes in, a vector goes out that is near those of like texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.spec import Frames, Patches
+from glassformer.tasks.base import Model, longest, raised, require_tokenizer
+from glassformer.tasks.batches import Pause, pooled, run_texts
+from glassformer.tasks.pooling import Pooling
+from glassformer.text import Encoded
+
+Vector = NDArray[np.float32]
+
+
+@overload
+def embed(model: Model, texts: str | Sequence[str], **how: Any) -> Vector: ...
+
+
+@overload
+def embed(model: Model, texts: Iterator[str], **how: Any) -> Iterator[Vector]: ...
+
+
+def embed(
+    model: Model, texts: str | Sequence[str] | Iterator[str], **how: Any
+) -> Vector | Iterator[Vector]:
+    """The vector of a text, [width]; of a list, [text, width]; of an iterator, one by one as they
+    come. `how` is what `Embedder.of` takes."""
+    embedder = Embedder.of(model, **how)
+    if isinstance(texts, str):
+        return next(raised(embedder([texts])))
+    if isinstance(texts, Iterator):
+        return raised(embedder(texts))
+    vectors = list(raised(embedder(texts)))
+    return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Texts to vectors, as `pooling` says; `words` are put before each."""
+
+    model: Model
+    pooling: Pooling
+    words: str
+    length: int | None
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        pooling: Pooling | str | Sequence[str] | None = None,
+        *,
+        normalize: bool | None = None,
+        prompt: str | None = None,
+        length: int | None = None,
+    ) -> Embedder:
+        """`pooling`: the model's own, or the mean where its folder says nothing; else the names of
+        `Pooling.modes`. `normalize` gives vectors the length 1. `prompt` is the name of one of the
+        model's prompts ("query"). Of a longer text the first `length` tokens are read."""
+        require_text(model)
+        own = model.pooling or Pooling()
+        if isinstance(pooling, Pooling):
+            own = pooling
+        elif pooling is not None:
+            own = replace(own, modes=(pooling,) if isinstance(pooling, str) else tuple(pooling))
+        if normalize is not None:
+            own = replace(own, normalize=normalize)
+        if prompt is not None and prompt not in own.prompts:
+            known = f"it has {', '.join(own.prompts)}" if own.prompts else "it has none"
+            raise GlassformerError(f"The model has no prompt {prompt!r}; {known}.")
+        limit = longest(model, length if length is not None else own.length)
+        return cls(model, own, own.words(prompt), limit)
+
+    @property
+    def width(self) -> int:
+        return states_width(self.model) * len(self.pooling.modes)
+
+    def __call__(
+        self, texts: Iterable[str | GlassformerError | Pause]
+    ) -> Iterator[Vector | GlassformerError]:
+        """In the order of the texts; an error in the place of a text stays in that place."""
+        return run_texts(self.model, pooled(texts, self.read), self.vectors)
+
+    def read(self, texts: list[str | GlassformerError]) -> list[Encoded | GlassformerError]:
+        return [text if isinstance(text, GlassformerError) else self.encoded(text) for text in texts]
+
+    def encoded(self, text: str) -> Encoded | GlassformerError:
+        if not isinstance(text, str):
+            return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+        if not text.strip():
+            return GlassformerError("The text is empty; there is nothing to make a vector of.")
+        tokenizer = require_tokenizer(self.model)
+        try:
+            return tokenizer.encode(self.words + text, max_length=self.length)
+        except GlassformerError as error:
+            return error
+
+    def vectors(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Vector]:
+        mask = inputs.get("mask")
+        states = states_of(self.model.net, **inputs)
+        if self.pooling.skip_prompt and self.words:
+            if mask is None:
+                mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+            mask = mask & (torch.arange(states.shape[1], device=states.device) >= self.skipped())
+        found: list[Vector] = list(self.pooling(states, mask).float().cpu().numpy())
+        return found
+
+    def skipped(self) -> int:
+        """How many tokens come before the text itself, special ones too."""
+        prompt = require_tokenizer(self.model).encode(self.words)
+        return max(i + 1 for i, special in enumerate(prompt.special_mask) if not special)
+
+
+def require_text(model: Model) -> None:
+    stack = model.spec.encoder or model.spec.last_stack
+    if isinstance(stack.embed, Frames | Patches):
+        raise GlassformerError(
+            f"embed reads texts, and {model.architecture} reads sound or images."
+        )
+
+
+def states_of(
+    net: Net, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None, **more: Any
+) -> Tensor:
+    """The last hidden states, [text, position, width]; of an encoder-decoder, the encoder's."""
+    if net.spec.encoder is not None and net.spec.decoder is not None:
+        return net.encode(tokens, mask)
+    hidden: Tensor = net(tokens, mask, segments, heads=(), **more).hidden
+    return hidden
+
+
+def states_width(model: Model) -> int:
+    return (model.spec.encoder or model.spec.last_stack).out_width

@@ -1,0 +1,352 @@
+"""Tasks room, fill: a text with gaps comes in, what belongs there goes out.
+
+A gap is marked by `___` or by the tokenizer's own mask. A masked language model says of every gap
+how probable each word is, by itself and together with what stands in the others; an encoder-decoder
+writes what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.infill import GAP, infill
+from glassformer.generate.result import Generation
+from glassformer.tasks.base import Model, fitting_verbs, longest, raised, require_head
+from glassformer.tasks.base import require_tokenizer
+from glassformer.tasks.batches import Pause, pooled, run_texts
+from glassformer.tasks.masks import Guess, Row, beam_search, first_guesses, likelihood
+from glassformer.text import Encoded
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What could stand in a gap: its tokens' probability, and what that is a token (the geometric
+    mean), by which candidates of several lengths are ranked."""
+
+    text: str
+    probability: float
+    score: float
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Where it stands in the text, and what could stand there while all other gaps are open."""
+
+    start: int
+    end: int
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The whole text without gaps, what stands in each, and how probable that is together."""
+
+    text: str
+    words: tuple[str, ...]
+    probability: float | None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """`text` is the best filling's; an encoder-decoder gives fillings alone."""
+
+    text: str
+    gaps: tuple[Gap, ...]
+    fillings: tuple[Filling, ...]
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@overload
+def fill(model: Model, texts: str, **how: Any) -> Filled: ...
+
+
+@overload
+def fill(model: Model, texts: Iterator[str], **how: Any) -> Iterator[Filled]: ...
+
+
+@overload
+def fill(model: Model, texts: Sequence[str], **how: Any) -> list[Filled]: ...
+
+
+def fill(
+    model: Model, texts: str | Sequence[str] | Iterator[str], **how: Any
+) -> Filled | list[Filled] | Iterator[Filled]:
+    """One text gives one result, a list a list, an iterator an iterator. `how` is what `filler`
+    takes."""
+    work = filler(model, **how)
+    if isinstance(texts, str):
+        return next(raised(work([texts])))
+    if isinstance(texts, Iterator):
+        return raised(work(texts))
+    return list(raised(work(texts)))
+
+
+def filler(
+    model: Model,
+    *,
+    top: int = 5,
+    tokens: int = 1,
+    among: Sequence[str] | None = None,
+    beam: int = 8,
+    **knobs: Any,
+) -> Masked | Written:
+    """`top` candidates a gap and fillings a text. `tokens`: how many a gap may have at most.
+    `among`: the words that come into question, of any number of tokens. `beam`: how many fillings
+    are followed. The knobs are those of an encoder-decoder's `generate`."""
+    for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
+        if value < 1:
+            raise GlassformerError(f"{name} must be 1 or more, not {value}.")
+    if model.spec.encoder is not None and model.spec.decoder is not None:
+        if among is not None or tokens != 1:
+            raise GlassformerError(
+                f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
+                "are for masked language models."
+            )
+        return Written(model, top, max(beam, top), knobs)
+    if knobs:
+        raise GlassformerError(f"{next(iter(knobs))!r} is a knob of encoder-decoders alone.")
+    return Masked(model, top, tokens, among, max(beam, top))
+
+
+class Masked:
+    """A masked language model at work."""
+
+    def __init__(
+        self, model: Model, top: int, tokens: int, among: Sequence[str] | None, beam: int
+    ) -> None:
+        self.head = require_head(model, "lm", "fill")
+        self.model, self.top, self.beam = model, top, beam
+        self.tokens, self.among = tokens, among
+        self.tokenizer = require_tokenizer(model)
+        if "mask" not in self.tokenizer.special or model.spec.decoder is not None:
+            raise GlassformerError(
+                f"fill needs a masked language model, or an encoder-decoder; {model.architecture} "
+                f"is a model to {' or '.join(fitting_verbs(model))} with."
+            )
+        if among is not None and not [word for word in among if word.strip()]:
+            raise GlassformerError("`among` has no words; name some, or leave it out.")
+        self.mask = self.tokenizer.special["mask"]
+        self.sign = self.tokenizer.token(self.mask)
+        self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
+        self.limit = longest(model)
+
+    def __call__(
+        self, texts: Iterable[str | GlassformerError | Pause]
+    ) -> Iterator[Filled | GlassformerError]:
+        waiting: list[str] = []
+
+        def read(several: list[str | GlassformerError]) -> Iterator[Encoded | GlassformerError]:
+            for text in several:
+                waiting.append("" if isinstance(text, GlassformerError) else text)
+                yield text if isinstance(text, GlassformerError) else self.encoded(text)
+
+        def first(inputs: dict[str, Any], several: list[Encoded]) -> list[Any]:
+            return first_guesses(self.model, inputs, several, self.mask, self.top, self.banned)
+
+        found = run_texts(self.model, pooled(texts, read), first)
+        for guesses in found:
+            text = waiting.pop(0)
+            yield guesses if isinstance(guesses, GlassformerError) else self.filled(text, guesses)
+
+    @property
+    def banned(self) -> list[int]:
+        """Tokens that are no words; and a model's vocabulary may be larger than the tokenizer's."""
+        words = self.head.outputs or 0
+        beyond = range(self.tokenizer.size, words)
+        return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
+
+    def encoded(self, text: str) -> Encoded | GlassformerError:
+        if not isinstance(text, str):
+            return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+        parts = self.marks.split(text)
+        if len(parts) < 2:
+            return GlassformerError("The text has no gap; mark one by ___.")
+        try:
+            made = self.tokenizer.encode(self.sign.join(parts))
+        except GlassformerError as error:
+            return error
+        if self.limit is not None and len(made) > self.limit:
+            return GlassformerError(
+                f"The text has {len(made)} tokens and the model reads {self.limit}; shorten it."
+            )
+        return made
+
+    def filled(self, text: str, guesses: list[list[Guess]]) -> Filled:
+        encoded = self.encoded(text)
+        assert isinstance(encoded, Encoded)
+        places = [found.span() for found in self.marks.finditer(text)]
+        if self.among is not None:
+            guesses = [self.of_words(text, gap) for gap in range(len(places))]
+        elif self.tokens > 1:
+            guesses = [self.of_lengths(encoded, gap) for gap in range(len(places))]
+        gaps = tuple(
+            Gap(*place, tuple(self.candidate(guess) for guess in found))
+            for place, found in zip(places, guesses, strict=True)
+        )
+        together = self.together(encoded, guesses)
+        fillings = tuple(self.filling(text, places, encoded, guess) for guess in together)
+        return Filled(fillings[0].text, gaps, fillings)
+
+    def of_lengths(self, encoded: Encoded, gap: int) -> list[Guess]:
+        """A gap as one token, as two, and so on, by a beam search over each."""
+        found: list[Guess] = []
+        for count in range(1, self.tokens + 1):
+            row, places = self.row(encoded, {gap: count})
+            if self.limit is None or len(row.ids) <= self.limit:
+                found += beam_search(self.model, row, [places[gap]], self.beam, self.banned)
+        return sorted(found, key=lambda guess: -guess.score)[: self.top]
+
+    def of_words(self, text: str, gap: int) -> list[Guess]:
+        """Every word in question in the gap's place, as the tokenizer reads it there."""
+        parts = self.marks.split(text)
+        before = self.sign.join(parts[: gap + 1])
+        behind = self.sign.join(parts[gap + 1 :])
+        rows: list[Row] = []
+        places: list[list[int]] = []
+        for word in filter(str.strip, self.among or ()):
+            made = self.tokenizer.encode(before + word + behind)
+            start, end = len(before), len(before) + len(word)
+            own = [
+                i
+                for i, (first, last) in enumerate(made.offsets)
+                if first < end and last > start and not made.special_mask[i]
+            ]
+            if not own or (self.limit is not None and len(made) > self.limit):
+                raise GlassformerError(f"{word!r} cannot stand in the gap; choose another word.")
+            rows.append(Row(made.ids, made.segments))
+            places.append(own)
+        found = likelihood(self.model, rows, places, self.mask)
+        return sorted(found, key=lambda guess: -guess.score)[: self.top]
+
+    def together(self, encoded: Encoded, guesses: list[list[Guess]]) -> list[list[Guess]]:
+        """The best fillings of all gaps, each gap as long as its best candidate by itself; of words
+        in question, each gap's own best."""
+        if len(guesses) == 1:
+            return [[guess] for guess in guesses[0]]
+        if self.among is not None:
+            return self.among_words(encoded, guesses)
+        sizes = {gap: len(found[0].tokens) for gap, found in enumerate(guesses)}
+        row, places = self.row(encoded, sizes)
+        ordered = [places[gap] for gap in sorted(places)]
+        found = beam_search(self.model, row, ordered, self.beam, self.banned)[: self.top]
+        return [_split(guess, [*map(len, ordered)]) for guess in found]
+
+    def among_words(self, encoded: Encoded, guesses: list[list[Guess]]) -> list[list[Guess]]:
+        """The words that are left when each gap has kept its best, in all combinations that a beam
+        of so many can hold."""
+        chosen: list[list[Guess]] = [[]]
+        for found in guesses:
+            grown = [[*before, guess] for before in chosen for guess in found]
+            grown.sort(key=lambda several: -sum(guess.logprob for guess in several))
+            chosen = grown[: self.beam**2]
+        rows, places = [], []
+        for several in chosen:
+            row, own = self.row(encoded, {gap: len(g.tokens) for gap, g in enumerate(several)})
+            ids = list(row.ids)
+            for gap, guess in enumerate(several):
+                for at, token in zip(own[gap], guess.tokens, strict=True):
+                    ids[at] = token
+            rows.append(Row(ids, row.segments))
+            places.append([at for gap in sorted(own) for at in own[gap]])
+        judged = likelihood(self.model, rows, places, self.mask)
+        split = [
+            _split(guess, [len(one.tokens) for one in several])
+            for guess, several in zip(judged, chosen, strict=True)
+        ]
+        return sorted(split, key=lambda several: -several[0].total)[: self.top]
+
+    def row(self, encoded: Encoded, sizes: dict[int, int]) -> tuple[Row, dict[int, list[int]]]:
+        """The text's tokens with so many masks in the gaps, and where these stand."""
+        ids: list[int] = []
+        segments: list[int] = []
+        places: dict[int, list[int]] = {}
+        for id, segment in zip(encoded.ids, encoded.segments, strict=True):
+            count = 1
+            if id == self.mask:
+                gap = len(places)
+                count = sizes.get(gap, 1)
+                places[gap] = [*range(len(ids), len(ids) + count)]
+            ids += [id] * count
+            segments += [segment] * count
+        return Row(ids, segments), places
+
+    def candidate(self, guess: Guess) -> Candidate:
+        text = self.tokenizer.decode(guess.tokens)
+        probability = math.exp(guess.logprob)
+        return Candidate(text.strip() or text, probability, math.exp(guess.score), guess.tokens)
+
+    def filling(
+        self,
+        text: str,
+        places: Sequence[tuple[int, int]],
+        encoded: Encoded,
+        several: Sequence[Guess],
+    ) -> Filling:
+        at = [i for i, id in enumerate(encoded.ids) if id == self.mask]
+        whole, end = "", 0
+        for (start, stop), slot, guess in zip(places, at, several, strict=True):
+            whole += text[end:start]
+            word = self.candidate(guess).text
+            if self.continues(encoded.ids[slot - 1] if slot else None, guess.tokens):
+                whole, word = whole.rstrip(), word.removeprefix("##")
+            whole, end = whole + word, stop
+        words = tuple(self.candidate(guess).text for guess in several)
+        return Filling(whole + text[end:], words, math.exp(several[0].total))
+
+    def continues(self, before: int | None, tokens: Sequence[int]) -> bool:
+        """Whether these tokens go on with the word before them (BERT's ##s)."""
+        if before is None or before in self.tokenizer.special_ids:
+            return False
+        alone = self.tokenizer.decode([before])
+        joined = self.tokenizer.decode([before, *tokens])
+        behind = joined.removeprefix(alone)
+        return bool(alone.strip()) and joined.startswith(alone) and not behind[:1].isspace()
+
+
+class Written:
+    """An encoder-decoder at work: it writes its fillings, the most probable first."""
+
+    def __init__(self, model: Model, top: int, beam: int, knobs: dict[str, Any]) -> None:
+        self.model, self.top = model, top
+        sampled = knobs.get("do_sample")
+        usual = {} if sampled else {"num_beams": beam}
+        self.knobs = {**usual, "num_return_sequences": top, **knobs}
+
+    def __call__(
+        self, texts: Iterable[str | GlassformerError | Pause]
+    ) -> Iterator[Filled | GlassformerError]:
+        for text in texts:
+            if isinstance(text, str):
+                try:
+                    yield self.filled(text)
+                except GlassformerError as error:
+                    yield error
+            elif isinstance(text, GlassformerError):
+                yield text
+
+    def filled(self, text: str) -> Filled:
+        best = infill(self.model.writer, text, self.knobs)
+        found = tuple(map(_written, (best, *best.alternatives)))
+        return Filled(found[0].text, (), found)
+
+
+def _written(said: Generation) -> Filling:
+    return Filling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))
+
+
+def _split(guess: Guess, sizes: Sequence[int]) -> list[Guess]:
+    """A guess over several gaps as one for each; what it is worth is that of all."""
+    parts, start = [], 0
+    for size in sizes:
+        own = slice(start, start + size)
+        parts.append(Guess(guess.tokens[own], guess.logprobs[own], guess.total))
+        start += size
+    return parts

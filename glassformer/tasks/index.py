@@ -1,0 +1,301 @@
+"""Tasks room, an index on disk: passages with their vectors, added file by file and found again.
+
+header.json            what was said when it was made, and which folder of rows is in use
+rows-N/vectors.bin     [row, width], as float16 or float32, each of length 1
+rows-N/places.bin      [row, 4]: start and end in the file's text, and in texts.bin
+rows-N/texts.bin       the passages one behind the other, as UTF-8
+rows-N/journal.jsonl   whose passages the rows are, in their order; what it does not tell of is not there
+
+Rows are only ever added, and a line of the journal comes last: so what was stopped in the middle
+ends with the last whole line. Rows of files that have changed stay behind until they are many;
+then the others move to a new folder, and the header, replaced in one stroke, names that one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.passages import Passage
+from glassformer.weights.save import sync_folder, write_synced
+
+HEADER, JOURNAL = "header.json", "journal.jsonl"
+FORMAT = "glassformer-index-1"
+BLOCK = 2**26  # bytes of float32 that a search holds at a time
+Kept = Literal["float16", "float32"]
+
+
+@dataclass
+class Entry:
+    """What the index holds of a file: `rows` are first rows and counts. It is `whole` when no
+    passage is missing; `digest` is that of the file's bytes."""
+
+    digest: str
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    whole: bool = False
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.rows)
+
+
+@dataclass(frozen=True)
+class Added:
+    """Passages of a file, in their order, with a vector each."""
+
+    file: str
+    digest: str
+    passages: Sequence[Passage]
+    vectors: NDArray[np.float32]  # [passage, width]
+    whole: bool
+
+
+class Rows:
+    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+        self.folder, self.header = folder, header
+        self.read()
+
+    @classmethod
+    def create(cls, folder: Path, header: Mapping[str, Any]) -> Rows:
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise GlassformerError(f"{folder} is there and no index; name a new folder.")
+        try:
+            (folder / "rows-1").mkdir(parents=True)
+            rows = cls(folder, {"format": FORMAT, **header, "rows": "rows-1"})
+            rows.write_header()
+        except OSError as error:
+            raise GlassformerError(f"{folder} cannot be written ({error.strerror}).") from None
+        return rows
+
+    @classmethod
+    def open(cls, folder: Path) -> Rows:
+        try:
+            header = json.loads((folder / HEADER).read_text("utf-8"))
+        except OSError:
+            raise GlassformerError(
+                f"{folder} holds no index ({HEADER}); make one with glassformer index."
+            ) from None
+        except ValueError as error:
+            raise GlassformerError(f"{folder / HEADER} is not JSON ({error}).") from None
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise GlassformerError(f"{folder / HEADER} is of no index that is known here.")
+        return cls(folder, header)
+
+    @staticmethod
+    def there(folder: Path) -> bool:
+        return (folder / HEADER).is_file()
+
+    def write_header(self) -> None:
+        draft = self.folder / f"{HEADER}.draft"
+        write_synced(draft, json.dumps(self.header, indent=2, ensure_ascii=False) + "\n")
+        draft.replace(self.folder / HEADER)
+        sync_folder(self.folder)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / str(self.header["rows"])
+
+    @property
+    def width(self) -> int:
+        return int(self.header["width"])
+
+    @property
+    def kept(self) -> np.dtype[Any]:
+        return np.dtype(self.header["kept"])
+
+    def read(self) -> None:
+        """What the journal tells: its whole lines, as far as the rows themselves are there."""
+        self.entries: dict[str, Entry] = {}
+        self.total = self.journal = 0
+        if not (self.path / JOURNAL).exists():
+            return
+        for line in (self.path / JOURNAL).read_bytes().splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            self._told(json.loads(line))
+            self.journal += len(line)
+        sizes = ("vectors.bin", self.width * self.kept.itemsize), ("places.bin", 4 * 8)
+        for name, size in sizes:
+            if self.total and (self.path / name).stat().st_size < self.total * size:
+                raise GlassformerError(f"{self.path / name} is cut off; make the index anew.")
+
+    def _told(self, line: Mapping[str, Any]) -> None:
+        file = str(line["file"])
+        if line.get("gone"):
+            self.entries.pop(file, None)
+            return
+        entry = self.entries.get(file)
+        if entry is None or entry.digest != line["digest"] or entry.whole:
+            entry = self.entries[file] = Entry(str(line["digest"]))
+        if line["count"]:
+            entry.rows.append((self.total, int(line["count"])))
+        entry.whole = bool(line["whole"])
+        self.total += int(line["count"])
+
+    @property
+    def live(self) -> int:
+        return sum(entry.count for entry in self.entries.values())
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nobody else may add meanwhile."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise GlassformerError(
+                    f"Another process is adding to {self.folder}; wait for it."
+                ) from None
+            self.header = Rows.open(self.folder).header
+            self.read()
+            yield
+
+    def add(self, several: Sequence[Added]) -> None:
+        """All of them or, if it is stopped, none."""
+        starts = self._text_bytes()
+        vectors, places, texts, lines = [], [], [], []
+        for one in several:
+            vectors.append(one.vectors.astype(self.kept).tobytes())
+            for passage in one.passages:
+                text = passage.text.encode("utf-8")
+                places.append((passage.start, passage.end, starts, starts + len(text)))
+                texts.append(text)
+                starts += len(text)
+            told = {"file": one.file, "digest": one.digest}
+            lines.append({**told, "count": len(one.passages), "whole": one.whole})
+        whole = {
+            "vectors.bin": (self.total * self.width * self.kept.itemsize, b"".join(vectors)),
+            "places.bin": (self.total * 4 * 8, np.array(places, "<i8").tobytes()),
+            "texts.bin": (self._text_bytes(), b"".join(texts)),
+        }
+        for name, (at, content) in whole.items():
+            self._append(name, at, content)
+        self._tell(lines)
+
+    def forget(self, files: Sequence[str]) -> None:
+        if files:
+            self._tell([{"file": file, "gone": True} for file in files])
+
+    def _tell(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+        self._append(JOURNAL, self.journal, text)
+        self.journal += len(text)
+        for line in lines:
+            self._told(line)
+
+    def _append(self, name: str, at: int, content: bytes) -> None:
+        """Behind what counts; what a stop has left there goes."""
+        path = self.path / name
+        try:
+            with path.open("r+b" if path.exists() else "w+b") as file:
+                file.truncate(at)
+                file.seek(at)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise GlassformerError(
+                f"{path} could not be written ({error.strerror}); what was added before is whole, "
+                "and the same command goes on from there."
+            ) from None
+
+    def _text_bytes(self) -> int:
+        return int(self.places[-1, 3]) if self.total else 0
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        return self._mapped("places.bin", "<i8", 4)
+
+    @property
+    def vectors(self) -> NDArray[Any]:
+        return self._mapped("vectors.bin", self.kept, self.width)
+
+    def _mapped(self, name: str, kind: Any, width: int) -> NDArray[Any]:
+        if not self.total:
+            return np.zeros((0, width), kind)
+        return np.memmap(self.path / name, kind, "r", shape=(self.total, width))
+
+    def ranges(self) -> list[tuple[int, int, str]]:
+        """First rows, counts and files of what is there, in the rows' order."""
+        found = [(*rows, name) for name, entry in self.entries.items() for rows in entry.rows]
+        return sorted(found)
+
+    def compact(self) -> None:
+        """Moves the rows that are there to a new folder, where many are not."""
+        if self.total - self.live <= self.live:
+            return
+        number = int(self.path.name.partition("-")[2]) + 1
+        new = Rows(self.folder, {**self.header, "rows": f"rows-{number}"})
+        shutil.rmtree(new.path, ignore_errors=True)
+        new.path.mkdir()
+        new.read()
+        for file, entry in self.entries.items():
+            for first, count in entry.rows or [(0, 0)]:
+                last = (first, count) == (entry.rows or [(0, 0)])[-1]
+                found = [self.passage(row) for row in range(first, first + count)]
+                vectors = self.vectors[first : first + count].astype(np.float32)
+                new.add([Added(file, entry.digest, found, vectors, entry.whole and last)])
+        old, self.header = self.path, new.header
+        self.write_header()
+        self.read()
+        shutil.rmtree(old, ignore_errors=True)
+
+    def passage(self, row: int) -> Passage:
+        start, end, first, last = map(int, self.places[row])
+        with (self.path / "texts.bin").open("rb") as file:
+            file.seek(first)
+            return Passage(start, end, file.read(last - first).decode("utf-8"))
+
+    def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
+        """For each query of [query, width] the scores and rows that are nearest by the cosine; all
+        rows are compared, a block at a time. Of equal ones the earlier row comes first."""
+        asked = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
+        asked = torch.nn.functional.normalize(asked, dim=-1)
+        vectors, ranges = self.vectors, self.ranges()
+        firsts = [first for first, *_ in ranges]
+        size = max(1, BLOCK // (4 * self.width))
+        best: list[list[tuple[float, int]]] = [[] for _ in asked]
+        for start in range(0, self.total, size):
+            end = min(start + size, self.total)
+            there = torch.zeros(end - start, dtype=torch.bool)
+            for first, count, _ in ranges[max(0, bisect_right(firsts, start) - 1) :]:
+                if first >= end:
+                    break
+                there[max(first - start, 0) : max(first + count - start, 0)] = True
+            block = torch.from_numpy(vectors[start:end].astype(np.float32))
+            scores = (asked @ block.T).masked_fill(~there, float("-inf"))
+            for number, row in enumerate(scores):
+                best[number] = _best(best[number], row, start, top)
+        return best
+
+    def file_of(self, row: int) -> str:
+        ranges = self.ranges()
+        at = bisect_right([first for first, *_ in ranges], row) - 1
+        return ranges[at][2]
+
+
+def _best(
+    held: list[tuple[float, int]], scores: Tensor, start: int, top: int
+) -> list[tuple[float, int]]:
+    """Of what was held and of a block's scores, [row], so many; torch's choice among equals is
+    not the first, so all that equal the last one are looked at."""
+    count = min(top, len(scores))
+    least = scores.topk(count).values[-1]
+    rows = (scores >= least).nonzero()[:, 0]
+    new = zip(scores[rows].tolist(), (rows + start).tolist(), strict=True)
+    both = [*held, *((score, row) for score, row in new if score > float("-inf"))]
+    return sorted(both, key=lambda found: (-found[0], found[1]))[:top]

@@ -1,0 +1,215 @@
+"""Tasks room, pooling: the states of a text's tokens become one vector.
+
+A folder says how in the layout of the sentence-transformers library: `modules.json` lists the steps,
+`1_Pooling/config.json` names the way, and a step `Normalize` gives every vector the length 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+
+THEIRS = {  # ours, and theirs since version 5.3
+    "mean": "mean",
+    "first": "cls",
+    "last": "lasttoken",
+    "max": "max",
+    "weighted": "weightedmean",
+    "root": "mean_sqrt_len_tokens",
+}
+OLDER = {  # and as every version reads and the older ones write it
+    "mean": "pooling_mode_mean_tokens",
+    "first": "pooling_mode_cls_token",
+    "last": "pooling_mode_lasttoken",
+    "max": "pooling_mode_max_tokens",
+    "weighted": "pooling_mode_weightedmean_tokens",
+    "root": "pooling_mode_mean_sqrt_len_tokens",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """`modes`: the mean of a text's tokens, the first's vector, the last's, the maximum of each
+    number, the mean in which later tokens weigh more (`weighted`: 1, 2, 3, ...), or the sum over the
+    root of their number (`root`); several stand side by side. `length` is how many tokens are read.
+    `prompts` are words put before a text, by name ("query", "document"), of which `prompt` is usual;
+    with `skip_prompt` they are read and not pooled."""
+
+    modes: tuple[str, ...] = ("mean",)
+    normalize: bool = False
+    length: int | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompt: str | None = None
+    skip_prompt: bool = False
+
+    def __post_init__(self) -> None:
+        for mode in self.modes or ("",):
+            if mode not in POOLS:
+                raise GlassformerError(
+                    f"There is no pooling {mode!r}; choose of {', '.join(POOLS)}."
+                )
+
+    def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+        """[text, position, width] to [text, vector]; the mask is True at what is pooled."""
+        if mask is None:
+            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        x = states if states.dtype == torch.float64 else states.float()
+        vectors = torch.cat([POOLS[mode](x, mask) for mode in self.modes], -1)
+        return F.normalize(vectors, dim=-1) if self.normalize else vectors
+
+    def words(self, prompt: str | None = None) -> str:
+        """What is put before a text for a use of this name, or usually."""
+        return self.prompts.get(prompt or self.prompt or "", "")
+
+    def record(self) -> dict[str, Any]:
+        return {**vars(self), "modes": list(self.modes), "prompts": dict(self.prompts)}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Pooling:
+        return cls(**{**record, "modes": tuple(record["modes"])})
+
+
+def _first(x: Tensor, mask: Tensor) -> Tensor:
+    return _at(x, mask.int().argmax(-1))
+
+
+def _last(x: Tensor, mask: Tensor) -> Tensor:
+    slots = torch.arange(mask.shape[1], device=mask.device)
+    return _at(x, (slots * mask).argmax(-1))
+
+
+def _at(x: Tensor, slots: Tensor) -> Tensor:
+    return x.gather(1, slots[:, None, None].expand(-1, 1, x.shape[-1]))[:, 0]
+
+
+def _max(x: Tensor, mask: Tensor) -> Tensor:
+    return x.masked_fill(~mask[..., None], float("-inf")).amax(1)
+
+
+def _mean(x: Tensor, mask: Tensor) -> Tensor:
+    return _weighted_by(mask.to(x.dtype), x)
+
+
+def _weighted(x: Tensor, mask: Tensor) -> Tensor:
+    slots = torch.arange(1, mask.shape[1] + 1, device=mask.device)
+    return _weighted_by((slots * mask).to(x.dtype), x)
+
+
+def _weighted_by(weights: Tensor, x: Tensor) -> Tensor:
+    shares = weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
+    return (shares[:, None] @ x)[:, 0]
+
+
+def _root(x: Tensor, mask: Tensor) -> Tensor:
+    return _mean(x, mask) * mask.sum(-1, keepdim=True).to(x.dtype).sqrt()
+
+
+POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": _mean,
+    "first": _first,
+    "last": _last,
+    "max": _max,
+    "weighted": _weighted,
+    "root": _root,
+}
+
+
+def read_pooling(folder: Path) -> Pooling | None:
+    """As a folder says it; None where it says nothing."""
+    if not (folder / "modules.json").is_file():
+        return None
+    modes: tuple[str, ...] = ()
+    skip = normalize = False
+    base = folder
+    for module in _read(folder / "modules.json", list):
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        path = folder / str(module.get("path", ""))
+        if kind == "Transformer":
+            base = path
+        elif kind == "Pooling":
+            said = _read(path / "config.json", dict)
+            modes, skip = _modes(said, path), not said.get("include_prompt", True)
+        elif kind == "Normalize":
+            normalize = True
+        elif kind != "Dropout":  # which does nothing after training
+            raise GlassformerError(
+                f"{folder / 'modules.json'} has the step {kind!r}, which is not known here (only "
+                "Transformer, Pooling and Normalize are); take it out to do without."
+            )
+    about = _optional(folder / "config_sentence_transformers.json")
+    return Pooling(
+        modes=modes or ("mean",),
+        normalize=normalize,
+        length=_optional(base / "sentence_bert_config.json").get("max_seq_length"),
+        prompts=about.get("prompts") or {},
+        prompt=about.get("default_prompt_name"),
+        skip_prompt=skip,
+    )
+
+
+def write_pooling(pooling: Pooling, folder: Path, width: int) -> None:
+    """In words that every version of sentence-transformers reads; `width` is that of the states."""
+    steps = ["Transformer", "Pooling", *(["Normalize"] if pooling.normalize else [])]
+    paths = ["" if number == 0 else f"{number}_{step}" for number, step in enumerate(steps)]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{step}"}
+        for i, (step, path) in enumerate(zip(steps, paths, strict=True))
+    ]
+    config: dict[str, Any] = {"word_embedding_dimension": width}
+    config |= {key: mode in pooling.modes for mode, key in OLDER.items()}
+    if _modes(config, folder) != pooling.modes:  # an order that flags cannot say
+        named = [THEIRS[mode] for mode in pooling.modes]
+        config = {"embedding_dimension": width, "pooling_mode": named}
+    files: dict[str, Any] = {
+        "modules.json": modules,
+        "1_Pooling/config.json": config | {"include_prompt": not pooling.skip_prompt},
+        "config_sentence_transformers.json": {
+            "prompts": dict(pooling.prompts),
+            "default_prompt_name": pooling.prompt,
+            "similarity_fn_name": "cosine",
+        },
+        "sentence_bert_config.json": {"max_seq_length": pooling.length, "do_lower_case": False},
+    }
+    if pooling.normalize:
+        files["2_Normalize/config.json"] = {}
+    for name, value in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(value, indent=2) + "\n", "utf-8")
+
+
+def _modes(said: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    named = said.get("pooling_mode")
+    if named is not None:
+        ours = {their: own for own, their in THEIRS.items()}
+        asked = [named] if isinstance(named, str) else list(named)
+        unknown = [mode for mode in asked if mode not in ours]
+        if unknown:
+            raise GlassformerError(f"{path / 'config.json'} has the pooling {unknown[0]!r}.")
+        return tuple(ours[mode] for mode in asked)
+    order = ("first", "max", "mean", "root", "weighted", "last")  # in which theirs stand
+    return tuple(mode for mode in order if said.get(OLDER[mode]))
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    return _read(path, dict) if path.is_file() else {}
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
+    if not isinstance(value, kind):
+        raise GlassformerError(f"{path} must hold a JSON {kind.__name__}; get it again.")
+    return value

@@ -1,0 +1,140 @@
+"""Train room, objectives: contrast. A text's vector comes near that of its counterpart, and away
+from those of the other texts of its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.tasks.embed import require_text, states_of
+from glassformer.tasks.pooling import Pooling
+from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.tokens import column, count_tokens
+
+PART = "contrast"
+SAME = 1e-6  # cosines this near are those of the same text, read in different batches
+
+
+@objective("contrastive")
+class Contrastive(Judged):
+    """Columns `text` and `positive`, and perhaps `negative`: a text that is like it and is not meant,
+    or a list of them. Of all positives and negatives of a batch a text is to find its own positive,
+    by the cosine over the temperature (InfoNCE; van den Oord et al., 2018); with `symmetric`, a
+    positive its text as well, and the mean of both counts.
+
+    Texts that stand in a batch twice are no negatives of each other. The batch is that of one
+    process and one micro-batch: more processes or `train.accumulate` bring no more negatives.
+    `pooling` is saved with the model, as how `embed` makes its vectors, of length 1.
+    """
+
+    fields: ClassVar = {**TEXT, "lengths": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        pooling: str = "mean",
+        temperature: float = 0.05,
+        symmetric: bool = False,
+        length: int | None = None,
+    ) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise GlassformerError(f"The temperature must be above 0, not {temperature}.")
+        require_text(model)
+        self.texts = Texts(model, length)
+        self.temperature, self.symmetric = temperature, symmetric
+        self.pooling = Pooling(modes=(pooling,), normalize=True, length=length)
+        self.weights = {PART: 1.0}
+        model.pooling = self.pooling
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        against = record.get("negative") or []
+        against = [against] if isinstance(against, str) else list(against)
+        named = (column(record, "text"), column(record, "positive"), *against)
+        texts = [self.texts.example(record, text) for text in named]
+        yield {
+            **{key: np.concatenate([text[key] for text in texts]) for key in TEXT},
+            "lengths": np.array([len(text["tokens"]) for text in texts], dtype=np.int32),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """[text, slot]: the texts, their positives, and all negatives behind them."""
+        split = [_split(example) for example in examples]
+        asked, wanted = ([row[i] for row in split] for i in (0, 1))
+        against = [negative for row in split for negative in row[2:]]
+        found = [*wanted, *against]
+        targets = {"same": _same(asked, wanted, found), "back": _same(wanted, asked, asked)}
+        counts = {PART: float(len(examples))}
+        inputs = self.texts.inputs([*asked, *found])
+        return Batch(inputs, targets, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        asked, found = self.vectors(net, batch)
+        loss = self.loss(asked, found, batch.targets["same"])
+        if self.symmetric:
+            back = self.loss(found[: len(asked)], asked, batch.targets["back"])
+            loss = (loss + back) / 2
+        return {PART: loss}
+
+    def vectors(self, net: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """[text, width] and [candidate, width]; the first candidates are the texts' own."""
+        states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # a net, perhaps wrapped
+        vectors = self.pooling(states, batch.inputs["mask"])
+        count = len(batch.targets["same"])
+        return vectors[:count], vectors[count:]
+
+    def loss(self, asked: Tensor, found: Tensor, same: Tensor) -> Tensor:
+        with torch.autocast(asked.device.type, enabled=False):  # half precision is too coarse here
+            cosines = asked @ found.T
+        scores = (cosines / self.temperature).masked_fill(same, LOW)
+        right = torch.arange(len(asked), device=asked.device)
+        return F.cross_entropy(scores, right, reduction="sum")
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        asked, found = (x.float().cpu().numpy() for x in self.vectors(net, batch))
+        return list(zip(asked, found[: len(asked)], strict=True))
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """Among the positives of all that is evaluated: how often a text's own is the nearest, and
+        the mean of 1 / its rank."""
+        asked, found = (np.stack(side) for side in zip(*answers, strict=True))
+        ranks = ranks_of(asked, found)
+        return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+
+
+def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDArray[np.int64]:
+    """[text]: which of all positives, [text, width], its own is by the cosine, from 1 on."""
+    ranks = []
+    for start in range(0, len(asked), block):
+        cosines = asked[start : start + block] @ found.T
+        own = cosines[np.arange(len(cosines)), start + np.arange(len(cosines))]
+        ranks.append(1 + (cosines > own[:, None] + SAME).sum(-1))
+    return np.concatenate(ranks)
+
+
+def _split(example: Example) -> list[Example]:
+    ends = np.cumsum(example["lengths"])[:-1]
+    parts = zip(*(np.split(example[key], ends) for key in TEXT), strict=True)
+    return [dict(zip(TEXT, part, strict=True)) for part in parts]
+
+
+def _same(asked: list[Example], wanted: list[Example], found: list[Example]) -> Tensor:
+    """[text, candidate]: True at those that are the text itself or its own counterpart once more,
+    and so not wrong; the counterpart itself, which has the text's number, is False."""
+    keys = [[one["tokens"].tobytes() for one in side] for side in (asked, wanted, found)]
+    ids = {key: number for number, key in enumerate({key for side in keys for key in side})}
+    text, right, candidate = (torch.tensor([ids[key] for key in side]) for side in keys)
+    same = (candidate == text[:, None]) | (candidate == right[:, None])
+    same.diagonal().fill_(False)
+    return same
