@@ -258,8 +258,8 @@ class Model:
     def embed(
         self, texts: str | Sequence[str] | Iterator[str], **how: Any
     ) -> Vector | Iterator[Vector]:
-        """The vector of a text, [width], of a list, [text, width], of an iterator, one by one. `how`
-        is what `tasks.embed.Embedder.of` takes: `pooling`, `normalize`, `prompt`, `length`.
+        """The vector of a text, [width], of a list, [text, width], of an iterator, one by one.
+        `how` is what `tasks.embed.Embedder.of` takes: `pooling`, `normalize`, `prompt`, `length`.
 
         >>> a, b = minilm.embed(["A dog barks.", "The hound is loud."], normalize=True); a @ b
         """
@@ -404,8 +404,8 @@ def open_index(
     device: str | torch.device = "cpu",
     **settings: Any,
 ) -> Index:
-    """An index to search: the one in the folder, or with a model and a folder of texts a new one, for
-    which `settings` are those of `tasks.search.Index.create`. An index knows where its model was.
+    """An index to search: the one in the folder, or with a model and a folder of texts a new one,
+    for which `settings` are those of `tasks.search.Index.create`. It knows where its model was.
 
     >>> index = gf.open_index("notes.index", model="minilm", texts="notes")
     >>> index.update()

@@ -9,6 +9,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
 from glassformer.spec import Head, ModelSpec
+from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")
@@ -36,6 +37,9 @@ class Model(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer | None: ...
+
+    @property
+    def pooling(self) -> Pooling | None: ...
 
     @property
     def writer(self) -> Writer: ...

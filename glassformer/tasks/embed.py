@@ -15,7 +15,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.spec import Frames, Patches
 from glassformer.tasks.base import Model, longest, raised, require_tokenizer
-from glassformer.tasks.batches import Pause, pooled, run_texts
+from glassformer.tasks.batches import pooled, run_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Encoded
 
@@ -84,16 +84,16 @@ class Embedder:
     def width(self) -> int:
         return states_width(self.model) * len(self.pooling.modes)
 
-    def __call__(
-        self, texts: Iterable[str | GlassformerError | Pause]
-    ) -> Iterator[Vector | GlassformerError]:
+    def __call__(self, texts: Iterable[Any]) -> Iterator[Vector | GlassformerError]:
         """In the order of the texts; an error in the place of a text stays in that place."""
         return run_texts(self.model, pooled(texts, self.read), self.vectors)
 
     def read(self, texts: list[str | GlassformerError]) -> list[Encoded | GlassformerError]:
-        return [text if isinstance(text, GlassformerError) else self.encoded(text) for text in texts]
+        return [
+            text if isinstance(text, GlassformerError) else self.encoded(text) for text in texts
+        ]
 
-    def encoded(self, text: str) -> Encoded | GlassformerError:
+    def encoded(self, text: Any) -> Encoded | GlassformerError:
         if not isinstance(text, str):
             return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
         if not text.strip():
@@ -129,7 +129,11 @@ def require_text(model: Model) -> None:
 
 
 def states_of(
-    net: Net, tokens: Tensor, mask: Tensor | None = None, segments: Tensor | None = None, **more: Any
+    net: Net,
+    tokens: Tensor,
+    mask: Tensor | None = None,
+    segments: Tensor | None = None,
+    **more: Any,
 ) -> Tensor:
     """The last hidden states, [text, position, width]; of an encoder-decoder, the encoder's."""
     if net.spec.encoder is not None and net.spec.decoder is not None:

@@ -16,9 +16,15 @@ from typing import Any, overload
 from glassformer.errors import GlassformerError
 from glassformer.generate.infill import GAP, infill
 from glassformer.generate.result import Generation
-from glassformer.tasks.base import Model, fitting_verbs, longest, raised, require_head
-from glassformer.tasks.base import require_tokenizer
-from glassformer.tasks.batches import Pause, pooled, run_texts
+from glassformer.tasks.base import (
+    Model,
+    fitting_verbs,
+    longest,
+    raised,
+    require_head,
+    require_tokenizer,
+)
+from glassformer.tasks.batches import pooled, run_texts
 from glassformer.tasks.masks import Guess, Row, beam_search, first_guesses, likelihood
 from glassformer.text import Encoded
 
@@ -138,9 +144,7 @@ class Masked:
         self.marks = re.compile(f"{GAP}|{re.escape(self.sign)}")
         self.limit = longest(model)
 
-    def __call__(
-        self, texts: Iterable[str | GlassformerError | Pause]
-    ) -> Iterator[Filled | GlassformerError]:
+    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
         waiting: list[str] = []
 
         def read(several: list[str | GlassformerError]) -> Iterator[Encoded | GlassformerError]:
@@ -163,7 +167,7 @@ class Masked:
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
 
-    def encoded(self, text: str) -> Encoded | GlassformerError:
+    def encoded(self, text: Any) -> Encoded | GlassformerError:
         if not isinstance(text, str):
             return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
         parts = self.marks.split(text)
@@ -320,9 +324,7 @@ class Written:
         usual = {} if sampled else {"num_beams": beam}
         self.knobs = {**usual, "num_return_sequences": top, **knobs}
 
-    def __call__(
-        self, texts: Iterable[str | GlassformerError | Pause]
-    ) -> Iterator[Filled | GlassformerError]:
+    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
         for text in texts:
             if isinstance(text, str):
                 try:

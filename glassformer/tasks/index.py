@@ -4,7 +4,7 @@ header.json            what was said when it was made, and which folder of rows 
 rows-N/vectors.bin     [row, width], as float16 or float32, each of length 1
 rows-N/places.bin      [row, 4]: start and end in the file's text, and in texts.bin
 rows-N/texts.bin       the passages one behind the other, as UTF-8
-rows-N/journal.jsonl   whose passages the rows are, in their order; what it does not tell of is not there
+rows-N/journal.jsonl   whose passages the rows are, in their order; what it leaves out is not there
 
 Rows are only ever added, and a line of the journal comes last: so what was stopped in the middle
 ends with the last whole line. Rows of files that have changed stay behind until they are many;
@@ -35,6 +35,7 @@ from glassformer.weights.save import sync_folder, write_synced
 
 HEADER, JOURNAL = "header.json", "journal.jsonl"
 FORMAT = "glassformer-index-1"
+MOVED = 4096  # passages, or files, that move to a new folder at a time
 BLOCK = 2**26  # bytes of float32 that a search holds at a time
 Kept = Literal["float16", "float32"]
 
@@ -115,7 +116,8 @@ class Rows:
 
     @property
     def kept(self) -> np.dtype[Any]:
-        return np.dtype(self.header["kept"])
+        kept: np.dtype[Any] = np.dtype(str(self.header["kept"]))
+        return kept
 
     def read(self) -> None:
         """What the journal tells: its whole lines, as far as the rows themselves are there."""
@@ -243,12 +245,18 @@ class Rows:
         shutil.rmtree(new.path, ignore_errors=True)
         new.path.mkdir()
         new.read()
+        held: list[Added] = []
         for file, entry in self.entries.items():
-            for first, count in entry.rows or [(0, 0)]:
-                last = (first, count) == (entry.rows or [(0, 0)])[-1]
+            ranges = entry.rows or [(0, 0)]
+            for first, count in ranges:
                 found = [self.passage(row) for row in range(first, first + count)]
                 vectors = self.vectors[first : first + count].astype(np.float32)
-                new.add([Added(file, entry.digest, found, vectors, entry.whole and last)])
+                whole = entry.whole and first == ranges[-1][0]
+                held.append(Added(file, entry.digest, found, vectors, whole))
+            if sum(len(one.passages) for one in held) > MOVED or len(held) > MOVED:
+                new.add(held)
+                held = []
+        new.add(held)
         old, self.header = self.path, new.header
         self.write_header()
         self.read()

@@ -74,15 +74,12 @@ def packed(
 def paragraphs(text: str) -> Places:
     """Between blank lines."""
     edges = [found.end() for found in re.finditer(r"\n[^\S\n]*\n\s*", text)]
-    return [_stripped(text, *edge) for edge in pairwise([0, *edges, len(text)]) if _holds(text, edge)]
+    places = [_stripped(text, *edge) for edge in pairwise([0, *edges, len(text)])]
+    return [(start, end) for start, end in places if start < end]
 
 
 def words(text: str) -> Places:
     return [found.span() for found in re.finditer(r"\S+", text)]
-
-
-def _holds(text: str, place: tuple[int, int]) -> bool:
-    return not text[slice(*place)].isspace() and place[0] < place[1]
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Tasks room, pooling: the states of a text's tokens become one vector.
 
-A folder says how in the layout of the sentence-transformers library: `modules.json` lists the steps,
+A folder says how in the layout of the sentence-transformers library: `modules.json` lists steps,
 `1_Pooling/config.json` names the way, and a step `Normalize` gives every vector the length 1.
 """
 
@@ -39,10 +39,10 @@ OLDER = {  # and as every version reads and the older ones write it
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
     """`modes`: the mean of a text's tokens, the first's vector, the last's, the maximum of each
-    number, the mean in which later tokens weigh more (`weighted`: 1, 2, 3, ...), or the sum over the
-    root of their number (`root`); several stand side by side. `length` is how many tokens are read.
-    `prompts` are words put before a text, by name ("query", "document"), of which `prompt` is usual;
-    with `skip_prompt` they are read and not pooled."""
+    number, the mean in which later tokens weigh more (`weighted`: 1, 2, 3, ...), or the sum over
+    the root of their number (`root`); several stand side by side. `length` is how many tokens are
+    read. `prompts` are words put before a text, by name ("query", "document"), of which `prompt`
+    is usual; with `skip_prompt` they are read and not pooled."""
 
     modes: tuple[str, ...] = ("mean",)
     normalize: bool = False

@@ -100,7 +100,9 @@ class Index:
         limit = longest(model, embedder.pooling.length)
         room = None if limit is None else limit - frame
         if length is not None and (length < 1 or (room is not None and length > room)):
-            raise GlassformerError(f"A passage has 1 to {room} tokens with this model, not {length}.")
+            raise GlassformerError(
+                f"A passage has 1 to {room} tokens with this model, not {length}."
+            )
         header = {
             "model": name,
             "fingerprint": fingerprint(model),
@@ -208,8 +210,8 @@ class Index:
                 return
             yield _grouped(told, group)
 
-    @overload
-    def search(self, question: str, top: int = 5) -> list[Hit]: ...
+    @overload  # a str is a sequence of them, too
+    def search(self, question: str, top: int = 5) -> list[Hit]: ...  # type: ignore[overload-overlap]
 
     @overload
     def search(self, question: Sequence[str], top: int = 5) -> list[list[Hit]]: ...

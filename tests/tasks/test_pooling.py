@@ -38,7 +38,9 @@ def test_every_way_beside_plain_sums(mode):
 
 def test_several_side_by_side_of_length_one():
     found = Pooling(modes=("first", "mean"), normalize=True)(STATES, MASK)
-    plain = torch.tensor([by_hand("first", row) + by_hand("mean", row) for row in range(3)]).double()
+    plain = torch.tensor(
+        [by_hand("first", row) + by_hand("mean", row) for row in range(3)]
+    ).double()
     torch.testing.assert_close(found, plain / plain.square().sum(-1, keepdim=True).sqrt())
 
 
@@ -83,7 +85,11 @@ def test_folders_that_are_around(tmp_path):
     older = {"word_embedding_dimension": 8, "pooling_mode_cls_token": True}
     layout(tmp_path, steps, pooling=older, sentence_bert_config={"max_seq_length": 99})
     assert read_pooling(tmp_path) == Pooling(modes=("first",), length=99)
-    newer = {"embedding_dimension": 8, "pooling_mode": ["lasttoken", "max"], "include_prompt": False}
+    newer = {
+        "embedding_dimension": 8,
+        "pooling_mode": ["lasttoken", "max"],
+        "include_prompt": False,
+    }
     layout(tmp_path, [*steps, module("Normalize", "2_Normalize")], pooling=newer)
     found = read_pooling(tmp_path)
     assert found is not None and found.modes == ("last", "max")
@@ -95,11 +101,11 @@ def test_what_is_not_known_is_named(tmp_path):
         Pooling(modes=("men",))
     steps = [module("Transformer"), module("Pooling", "1_Pooling")]
     layout(tmp_path, [*steps, module("Dense", "2_Dense")], pooling={"pooling_mode": "mean"})
-    with pytest.raises(GlassformerError, match="modules.json has the step 'Dense'"):
+    with pytest.raises(GlassformerError, match=r"modules\.json has the step 'Dense'"):
         read_pooling(tmp_path)
     layout(tmp_path, steps, pooling={"pooling_mode": "median"})
     with pytest.raises(GlassformerError, match="has the pooling 'median'"):
         read_pooling(tmp_path)
     (tmp_path / "modules.json").write_text("{", "utf-8")
-    with pytest.raises(GlassformerError, match="modules.json is not JSON"):
+    with pytest.raises(GlassformerError, match=r"modules\.json is not JSON"):
         read_pooling(tmp_path)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.text import Tokenizer
 from glassformer.train.data.files import RecordError
 from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings

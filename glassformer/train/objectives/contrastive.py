@@ -27,7 +27,7 @@ SAME = 1e-6  # cosines this near are those of the same text, read in different b
 
 @objective("contrastive")
 class Contrastive(Judged):
-    """Columns `text` and `positive`, and perhaps `negative`: a text that is like it and is not meant,
+    """Columns `text` and `positive`, and perhaps `negative`: a text that is like it and not meant,
     or a list of them. Of all positives and negatives of a batch a text is to find its own positive,
     by the cosine over the temperature (InfoNCE; van den Oord et al., 2018); with `symmetric`, a
     positive its text as well, and the mean of both counts.
