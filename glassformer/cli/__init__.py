@@ -10,13 +10,17 @@ from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.check import check
+from glassformer.cli.embed import embed
 from glassformer.cli.families import families
+from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
+from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_view
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
+from glassformer.cli.search import search
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
@@ -34,6 +38,10 @@ app.command()(families)
 app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
+app.command()(fill)
+app.command()(embed)
+app.command()(index)
+app.command()(search)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

@@ -1,0 +1,75 @@
+"""glassformer index: a folder of texts, made ready to be searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from glassformer.cli.embed import PoolingOption
+from glassformer.cli.inputs import Device, OnErrorOption, say
+from glassformer.cli.outputs import AsJson, print_json
+from glassformer.model import open_index
+
+
+def index(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")],
+    model: Annotated[
+        str | None, typer.Option(help="A model's folder; an index that is there knows its own.")
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option(help="The folder of texts; likewise. It may have moved.")
+    ] = None,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(help="Files to read, such as '*.log'; else *.txt, *.md, *.rst."),
+    ] = None,
+    length: Annotated[int | None, typer.Option(help="Tokens of a passage at most (200).")] = None,
+    pooling: PoolingOption = None,
+    kept: Annotated[
+        Literal["float16", "float32"] | None, typer.Option(help="Of the vectors on disk (float16).")
+    ] = None,
+    on_error: OnErrorOption = "stop",
+    as_json: AsJson = False,
+    device: Device = "cpu",
+) -> None:
+    """Make an index of a folder of texts, or bring it up to date: only files that are new or have
+    changed are read. Ctrl-C loses little; the same command goes on."""
+    given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    made = open_index(folder, model, texts, device, **settings)
+    try:
+        with watched() as watch:
+            changes = made.update(texts, on_error=on_error, progress=watch)
+    except KeyboardInterrupt:
+        say(f"interrupted; {len(made):,} passages are in {folder}, and the same command goes on.")
+        raise typer.Exit(130) from None
+    for why in changes.skipped.values():
+        say(f"{why.rstrip('.')}; skipped.")
+    if as_json:
+        print_json({**asdict(changes), "files": len(made.files), "total": len(made)})
+        return
+    parts = {
+        "new": len(changes.added),
+        "changed": len(changes.changed),
+        "removed": len(changes.removed),
+        "unchanged": changes.unchanged,
+        "skipped": len(changes.skipped),
+    }
+    what = ", ".join(f"{count:,} {word}" for word, count in parts.items() if count)
+    print(f"{len(made):,} passages of {len(made.files):,} files in {folder} ({what or 'no files'})")
+
+
+@contextmanager
+def watched() -> Iterator[Callable[[int, int], None]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("indexing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,71 @@
+"""glassformer search: the passages of an index that are nearest to a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.cli.inputs import (
+    Device,
+    Encoding,
+    Field,
+    Files,
+    FormOption,
+    Inputs,
+    OnErrorOption,
+    Record,
+    Text,
+    field_of,
+)
+from glassformer.cli.outputs import AsJson, Column, Rows, progress
+from glassformer.model import open_index
+from glassformer.tasks.batches import chunks
+from glassformer.tasks.search import Hit
+
+TOGETHER = 64  # questions that are compared with the passages at a time
+
+
+def search(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="As `index` has made it.")],
+    question: Text = None,
+    file: Files = None,
+    form: FormOption = None,
+    field: Field = "text",
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    top: Annotated[int, typer.Option(min=1, help="How many passages.")] = 5,
+    model: Annotated[
+        str | None, typer.Option(help="Where the index's model is, if not where it was.")
+    ] = None,
+    as_json: AsJson = False,
+    device: Device = "cpu",
+) -> None:
+    """Find the passages of an index that are nearest to a question, or to each of many."""
+    inputs = Inputs(question, file, form=form, encoding=encoding, on_error=on_error)
+    index = open_index(folder, model, device=device)
+    several = inputs.word is None
+    asked = (Column("question", 24),) if several else ()
+    rows = Rows((*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json)
+
+    def text_of(record: Record) -> str:
+        return field_of(record, field if several else "text")
+
+    def work(questions: Iterator[Any]) -> Iterator[list[Hit]]:
+        for some in chunks(questions, TOGETHER):
+            yield from index.search(some, top)
+
+    with progress(inputs, "searching") as passed:
+        for record, hits in passed(inputs.answers(text_of, work)):
+            said = text_of(record)
+            if as_json:
+                found = [hit.record() for hit in hits]
+                rows.add((), {"where": record["where"], "question": said, "hits": found})
+                continue
+            for hit in hits:
+                where = f"{hit.file}:{hit.start}-{hit.end}"
+                cells = (f"{hit.score:.4f}", where, hit.text)
+                rows.add((said, *cells) if several else cells, {})
+    inputs.end()

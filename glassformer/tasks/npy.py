@@ -1,0 +1,62 @@
+"""Tasks room, a file of vectors: they come one by one and become numpy's .npy, wholly or not at
+all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from glassformer.errors import GlassformerError
+
+
+class Matrix:
+    """[row, width] in float32; how many rows there are is known at the end, and the head of the
+    file, which says it, has room for any number."""
+
+    def __init__(self, file: BinaryIO, width: int) -> None:
+        self.file, self.width, self.rows = file, width, 0
+        self.head()
+
+    def head(self) -> None:
+        shape = (self.rows, self.width)
+        self.file.seek(0)
+        said: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(self.file, said)
+
+    def add(self, vector: NDArray[Any]) -> None:
+        assert vector.shape == (self.width,)
+        self.file.write(vector.astype("<f4").tobytes())
+        self.rows += 1
+
+
+@contextmanager
+def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
+    """A matrix to add to, which takes the file's name when all is in it."""
+    if path.suffix != ".npy":
+        raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            matrix = Matrix(file, width)
+            yield matrix
+            matrix.head()
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        raise GlassformerError(
+            f"{path} could not be written ({error.strerror or error}); nothing there has changed."
+        ) from None
+    finally:
+        Path(name).unlink(missing_ok=True)
