@@ -10,6 +10,7 @@ from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.check import check
+from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.families import families
 from glassformer.cli.fill import fill
@@ -42,6 +43,7 @@ app.command()(fill)
 app.command()(embed)
 app.command()(index)
 app.command()(search)
+app.command()(classify)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

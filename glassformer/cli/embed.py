@@ -24,7 +24,7 @@ from glassformer.cli.inputs import (
     field_of,
     say,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, progress
+from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.errors import GlassformerError
 from glassformer.model import load
 from glassformer.tasks.embed import Embedder
@@ -88,8 +88,10 @@ def embed(
                 continue
             read = question(record)
             numbers = " ".join(f"{number:10.6f}" for number in vector[:SHOWN])
-            said = {"where": record["where"], "text": read, "vector": vector.tolist()}
+            said = about(record, {"text": read, "vector": vector.tolist()})
             rows.add((f"{numbers} ...", read), said)
         inputs.end()
+    if embedder.cut:
+        say(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
     if matrix is not None:
         say(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {out}.")

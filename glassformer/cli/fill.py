@@ -22,7 +22,7 @@ from glassformer.cli.inputs import (
     Whole,
     field_of,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, progress
+from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.model import load
 from glassformer.tasks.fill import Filled, filler
 
@@ -65,7 +65,7 @@ def fill(
 
     with progress(inputs, "filling") as passed:
         for record, result in passed(inputs.answers(question, work)):
-            said = {"where": record["where"], "source": question(record), **result.record()}
+            said = about(record, {"source": question(record), **result.record()})
             if as_json:
                 rows.add((), said)
                 continue

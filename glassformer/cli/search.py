@@ -20,7 +20,7 @@ from glassformer.cli.inputs import (
     Text,
     field_of,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, progress
+from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.model import open_index
 from glassformer.tasks.batches import chunks
 from glassformer.tasks.search import Hit
@@ -62,7 +62,7 @@ def search(
             said = text_of(record)
             if as_json:
                 found = [hit.record() for hit in hits]
-                rows.add((), {"where": record["where"], "question": said, "hits": found})
+                rows.add((), about(record, {"question": said, "hits": found}))
                 continue
             for hit in hits:
                 where = f"{hit.file}:{hit.start}-{hit.end}"

@@ -15,7 +15,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.spec import Frames, Patches
 from glassformer.tasks.base import Model, longest, raised, require_tokenizer
-from glassformer.tasks.batches import pooled, run_texts
+from glassformer.tasks.batches import Pause, encoded, run_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Encoded
 
@@ -44,14 +44,16 @@ def embed(
     return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Embedder:
-    """Texts to vectors, as `pooling` says; `words` are put before each."""
+    """Texts to vectors, as `pooling` says; `words` are put before each. `cut` counts those that
+    were too long to be read whole."""
 
     model: Model
     pooling: Pooling
     words: str
     length: int | None
+    cut: int = 0
 
     @classmethod
     def of(
@@ -77,34 +79,26 @@ class Embedder:
         if prompt is not None and prompt not in own.prompts:
             known = f"it has {', '.join(own.prompts)}" if own.prompts else "it has none"
             raise GlassformerError(f"The model has no prompt {prompt!r}; {known}.")
-        limit = longest(model, length if length is not None else own.length)
+        limit = longest(model, length)
+        if length is None and own.length is not None:
+            limit = min(own.length, limit or own.length)
         return cls(model, own, own.words(prompt), limit)
 
     @property
     def width(self) -> int:
         return states_width(self.model) * len(self.pooling.modes)
 
-    def __call__(self, texts: Iterable[Any]) -> Iterator[Vector | GlassformerError]:
-        """In the order of the texts; an error in the place of a text stays in that place."""
-        return run_texts(self.model, pooled(texts, self.read), self.vectors)
+    def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
+        """In the order of the texts; what cannot be read is an error in its place."""
+        read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
+        return run_texts(self.model, read, self.vectors)
 
-    def read(self, texts: list[str | GlassformerError]) -> list[Encoded | GlassformerError]:
-        return [
-            text if isinstance(text, GlassformerError) else self.encoded(text) for text in texts
-        ]
-
-    def encoded(self, text: Any) -> Encoded | GlassformerError:
-        if not isinstance(text, str):
-            return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
-        if not text.strip():
-            return GlassformerError("The text is empty; there is nothing to make a vector of.")
-        tokenizer = require_tokenizer(self.model)
-        try:
-            return tokenizer.encode(self.words + text, max_length=self.length)
-        except GlassformerError as error:
-            return error
+    def prompted(self, text: str | Pause) -> str | Pause:
+        """An empty text stays empty, and is refused."""
+        return self.words + text if isinstance(text, str) and text.strip() else text
 
     def vectors(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Vector]:
+        self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("mask")
         states = states_of(self.model.net, **inputs)
         if self.pooling.skip_prompt and self.words:

@@ -15,7 +15,7 @@ import torch
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import Model, longest, raised, require_tokenizer
+from glassformer.tasks.base import Model, raised, require_tokenizer
 from glassformer.tasks.embed import Embedder
 from glassformer.tasks.index import Added, Kept, Rows
 from glassformer.tasks.passages import Passage, passages
@@ -97,8 +97,7 @@ class Index:
             raise GlassformerError(f"Vectors are kept as float16 or float32, not {kept!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
         frame = len(require_tokenizer(model).encode(""))
-        limit = longest(model, embedder.pooling.length)
-        room = None if limit is None else limit - frame
+        room = None if embedder.length is None else embedder.length - frame
         if length is not None and (length < 1 or (room is not None and length > room)):
             raise GlassformerError(
                 f"A passage has 1 to {room} tokens with this model, not {length}."
