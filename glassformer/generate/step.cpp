@@ -162,7 +162,7 @@ struct Player {
         while (i < count && ops[i].kind != LINEAR) i++;
         if (i == count) return;
         const Op &op = ops[i];
-        const int64_t bits[] = {32, 16, 8, 4}, row = op.in * bits[op.form] / 8;
+        const int64_t bits[] = {32, 16, 8, 5}, row = op.in * bits[op.form] / 8;
         const char *at = (const char *)op.weight + pieces(op) * thread / threads * size(op) * row;
         for (int64_t line = 0; line < AHEAD; line += 64) __builtin_prefetch(at + line, 0, 2);
     }
