@@ -2,7 +2,7 @@
 and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
 llama-cpp-python gguf`, perhaps in an environment of its own):
 
-    python bench/generate.py [--llama PYTHON]
+    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"]
 
 Every side is a process of its own, since idle threads of one disturb another; they take turns.
 """
@@ -54,8 +54,10 @@ def glassformer(folder: str, kind: str) -> tuple[Run, int]:
     model = gf.load(folder, **({"dtype": kind} if "float" in kind else {"quantize": kind}))
     size = 0
     for layer in model.net.modules():
-        if isinstance(layer, QuantizedLinear):
-            size += sum(x.nbytes for x in layer.buffers())
+        if isinstance(layer, QuantizedLinear) and layer.kind == "int4":
+            size += layer.kernel().blocks.nbytes  # with scales and zeros
+        elif isinstance(layer, QuantizedLinear):
+            size += layer.codes.nbytes + layer.scale.nbytes
         elif isinstance(layer, Linear):
             size += layer.weight.nbytes
     return lambda prompts: model.generate(prompts, max_new_tokens=NEW, min_new_tokens=NEW), size
@@ -120,7 +122,7 @@ def llama_cpp(folder: str, kind: str) -> tuple[Run, int]:
     from llama_side import load
 
     config = json.loads((Path(folder) / "config.json").read_text("utf-8"))
-    return load(config, kind, PROMPT + NEW, NEW), 0
+    return load(config, kind, PROMPT + NEW, NEW)
 
 
 SIDES = {
@@ -159,8 +161,10 @@ def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]])
         text = f"  {side.name:24} {rate:8.1f} tokens/s"
         if side.size:
             limit = batch * READING / side.size
+            result[side.name]["megabytes"] = round(side.size / 1e6, 1)
             result[side.name]["reading_alone"] = round(limit, 1)
-            text += f"   memory limit {limit:8.1f}, reached {rate / limit:.0%}"
+            text += f"   {side.size / 1e6:6.1f} MB a step,"
+            text += f" memory limit {limit:8.1f}, reached {rate / limit:.0%}"
         for (mine, peer), wanted in WANTED.items():
             if mine == side.name and peer in rates:
                 result[mine][f"times {peer}"] = round(rate / rates[peer], 2)
@@ -169,7 +173,7 @@ def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]])
     return result
 
 
-def main(llama: str | None) -> None:
+def main(llama: str | None, only: str | None) -> None:
     import torch
     from timing import write
 
@@ -177,12 +181,16 @@ def main(llama: str | None) -> None:
 
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    rows = []
+    before = Path(__file__).with_suffix(".json")
+    rows = json.loads(before.read_text("utf-8"))["results"] if only and before.exists() else []
     ours = [f"glassformer {kind}" for kind in ("float32", "bfloat16", "int8", "int4")]
     for title, preset, settings, peers in (
         ("GPT-2 small", "gpt2", {}, ["CTranslate2 float32", "CTranslate2 int8"]),
         ("Llama 135M", "llama-7b", LLAMA, ["llama.cpp Q4_0"]),
     ):
+        if only not in (None, title):
+            continue
+        rows = [row for row in rows if row["what"] != title]
         with tempfile.TemporaryDirectory() as folder:
             gf.create(preset, **settings).save(folder)
             names = [*ours, "transformers float32", *peers]
@@ -205,9 +213,10 @@ def main(llama: str | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--llama", help="the Python that has llama-cpp-python")
+    parser.add_argument("--only", help="the model to measure; what is known of others is kept")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         serve(make, *asked.serve)
     else:
-        main(asked.llama)
+        main(asked.llama, asked.only)

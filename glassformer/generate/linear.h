@@ -38,16 +38,18 @@ template <class Weight> struct Floats {
     static void prepare(Input &, int, int64_t) {}
     template <int R, int O>
     static void compute(const Op &op, const Input &x, int r, int64_t o, float *out, int64_t step) {
-        const float *rows = x.rows + r * op.in;
-        const Weight *weight = (const Weight *)op.weight + o * op.in;
+        dots<R, O, AHEAD>((const Weight *)op.weight + o * op.in, x.rows + r * op.in, op.in, out, step);
+    }
+    template <int R, int O, int DISTANCE>
+    static void dots(const Weight *weight, const float *rows, int64_t in, float *out, int64_t step) {
         Vector sums[O * R] = {};
         int64_t i = 0;
-        for (; i + LANES <= op.in; i += LANES) {
+        for (; i + LANES <= in; i += LANES) {
             Vector part[R];
-            UNROLLED for (int b = 0; b < R; b++) part[b] = load(rows + b * op.in + i);
+            UNROLLED for (int b = 0; b < R; b++) part[b] = load(rows + b * in + i);
             UNROLLED for (int a = 0; a < O; a++) {
-                Vector one = load(weight + a * op.in + i);
-                ahead(weight + a * op.in + i);
+                Vector one = load(weight + a * in + i);
+                ahead<DISTANCE>(weight + a * in + i);
                 UNROLLED for (int b = 0; b < R; b++) sums[a * R + b] += one * part[b];
             }
         }
@@ -56,8 +58,8 @@ template <class Weight> struct Floats {
         for (int a = 0; a < O; a++)
             for (int b = 0; b < R; b++) {
                 float total = totals[a * R + b];
-                for (int64_t j = i; j < op.in; j++)
-                    total += number(weight[a * op.in + j]) * rows[b * op.in + j];
+                for (int64_t j = i; j < in; j++)
+                    total += number(weight[a * in + j]) * rows[b * in + j];
                 out[b * step + a] = total;
             }
     }
@@ -79,7 +81,7 @@ struct Bytes {  // sum of (128 + x) w, less 128 times the sum of w
             __mmask64 there = op.in - i >= 64 ? ~0ull : (1ull << (op.in - i)) - 1;
             UNROLLED for (int a = 0; a < O; a++) {
                 __m512i one = _mm512_maskz_loadu_epi8(there, weight + a * op.in + i);
-                ahead(weight + a * op.in + i);
+                ahead<AHEAD>(weight + a * op.in + i);
                 weights[a] = _mm512_dpbusd_epi32(weights[a], ones, one);
                 UNROLLED for (int b = 0; b < R; b++) {
                     __m512i part = _mm512_loadu_si512(rows + b * x.width + i);
@@ -144,17 +146,27 @@ void product(const Op &op, const Input &x, int rows, int64_t begin, int64_t end,
     }
 }
 
-// What follows the product: target = add + activation(sum + bias), times the values that it gates.
+// What follows the product: target = add + activation(sum + bias), times the values that it gates. A
+// loop does one thing, so that it becomes vectors.
 template <int A> void finish(const Op &op, int rows, int64_t begin, int64_t end) {
-    int64_t width = op.gated ? op.out / 2 : op.out;
+    const int64_t width = op.gated ? op.out / 2 : op.out, count = end - begin;
     for (int r = 0; r < rows; r++) {
-        const float *sums = op.middle + r * op.out, *add = op.add ? op.add + r * width : nullptr;
-        float *target = op.target + r * width;
-        for (int64_t i = begin; i < end; i++) {
-            float y = activated<A>(op.bias ? sums[i] + op.bias[i] : sums[i]);
-            if (op.gated) y *= op.bias ? sums[i + width] + op.bias[i + width] : sums[i + width];
-            if (op.cap) y = op.cap * hyperbolic(y / op.cap);
-            target[i] = add ? add[i] + y : y;
-        }
+        float *y = op.middle + r * op.out + begin, *gated = y + width;
+        const float *bias = op.bias + begin, *add = op.add + r * width + begin;
+        float *target = op.target + r * width + begin;
+        const float cap = op.cap;
+        if (op.bias)
+            for (int64_t i = 0; i < count; i++) y[i] += bias[i];
+        if (op.bias && op.gated)
+            for (int64_t i = 0; i < count; i++) gated[i] += bias[i + width];
+        if (A != NONE)
+            for (int64_t i = 0; i < count; i++) y[i] = activated<A>(y[i]);
+        if (op.gated)
+            for (int64_t i = 0; i < count; i++) y[i] *= gated[i];
+        if (cap)
+            for (int64_t i = 0; i < count; i++) y[i] = cap * hyperbolic(y[i] / cap);
+        if (op.add)
+            for (int64_t i = 0; i < count; i++) target[i] = add[i] + y[i];
+        else if (target != y) std::copy(y, y + count, target);
     }
 }

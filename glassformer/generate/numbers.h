@@ -50,7 +50,7 @@ struct Op {
     const float *source, *add;  // [row, width]
     float *middle, *target;     // middle: [row, out], where a gate and its values meet
     float *keys, *values;       // [line, key head, capacity, dim]
-    int64_t capacity;
+    int64_t capacity;           // a multiple of LANES
 };
 
 struct Step {
@@ -65,7 +65,9 @@ constexpr int TILE = 64;  // outputs whose weights stay near while rows take tur
 
 // Weights are asked for before their turn; the processor alone does not look past a row's end.
 constexpr int AHEAD = 16384;  // bytes
-inline void ahead(const void *at) { __builtin_prefetch((const char *)at + AHEAD, 0, 2); }
+template <int DISTANCE> inline void ahead(const void *at) {
+    __builtin_prefetch((const char *)at + DISTANCE, 0, 2);
+}
 
 // --- numbers -----------------------------------------------------------------------------------
 

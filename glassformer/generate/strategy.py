@@ -149,7 +149,7 @@ class Pick:
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
-        if self.processors and (stuck := scores.isneginf().all(-1)).any():
+        if self.processors and (stuck := scores.amax(-1).isneginf()).any():
             row = int(stuck.int().argmax())
             made = int(self.history.made[row])
             raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)

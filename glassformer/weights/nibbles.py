@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer import native
+from glassformer.weights import pages
 from glassformer.weights.codes import Product
 
 SOURCE = Path(__file__).with_name("nibbles.cpp")
@@ -38,7 +39,8 @@ class Nibbles:
         factors = torch.stack((zero, scale), -1).bfloat16()  # which they are numbers of
         factors = factors.view(-1, ABREAST, groups, 2).transpose(1, 2).contiguous()
         parts = blocks.flatten(2), factors.view(torch.uint8).flatten(2)
-        self.blocks = torch.cat(parts, -1)  # [out / ABREAST, group, byte]
+        whole = torch.cat(parts, -1)  # [out / ABREAST, group, byte]
+        self.blocks = pages.empty(whole.nbytes).view(whole.shape).copy_(whole)
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x of [..., in], every group rounded to 8 bits, times the weights, plus bias."""
