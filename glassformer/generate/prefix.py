@@ -132,8 +132,8 @@ class State:
 
 
 def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
-    """Its tensors; and of each module the settings (an adapter's scale may be one), and hooks, whose
-    numbers never come twice. Every call asks for it, and `net.modules` takes three times longer."""
+    """Its tensors; and of each module the settings (an adapter's scale may be one), and its hooks,
+    whose numbers never come twice. Every call asks, and `net.modules` takes twice as long."""
     tensors: list[Tensor | None] = []
     settings: list[tuple[object, ...]] = []
     waiting: list[nn.Module | None] = [net]

@@ -126,12 +126,12 @@ class TapeRunner(Runner):
         self.lines, self.lengths = [], []
 
     def held(self) -> Cache:
-        """As the modules would have it, for as many rows as have equally many tokens."""
+        """As the modules would have it, of the only row."""
         assert self.store is not None
-        cache, lines, dtype = Cache(), self.lines, next(self.net.parameters()).dtype
-        cache.length = self.lengths[0]
+        (line,), cache, dtype = self.lines, Cache(), next(self.net.parameters()).dtype
+        (cache.length,) = self.lengths
         cache._self = {
-            depth: (keys[lines].to(dtype), values[lines].to(dtype))
+            depth: (keys[line, None].to(dtype), values[line, None].to(dtype))
             for depth, (keys, values) in enumerate(self.store)
         }
         return cache
@@ -162,7 +162,8 @@ class TapeRunner(Runner):
         slots = [slot for count in counts for slot in range(count)]
         last = [end - 1 for end in accumulate(counts)]
         assert self.tape is not None
-        return self.tape.play(tokens, into, slots, last)
+        logits = self.tape.logits.new_empty(len(last), self.tape.logits.shape[1])
+        return self.tape.play(tokens, into, slots, last, logits)  # those of a step stay
 
     def lay(self, lines: Sequence[int]) -> None:
         """Takes over what the growing cache holds, without its padding."""

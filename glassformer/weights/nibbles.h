@@ -12,6 +12,8 @@
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 #define HAS_VNNI 1
+#elif defined(__AVX2__)
+#include <immintrin.h>
 #endif
 
 namespace nibbles {
@@ -31,6 +33,9 @@ struct Rounded {  // a group of a row
     int32_t offset;   // -8 times the sum of all codes: weights are (code - 8) * scale + zero
     int32_t unused;
 };
+
+#pragma GCC push_options
+#pragma GCC optimize("no-associative-math")  // what a row gives does not depend on its neighbors
 
 inline float upper(uint32_t bits) {
     bits &= 0xffff0000;
@@ -67,43 +72,37 @@ inline void round_row(const float *x, int64_t groups, Rounded *out) {
     }
 }
 
+#if HAS_VNNI || defined(__AVX2__)
+#if HAS_VNNI
+constexpr int LANES = 16;
+#else
+constexpr int LANES = 8;
+#endif
+typedef float Numbers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint32_t Bits __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
+typedef uint8_t Bytes __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+// Adds to each lane the products of its four codes with these four.
+inline Integers add_products(Integers sums, Bytes codes, const int8_t *with) {
+    int32_t four;
+    std::memcpy(&four, with, 4);
+#if HAS_VNNI
+    return (Integers)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)codes, _mm512_set1_epi32(four));
+#else
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi32(four));
+    return sums + (Integers)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#endif
+}
+#else
+#define LANE_BY_LANE 1
+#endif
+
 // R rows, which lie `groups` apart, times the weights of outputs abreast.
 template <int R>
 inline void multiply(const Portion *weight, const Rounded *x, int64_t groups,
                      float (*out)[ABREAST]) {
-#if HAS_VNNI
-#define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-    const __m512i low = _mm512_set1_epi8(15), high = _mm512_set1_epi32(int(0xffff0000));
-    __m512 totals[R] = {};
-    for (int64_t g = 0; g < groups; g++, weight++, x++) {
-        for (size_t line = 0; line < sizeof(Portion); line += 64)
-            __builtin_prefetch((const char *)weight + AHEAD + line, 0, 2);
-        __m512i sums[R];
-        EACH_ROW sums[r] = _mm512_set1_epi32(x[r * groups].offset);
-        _Pragma("GCC unroll 4") for (int a = 0; a < 4; a++) {
-            const __m512i both = _mm512_loadu_si512(weight->codes[a]);
-            const __m512i first = _mm512_and_si512(both, low);
-            const __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
-            EACH_ROW {
-                int32_t four[2];
-                std::memcpy(four, x[r * groups].codes + 4 * a, 4);
-                std::memcpy(four + 1, x[r * groups].codes + 16 + 4 * a, 4);
-                sums[r] = _mm512_dpbusd_epi32(sums[r], first, _mm512_set1_epi32(four[0]));
-                sums[r] = _mm512_dpbusd_epi32(sums[r], second, _mm512_set1_epi32(four[1]));
-            }
-        }
-        const __m512i factors = _mm512_loadu_si512(weight->factors);
-        const __m512 scale = _mm512_castsi512_ps(_mm512_and_si512(factors, high));
-        const __m512 zero = _mm512_castsi512_ps(_mm512_slli_epi32(factors, 16));
-        EACH_ROW {
-            const __m512 by = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * groups].size));
-            totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), by, totals[r]);
-            totals[r] = _mm512_fmadd_ps(zero, _mm512_set1_ps(x[r * groups].sum), totals[r]);
-        }
-    }
-    EACH_ROW _mm512_storeu_ps(out[r], totals[r]);
-#undef EACH_ROW
-#else
+#if LANE_BY_LANE
     std::fill(out[0], out[0] + R * ABREAST, 0.f);
     for (int64_t g = 0; g < groups; g++, weight++, x++)
         for (int r = 0; r < R; r++)
@@ -119,8 +118,40 @@ inline void multiply(const Portion *weight, const Rounded *x, int64_t groups,
                 out[r][o] += sum * (upper(factors) * x[r * groups].size);
                 out[r][o] += upper(factors << 16) * x[r * groups].sum;
             }
+#else
+#define EACH_ROW _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
+    constexpr int PARTS = ABREAST / LANES;
+    Numbers totals[PARTS][R] = {};
+    for (int64_t g = 0; g < groups; g++, weight++, x++) {
+        for (size_t line = 0; line < sizeof(Portion); line += 64)
+            __builtin_prefetch((const char *)weight + AHEAD + line, 0, 2);
+        _Pragma("GCC unroll 2") for (int part = 0; part < PARTS; part++) {
+            Integers sums[R];
+            EACH_ROW sums[r] = x[r * groups].offset - Integers{};
+            _Pragma("GCC unroll 4") for (int a = 0; a < 4; a++) {
+                const Bytes both = *(const Bytes *)weight->codes[a][part * LANES];
+                EACH_ROW {
+                    const int8_t *codes = x[r * groups].codes + 4 * a;
+                    sums[r] = add_products(sums[r], both & 15, codes);
+                    sums[r] = add_products(sums[r], both >> 4, codes + 16);
+                }
+            }
+            const Bits factors = *(const Bits *)(weight->factors + part * LANES);
+            const Numbers scale = (Numbers)(factors & 0xffff0000), zero = (Numbers)(factors << 16);
+            EACH_ROW {
+                const Numbers sum = __builtin_convertvector(sums[r], Numbers);
+                totals[part][r] += sum * (scale * x[r * groups].size);
+                totals[part][r] += zero * x[r * groups].sum;
+            }
+        }
+    }
+    for (int part = 0; part < PARTS; part++)
+        EACH_ROW *(Numbers *)(out[r] + part * LANES) = totals[part][r];
+#undef EACH_ROW
 #endif
 }
+
+#pragma GCC pop_options
 
 // out[r * step + o] for outputs from `begin` to `end`.
 template <int R>

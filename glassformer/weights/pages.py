@@ -1,5 +1,5 @@
-"""Room 5, weights: memory in large pages, for what is read as a whole for every token: to look up one
-small page after the other takes a tenth of the time."""
+"""Room 5, weights: memory in large pages, for what is read as a whole for every token; to look up
+one small page after the other takes a tenth of the time."""
 
 from __future__ import annotations
 
@@ -13,19 +13,35 @@ PAGE = 2**21
 SLAB = 16 * PAGE  # is asked for at once; what is not written to costs nothing
 LINE = 64
 
-_slab = torch.empty(0, dtype=torch.uint8)  # what is left of the last; tensors hold what they lie in
+
+class Slab:
+    """Memory that tensors take one after the other; they hold it for as long as they live."""
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // SLAB) * SLAB + PAGE
+        self.memory = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.memory.madvise(mmap.MADV_HUGEPAGE)
+        self.at = -torch.frombuffer(self.memory, dtype=torch.uint8).data_ptr() % PAGE
+
+    def take(self, size: int) -> Tensor | None:
+        """None where so many bytes are not left."""
+        begin = self.at
+        if begin + size > self.size:
+            return None
+        self.at += size + -size % LINE
+        return torch.frombuffer(self.memory, dtype=torch.uint8, count=size, offset=begin)
+
+
+_last: list[Slab] = []
 
 
 def empty(size: int) -> Tensor:
-    """So many bytes, one after the other with those of the calls before."""
-    global _slab
+    """So many bytes."""
     if not sys.platform.startswith("linux"):
         return torch.empty(size, dtype=torch.uint8)
-    if size > len(_slab):
-        whole = -(-size // SLAB) * SLAB + PAGE
-        memory = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        _slab = torch.frombuffer(memory, dtype=torch.uint8)
-        _slab = _slab[-_slab.data_ptr() % PAGE :]
-    taken, _slab = _slab[:size], _slab[size + -size % LINE :]
+    taken = _last[0].take(size) if _last else None
+    if taken is None:
+        _last[:] = [Slab(size)]
+        taken = _last[0].take(size)
+    assert taken is not None
     return taken

@@ -21,6 +21,7 @@ KINDS = ("int8", "int4")
 
 # without these instructions the 8-bit kernel's sums may overflow
 HAS_KERNELS = torch.cpu._is_vnni_supported()
+HAS_VECTORS = torch.cpu._is_avx2_supported()  # enough for our own with 4 bits
 
 
 class QuantizedLinear(Linear):
@@ -84,7 +85,10 @@ class QuantizedLinear(Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
-        here = HAS_KERNELS and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        fast = HAS_KERNELS or (
+            self.kind == "int4" and HAS_VECTORS and nibbles.library() is not None
+        )
+        here = fast and x.device.type == "cpu" and not torch.compiler.is_compiling()
         learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
         if not here or learns:
             return F.linear(x, self.weight.to(x.dtype), bias)
