@@ -85,10 +85,8 @@ class QuantizedLinear(Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
-        fast = HAS_KERNELS or (
-            self.kind == "int4" and HAS_VECTORS and nibbles.library() is not None
-        )
-        here = fast and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        own = self.kind == "int4" and HAS_VECTORS and nibbles.library() is not None
+        here = (HAS_KERNELS or own) and x.device.type == "cpu" and not torch.compiler.is_compiling()
         learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
         if not here or learns:
             return F.linear(x, self.weight.to(x.dtype), bias)
