@@ -2,7 +2,7 @@
 and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
 llama-cpp-python gguf`, perhaps in an environment of its own):
 
-    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"]
+    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"] [--batch 1]
 
 Every side is a process of its own, since idle threads of one disturb another; they take turns.
 """
@@ -173,7 +173,7 @@ def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]])
     return result
 
 
-def main(llama: str | None, only: str | None) -> None:
+def main(llama: str | None, only: str | None, batches: list[int]) -> None:
     import torch
     from timing import write
 
@@ -182,7 +182,8 @@ def main(llama: str | None, only: str | None) -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
     before = Path(__file__).with_suffix(".json")
-    rows = json.loads(before.read_text("utf-8"))["results"] if only and before.exists() else []
+    known = json.loads(before.read_text("utf-8"))["results"] if before.exists() else []
+    rows = {(row["what"], row["batch"]): row for row in known}
     ours = [f"glassformer {kind}" for kind in ("float32", "bfloat16", "int8", "int4")]
     for title, preset, settings, peers in (
         ("GPT-2 small", "gpt2", {}, ["CTranslate2 float32", "CTranslate2 int8"]),
@@ -190,7 +191,6 @@ def main(llama: str | None, only: str | None) -> None:
     ):
         if only not in (None, title):
             continue
-        rows = [row for row in rows if row["what"] != title]
         with tempfile.TemporaryDirectory() as folder:
             gf.create(preset, **settings).save(folder)
             names = [*ours, "transformers float32", *peers]
@@ -201,11 +201,11 @@ def main(llama: str | None, only: str | None) -> None:
                     sides.append(Side(__file__, name, folder, python or sys.executable))
                 except RuntimeError:
                     print(f"{name} is not installed, so it is left out.")
-            for batch in (1, 8):
+            for batch in batches:
                 prompts = torch.randint(5, 49000, (batch, PROMPT)).tolist()
                 taking = [s for s in sides if batch == 1 or not s.name.startswith("llama.cpp")]
-                rows.append(compare(title, batch, taking, prompts))
-                write(__file__, rows)
+                rows[title, batch] = compare(title, batch, taking, prompts)
+                write(__file__, list(rows.values()))
             for side in sides:
                 side.process.terminate()
 
@@ -214,9 +214,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--llama", help="the Python that has llama-cpp-python")
     parser.add_argument("--only", help="the model to measure; what is known of others is kept")
+    parser.add_argument("--batch", type=int, help="the only number of prompts at once")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         serve(make, *asked.serve)
     else:
-        main(asked.llama, asked.only)
+        main(asked.llama, asked.only, [asked.batch] if asked.batch else [1, 8])

@@ -288,7 +288,7 @@ class Tape:
 
     def room(self, width: int) -> Tensor:
         """[row, width]"""
-        x = torch.zeros(self.rows, width)
+        x = torch.empty(self.rows, width)
         self.held.append(x)
         return x
 
