@@ -30,17 +30,22 @@ class Nibbles:
 
     def __init__(self, codes: Tensor, scale: Tensor, zero: Tensor) -> None:
         self.shape = len(codes), 2 * codes.shape[1]
-        rows, groups = len(codes) + -len(codes) % ABREAST, scale.shape[1]
-        codes, scale, zero = (F.pad(x, (0, 0, 0, rows - len(codes))) for x in (codes, scale, zero))
-        pairs = codes.view(rows, groups, GROUP // 2)
-        single = torch.stack((pairs & 15, pairs >> 4), -1).flatten(2)  # [out, group, input]
-        both = single[..., : GROUP // 2] | single[..., GROUP // 2 :] << 4
-        blocks = both.view(-1, ABREAST, groups, 4, 4).permute(0, 2, 3, 1, 4)
+        blocks, groups = -(-len(codes) // ABREAST), scale.shape[1]
+        codes, scale, zero = (
+            F.pad(x, (0, 0, 0, -len(x) % ABREAST)) if len(x) % ABREAST else x
+            for x in (codes, scale, zero)
+        )
+        first, second = codes.view(-1, groups, 2, GROUP // 4).unbind(2)  # halves of a group
+        both = torch.stack((first & 15 | second << 4, first >> 4 | second & 240), -1)
         factors = torch.stack((zero, scale), -1).bfloat16()  # which they are numbers of
-        factors = factors.view(-1, ABREAST, groups, 2).transpose(1, 2).contiguous()
-        parts = blocks.flatten(2), factors.view(torch.uint8).flatten(2)
-        whole = torch.cat(parts, -1)  # [out / ABREAST, group, byte]
-        self.blocks = pages.empty(whole.nbytes).view(whole.shape).copy_(whole)
+        size = GROUP // 2 * ABREAST  # bytes of codes
+        self.blocks = pages.empty(blocks * groups * (size + 4 * ABREAST)).view(blocks, groups, -1)
+        self.blocks[..., :size].unflatten(-1, (4, ABREAST, 4)).copy_(
+            both.view(blocks, ABREAST, groups, 4, 4).permute(0, 2, 3, 1, 4)
+        )
+        self.blocks[..., size:].view(torch.bfloat16).unflatten(-1, (ABREAST, 2)).copy_(
+            factors.view(blocks, ABREAST, groups, 2).transpose(1, 2)
+        )
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x of [..., in], every group rounded to 8 bits, times the weights, plus bias."""
