@@ -40,10 +40,10 @@ class Nibbles:
         factors = torch.stack((zero, scale), -1).bfloat16()  # which they are numbers of
         size = GROUP // 2 * ABREAST  # bytes of codes
         self.blocks = pages.empty(blocks * groups * (size + 4 * ABREAST)).view(blocks, groups, -1)
-        self.blocks[..., :size].unflatten(-1, (4, ABREAST, 4)).copy_(
+        self.blocks[..., :size].view(blocks, groups, 4, ABREAST, 4).copy_(
             both.view(blocks, ABREAST, groups, 4, 4).permute(0, 2, 3, 1, 4)
         )
-        self.blocks[..., size:].view(torch.bfloat16).unflatten(-1, (ABREAST, 2)).copy_(
+        self.blocks[..., size:].view(torch.bfloat16).view(blocks, groups, ABREAST, 2).copy_(
             factors.view(blocks, ABREAST, groups, 2).transpose(1, 2)
         )
 
