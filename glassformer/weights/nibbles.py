@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer import native
 from glassformer.weights import pages
-from glassformer.weights.codes import Product
+from glassformer.weights.codes import multiplied
 
 SOURCE = Path(__file__).with_name("nibbles.cpp")
 HEADER = SOURCE.with_suffix(".h")
@@ -49,20 +49,4 @@ class Nibbles:
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x of [..., in], every group rounded to 8 bits, times the weights, plus bias."""
-        height, width = self.shape
-        rows = x.float().contiguous()
-        out = torch.empty(*x.shape[:-1], height)
-        offset = None if bias is None else bias.float().contiguous()
-        product = Product(
-            rows=rows.numel() // width,
-            in_=width,
-            out=height,
-            x=rows.data_ptr(),
-            codes=self.blocks.data_ptr(),
-            bias=None if offset is None else offset.data_ptr(),
-            y=out.data_ptr(),
-        )
-        made = library()
-        assert made is not None
-        made.multiply(ctypes.byref(product), torch.get_num_threads())
-        return out
+        return multiplied(library(), self.shape, x, bias, {"codes": self.blocks})
