@@ -172,31 +172,14 @@ struct Player {
     }
     int pieces(const Op &op) const { return (width(op) + size(op) - 1) / size(op); }
 
-    // What is read next, for the time of waiting: the beginning of a layer's weights, or as much of
-    // the keys and values.
+    // Where the next layer begins to read, for the time of waiting.
     void fetch(int i, int thread) const {
+        while (i < count && ops[i].kind != LINEAR) i++;
         if (i == count) return;
         const Op &op = ops[i];
-        if (op.kind == LINEAR) {
-            const int64_t bits[] = {32, 16, 8, 5}, row = op.in * bits[op.form] / 8;
-            const int64_t first = pieces(op) * thread / threads * size(op);
-            near((const char *)op.weight + first * row, AHEAD);
-        }
-        if (op.kind != TURN) return;
-        const int share = op.heads / op.key_heads, all = step.rows * op.heads;
-        const int begin = all * thread / threads / share, end = (all * (thread + 1) / threads - 1) / share;
-        int64_t left = 4 * AHEAD;
-        for (int text = begin; text <= end && left > 0; text++) {
-            const int row = text / op.key_heads, head = text % op.key_heads;
-            const int64_t line = (int64_t(step.line[row]) * op.key_heads + head) * op.capacity;
-            const int64_t size = std::min<int64_t>(step.slot[row] * op.dim * sizeof(float), left / 2);
-            near((const char *)(op.keys + line * op.dim), size);
-            near((const char *)(op.values + line * op.dim), size);
-            left -= 2 * size;
-        }
-    }
-    static void near(const char *at, int64_t size) {
-        for (int64_t line = 0; line < size; line += 64) __builtin_prefetch(at + line, 0, 2);
+        const int64_t bits[] = {32, 16, 8, 5}, row = op.in * bits[op.form] / 8;
+        const char *at = (const char *)op.weight + pieces(op) * thread / threads * size(op) * row;
+        for (int64_t line = 0; line < AHEAD; line += 64) __builtin_prefetch(at + line, 0, 2);
     }
 
     template <class Kernel> void linear(int i, int thread) {
