@@ -2,7 +2,7 @@
 and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
 llama-cpp-python gguf`, perhaps in an environment of its own):
 
-    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"] [--batch 1]
+    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"] [--batch 1] [--rounds 9]
 
 Every side is a process of its own, since idle threads of one disturb another; they take turns.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from sides import Side, serve
 
-PROMPT, NEW, ROUNDS = 32, 64, 5
+PROMPT, NEW = 32, 64
 READING = 34e9  # bytes a second that these two cores read from memory
 LLAMA = {  # as SmolLM2-135M
     "num_hidden_layers": 30,
@@ -145,16 +145,17 @@ def make(name: str, folder: str) -> tuple[Run, int]:
 # --- the comparison ----------------------------------------------------------------------------
 
 
-def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]]) -> dict[str, Any]:
+def compare(title: str, sides: list[Side], prompts: list[list[int]], rounds: int) -> dict[str, Any]:
+    batch = len(prompts)
     times: dict[str, list[float]] = {side.name: [] for side in sides}
-    for turn in range(1 + ROUNDS):
+    for turn in range(1 + rounds):
         for side in sides:
             seconds = side.time(prompts)
             if turn > 0:
                 times[side.name].append(seconds)
     rates = {name: batch * NEW / statistics.median(values) for name, values in times.items()}
     print(f"\n{title}, batch {batch}")
-    result: dict[str, Any] = {"what": title, "batch": batch, "rounds": ROUNDS}
+    result: dict[str, Any] = {"what": title, "batch": batch, "rounds": rounds}
     for side in sides:
         rate = rates[side.name]
         result[side.name] = {"tokens_per_second": round(rate, 1)}
@@ -173,7 +174,7 @@ def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]])
     return result
 
 
-def main(llama: str | None, only: str | None, batches: list[int]) -> None:
+def main(llama: str | None, only: str | None, batches: list[int], rounds: int) -> None:
     import torch
     from timing import write
 
@@ -193,7 +194,7 @@ def main(llama: str | None, only: str | None, batches: list[int]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             gf.create(preset, **settings).save(folder)
-            names = [*ours, "transformers float32", *peers]
+            names = [*ours, *peers, "transformers float32"]  # the slow one parts no neighbors
             sides = []
             for name in names:
                 python = llama if name.startswith("llama.cpp") else sys.executable
@@ -204,7 +205,7 @@ def main(llama: str | None, only: str | None, batches: list[int]) -> None:
             for batch in batches:
                 prompts = torch.randint(5, 49000, (batch, PROMPT)).tolist()
                 taking = [s for s in sides if batch == 1 or not s.name.startswith("llama.cpp")]
-                rows[title, batch] = compare(title, batch, taking, prompts)
+                rows[title, batch] = compare(title, taking, prompts, rounds)
                 write(__file__, list(rows.values()))
             for side in sides:
                 side.process.terminate()
@@ -215,9 +216,11 @@ if __name__ == "__main__":
     parser.add_argument("--llama", help="the Python that has llama-cpp-python")
     parser.add_argument("--only", help="the model to measure; what is known of others is kept")
     parser.add_argument("--batch", type=int, help="the only number of prompts at once")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         serve(make, *asked.serve)
     else:
-        main(asked.llama, asked.only, [asked.batch] if asked.batch else [1, 8])
+        batches = [asked.batch] if asked.batch else [1, 8]
+        main(asked.llama, asked.only, batches, asked.rounds)
