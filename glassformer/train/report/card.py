@@ -46,7 +46,9 @@ class Card(Reporter):
 
 
 def written(run: Summary, how: Mapping[str, Any]) -> str:
-    return "\n".join([*_front(run), *_what(run, how), *_figures(run, how), *_use(run), *_recipe(run)])
+    return "\n".join(
+        [*_front(run), *_what(run, how), *_figures(run, how), *_use(run), *_recipe(run)]
+    )
 
 
 def _front(run: Summary) -> Iterator[str]:
