@@ -110,16 +110,19 @@ def shakespeare(bench: Bench) -> None:
     bench.write("shakespeare/valid.txt", text[edge:])
     peer = bench.place / "runs" / "nanogpt"
     bench.once("nanoGPT", lambda: train_nanogpt(text, edge, peer, bench.trial))
-    bench.once("glassformer", lambda: letters(bench))
+    bench.once("glassformer", lambda: letters(bench, "shakespeare"))
+    average = ("shakespeare-averaged", "train.average=0.99")
+    bench.once("glassformer, averaged weights", lambda: letters(bench, *average))
 
 
-def letters(bench: Bench) -> dict[str, Any]:
-    folder = bench.place / "runs" / "shakespeare"
+def letters(bench: Bench, name: str, *settings: str) -> dict[str, Any]:
+    folder = bench.place / "runs" / name
     shutil.rmtree(folder, ignore_errors=True)  # since the whole time of the whole run counts
     begun = time.perf_counter()
-    bench.train("shakespeare", "shakespeare", **cold(folder))
+    where = f"run.folder=runs/{name}"
+    bench.train("shakespeare", "shakespeare", where, *settings, **cold(folder))
     seconds = time.perf_counter() - begun
-    ended, entries, about = bench.run("shakespeare")
+    ended, entries, about = bench.run(name)
     steps = [entry for entry in entries if "loss" in entry]
     a_step = steps[0]["tokens"]
     return {

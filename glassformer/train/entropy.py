@@ -79,8 +79,8 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
 
 
 def _matrix(layer: nn.Module) -> Linear | None:
-    """The one matrix that an output layer is, if it lies here: no adapter stands beside it, no other
-    process has a part. Of a vocabulary in clusters that is so where there is but one."""
+    """The one matrix that an output layer is, if it lies here: no adapter stands beside it, no
+    other process has a part. A vocabulary in clusters is one where there is but one cluster."""
     inner = layer
     if isinstance(layer, AdaptiveSoftmax) and len(layer.clusters) == 1 and not layer.projects:
         inner = layer.tables[0]
