@@ -229,12 +229,13 @@ def wikitext2_table(found: dict[str, Any]) -> list[list[str]]:
 
 
 def electra_table(found: dict[str, Any]) -> list[list[str]]:
-    """Of three seeds the mean, and the least and the most."""
+    """Of three seeds the mean, and the least and the most. Answers that are all alike correlate
+    with nothing, which is written as null and counts as 0."""
     rows = [["", "steps", "operations", *(f"{task} ({name})" for task, name in TASKS.items())]]
     for body in BODIES:
         cells = [body, f"{found[body]['steps']:,}", f"{found[body]['operations']:.3g}"]
         for task, name in TASKS.items():
-            each = [100 * found[f"{task} {body} {seed}"][name] for seed in SEEDS]
+            each = [100 * (found[f"{task} {body} {seed}"][name] or 0) for seed in SEEDS]
             cells.append(f"{statistics.mean(each):.1f} ({min(each):.1f} to {max(each):.1f})")
         rows.append(cells)
     return rows
