@@ -4,7 +4,8 @@ what the vectors know. Each side of a round is a process of its own, in turn.
     python bench/vectors.py TEXT... --analogies questions-words.txt --similarities wordsim353.tsv
 
 gensim runs in both of its ways, from sentences in memory and from a file (`corpus_file`); ratios
-are to the faster, points above the one that knows more. CPU seconds stand beside those of the clock: a busy machine changes them less.
+are to the faster, points above the one that knows more. CPU seconds stand beside those of the
+clock: a busy machine changes them less.
 """
 
 from __future__ import annotations
