@@ -73,7 +73,7 @@ class TrainSettings:
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
     betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float = number(1e-8, above=0.0)
+    eps: float | None = number(None, above=0.0)  # the optimizer's own
     momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"

@@ -1,9 +1,9 @@
 """Many processes learn what one does, and go on from each other's checkpoints.
 
 Weights are compared within 1e-6 in float32, without dropout (every process draws its own). AdamW
-divides by the gradient's own size, so that a weight whose true gradient is zero (the bias of keys)
-takes whole steps of nothing but rounding, and no two ways of adding up agree on those; with an eps
-above the rounding it does not.
+and Adafactor divide by the gradient's own size, so that a weight whose true gradient is zero (the
+bias of keys) takes whole steps of nothing but rounding, and no two ways of adding up agree on
+those; with an eps above the rounding it does not.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.pare
 STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3
 FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor=2"]
 SAVING = ["train.save_every=2"]
+ADAFACTOR, MUON = ["train.optimizer=adafactor"], ["train.optimizer=muon"]
 BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
 PLANS = {  # by name: what they go on from, processes, settings, when they are stopped or killed
     "one": (None, 1, [], None),
@@ -49,6 +50,11 @@ PLANS = {  # by name: what they go on from, processes, settings, when they are s
     "killed, then one": ("killed", 1, SAVING, None),
     "killed writing": (None, 2, SAVING, [1, WRITING, 1]),  # the checkpoint of step 4
     "killed writing, then two": ("killed writing", 2, [*FSDP, *SAVING], None),
+    "adafactor": (None, 1, ADAFACTOR, None),
+    "adafactor, ddp": (None, 2, ADAFACTOR, None),
+    "adafactor, fsdp": (None, 2, [*ADAFACTOR, *FSDP], None),
+    "muon": (None, 1, MUON, None),
+    "muon, fsdp": (None, 2, [*MUON, *FSDP], None),
     "lora": (None, 1, [], None),
     "lora, ddp": (None, 2, [], None),
     "lora, fsdp": (None, 2, FSDP, None),
@@ -138,6 +144,11 @@ def assert_same(one: Path, other: Path) -> None:
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
 def test_two_processes_learn_what_one_does(runs, name):
     assert_same(runs / "one", runs / name)
+
+
+@pytest.mark.parametrize("name", ["adafactor, ddp", "adafactor, fsdp", "muon, fsdp"])
+def test_rules_of_whole_matrices_are_the_same_for_shares_of_them(runs, name):
+    assert_same(runs / name.split(",")[0], runs / name)
 
 
 @pytest.mark.parametrize(
