@@ -12,7 +12,8 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset
 from glassformer.families.config import Config
-from glassformer.model import Model, create, load
+from glassformer.model import Model
+from glassformer.source import create, load
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from glassformer.core import Capture, Net, Output
 from glassformer.errors import GlassformerError
-from glassformer.model import Model, load
+from glassformer.model import Model
+from glassformer.source import load
 from glassformer.train.entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
 from glassformer.train.objectives.judged import Answer, Judged

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.families import heads
-from glassformer.model import Model, create
+from glassformer.model import Model
+from glassformer.source import create
 from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
 from glassformer.train.objectives.labels import find_labels

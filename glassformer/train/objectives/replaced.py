@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, heads, native, translate
-from glassformer.model import Model, create
+from glassformer.model import Model
+from glassformer.source import create
 from glassformer.spec import Block, ModelSpec
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import exact, head_loss, head_of, output, rows_at_once
