@@ -131,7 +131,7 @@ def make_feed(
         if store.skipped:
             for reporter in reporters:
                 reporter.note(
-                    f"{store.skipped:,} records of data.{split} are left out; the first: "
+                    f"{store.skipped:,} of the records of data.{split} left out; the first: "
                     f"{store.reasons[0]}"
                 )
         return make_loader(

@@ -17,12 +17,12 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.model import BUILT_IN
+from glassformer.source import BUILT_IN
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import open_run
-from glassformer.train.trouble import explained
+from glassformer.train.trouble import explained, model_explained
 
 
 def checkpoints(folder: Path) -> list[str]:
@@ -82,6 +82,22 @@ def test_another_recipe_in_the_folder_is_an_error(tmp_path):
     gf.train(other, restart=True)
     assert (folder / "mine.txt").read_text() == "keep"
     assert [entry["step"] for entry in metrics(folder) if "loss" in entry] == [1, 2]
+
+
+def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(GlassformerError, match="cannot have 5 heads"):
+        gf.train(recipe(folder, steps=2), ["model.heads=5"])
+    with pytest.raises(GlassformerError, match=r"missing\.txt does not exist"):
+        gf.train(recipe(folder, steps=2), ["data.train=missing.txt"])
+    assert gf.train(recipe(folder, steps=2)).finished["step"] == 2
+
+
+def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
+    folder = tmp_path / "run"
+    gf.train(recipe(folder, steps=2))
+    with pytest.raises(GlassformerError, match="has no option 'memroy'; did you mean 'memory'"):
+        gf.train(recipe(folder, steps=2), ["objective.memroy=4"])
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
@@ -184,6 +200,15 @@ def test_out_of_memory_names_what_to_turn(error):
         raise error
     with pytest.raises(RuntimeError, match="other"), explained(TrainSettings()):
         raise RuntimeError("other")
+
+
+def test_a_model_that_does_not_fit_is_told_from_a_step_that_does_not():
+    with (
+        pytest.raises(GlassformerError, match=r"for the model, .*smaller model.width"),
+        explained(TrainSettings()),
+        model_explained(),
+    ):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
 
 
 def test_a_kernel_that_cannot_promise_the_same_bits_is_named():

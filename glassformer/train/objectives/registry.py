@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -48,20 +48,26 @@ def options_of(name: str) -> dict[str, Parameter]:
     return {key: a for key, a in arguments.items() if a.kind is Parameter.KEYWORD_ONLY}
 
 
-def make_objective(
-    name: str, model: Model, options: Mapping[str, Any], length: int | None = None
-) -> Objective:
-    """The objective of this name, for this model. Where the data's rows have a `length`, it is the
-    objective's too, if that knows one and nothing else was said."""
+def check_options(name: str, given: Iterable[str]) -> dict[str, Parameter]:
+    """What can be said, if nothing else is."""
     known = options_of(name)
-    if "length" in known and options.get("length") is None:
-        options = {**options, "length": length}
-    for key in options:
+    for key in given:
         if key not in known:
             raise GlassformerError(
                 f"The objective {name!r} has no option {key!r}; {_nearest(key, known)} It has: "
                 f"{', '.join(known) or 'none'}."
             )
+    return known
+
+
+def make_objective(
+    name: str, model: Model, options: Mapping[str, Any], length: int | None = None
+) -> Objective:
+    """The objective of this name, for this model. Where the data's rows have a `length`, it is the
+    objective's too, if that knows one and nothing else was said."""
+    known = check_options(name, options)
+    if "length" in known and options.get("length") is None:
+        options = {**options, "length": length}
     for key, argument in known.items():
         if argument.default is Parameter.empty and key not in options:
             raise GlassformerError(f"The objective {name!r} needs the option {key!r}.")
