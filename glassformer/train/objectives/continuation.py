@@ -69,8 +69,7 @@ class Continuation(Judged):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         source, target = (
-            self.tokenizer.encode(column(record, side), special=False).ids
-            for side in ("source", "target")
+            self.tokenizer.ids(column(record, side)) for side in ("source", "target")
         )
         target = [*target, *self.end]
         if not target:

@@ -77,7 +77,7 @@ class Frame:
 
     def ids(self, text: str) -> list[int]:
         """Of the text alone."""
-        return self.tokenizer.encode(text, special=False).ids
+        return self.tokenizer.ids(text)
 
     def around(self, ids: Sequence[int]) -> list[int]:
         return [*self.before, *ids, *self.behind]
