@@ -95,7 +95,7 @@ class Loop:
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
         engine = joined(self.task, place)
         self.call: Callable[[Batch], Sums] = (
-            compiled(engine, frugal=settings.checkpoint) if settings.compile else engine
+            compiled(engine, objective, frugal=settings.checkpoint) if settings.compile else engine
         )
         self.notes = Notes()
 

@@ -1,5 +1,5 @@
-"""Train room, activation checkpointing: layers forget what they computed, and compute it again for
-the backward pass. A step takes a third longer and needs far less memory."""
+"""Train room, compiled steps, and activation checkpointing: layers forget what they computed, and
+compute it again for the backward pass. A step takes a third longer and needs far less memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,26 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
 from glassformer.core.stack import Stack
+from glassformer.train.objectives import Objective
+from glassformer.train.objectives.mixture import Mixture
 
 BUDGET = 0.1
 """The share of what it would keep that a compiled step may keep; the rest is computed again."""
 
 
-def compiled(task: nn.Module, *, frugal: bool) -> Callable[..., Any]:
-    """The compiler itself chooses what to compute again: it sees the whole step, and cannot see
-    layers that share things in a pass by the wrapper below."""
-    run = torch.compile(task)
+def compiled(engine: nn.Module, objective: Objective, *, frugal: bool) -> Callable[..., Any]:
+    """The task in its engine. The compiler itself chooses what to compute again: it sees the whole
+    step, and cannot see layers that share things in a pass by the wrapper below.
+
+    Of a mixture each part is compiled by itself, so that there is one graph a part, and not one for
+    every set of parts that a batch may have rows of."""
+    run: Callable[..., Any]
+    if isinstance(objective, Mixture):
+        run = engine
+        for part in objective.parts.values():
+            part.compile()
+    else:
+        run = torch.compile(engine)
     if not frugal:
         return run
 
