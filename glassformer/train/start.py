@@ -8,11 +8,10 @@ from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_type_hints
 
 from glassformer.train.distributed import Place, deterministic, open_place
 from glassformer.train.fit import fitted
-from glassformer.train.objectives.registry import check_options, objectives
+from glassformer.train.objectives.registry import check_options
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
@@ -113,10 +112,9 @@ def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
     """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
     own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXED)}
     known = check_options(settings.name, own)
-    hints = get_type_hints(objectives()[settings.name].__init__)
     defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
     given = {
-        key: fitted(f"objective.{key}", value, hints[key]) if key in known else value
+        key: fitted(f"objective.{key}", value, known[key].kind) if key in known else value
         for key, value in settings.options.items()
     }
     return replace(settings, options=defaults | (MIXED if mixed else {}) | given)
