@@ -166,7 +166,13 @@ class Loop:
                 companion.save(folder / name)
 
         with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
-            self.place.first(save)
+            try:
+                self.place.first(save)
+            except GlassformerError as error:
+                raise GlassformerError(
+                    f"{error} Checkpoints of the run are whole: make room or get permission, and "
+                    "the same command goes on."
+                ) from None
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))

@@ -33,6 +33,7 @@ STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind s
 FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor=2"]
 SAVING = ["train.save_every=2"]
 ADAFACTOR, MUON = ["train.optimizer=adafactor"], ["train.optimizer=muon"]
+COMPILED = "train.compile=true"
 BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
 PLANS = {  # by name: what they go on from, processes, settings, when they are stopped or killed
     "one": (None, 1, [], None),
@@ -55,6 +56,8 @@ PLANS = {  # by name: what they go on from, processes, settings, when they are s
     "adafactor, fsdp": (None, 2, [*ADAFACTOR, *FSDP], None),
     "muon": (None, 1, MUON, None),
     "muon, fsdp": (None, 2, [*MUON, *FSDP], None),
+    "compiled, ddp": (None, 2, [COMPILED], None),
+    "compiled, fsdp": (None, 2, [COMPILED, *FSDP], None),
     "lora": (None, 1, [], None),
     "lora, ddp": (None, 2, [], None),
     "lora, fsdp": (None, 2, FSDP, None),
@@ -141,7 +144,7 @@ def assert_same(one: Path, other: Path) -> None:
     assert files(one / "best").keys() == files(other / "best").keys()
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "compiled, ddp", "compiled, fsdp"])
 def test_two_processes_learn_what_one_does(runs, name):
     assert_same(runs / "one", runs / name)
 
@@ -168,6 +171,10 @@ def test_a_process_that_is_killed_ends_the_run_and_spares_the_checkpoint(runs):
         assert whole == [f"step-{step:010d}"]
     assert_same(runs / "one", runs / "killed, then one")
     assert_same(runs / "one", runs / "killed writing, then two")
+
+
+def test_nothing_is_warned_of(runs):
+    assert "find_unused_parameters" not in (runs / "said").read_text()
 
 
 @pytest.mark.parametrize("name", ["lora, ddp", "lora, fsdp"])

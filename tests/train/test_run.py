@@ -155,6 +155,20 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
     assert_same_run(whole, full)
 
 
+def test_a_full_disk_when_the_best_model_is_written(tmp_path):
+    folder = tmp_path / "run"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = At(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard)))
+    said = r"best could not be written \(File too large.*\); nothing .*Checkpoints .* are whole"
+    try:
+        with pytest.raises(GlassformerError, match=said):
+            gf.train(recipe(folder, steps=5), ["run.tensorboard=false"], reporters=[limit])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert checkpoints(folder) == ["step-0000000003"]
+    assert gf.train(recipe(folder, steps=5)).finished["step"] == 5
+
+
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
     ours = itertools.takewhile(lambda path: "pytest-" in str(path), tmp_path.parents)
     for path in (tmp_path, *ours):

@@ -75,7 +75,7 @@ class Adafactor(torch.optim.Optimizer):
             heights = list(self.parts.get(weight, weight.shape))
             if not heights:  # one number
                 return _sized(change, now)
-            pairs = zip(change.split(heights), now.split(heights), strict=True)
+            pairs = zip(torch.split(change, heights), torch.split(now, heights), strict=True)
             return torch.cat([_sized(*pair) for pair in pairs])
         state["row"].lerp_(square.mean(-1), new)
         changes = []
