@@ -14,6 +14,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, visible
 from glassformer.core.norm import make_norm
 from glassformer.core.relative import Band
+from glassformer.core.runs import prefers_runs, runs_attention
 from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
 from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
 
@@ -79,6 +80,8 @@ class Attend(nn.Module):
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
         if not isinstance(sight, Visible) and bias is None and ctx.permutation is None:
+            if prefers_runs(q, k, sight, ctx):
+                return runs_attention(q, k, v, self.scale, ctx, sight, dropout)
             if not dropout and prefers_flex(q, k, sight, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, sight)
             if prefers_sparse(q, k, sight, ctx):

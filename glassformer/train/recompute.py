@@ -1,9 +1,11 @@
-"""Train room, compiled steps, and activation checkpointing: layers forget what they computed, and
-compute it again for the backward pass. A step takes a third longer and needs far less memory."""
+"""Train room, how passes are run: compiled, and with activation checkpointing, where layers forget
+what they computed, and compute it again for the backward pass. A step then takes a third longer and
+needs far less memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -21,27 +23,35 @@ BUDGET = 0.1
 """The share of what it would keep that a compiled step may keep; the rest is computed again."""
 
 
-def compiled(engine: nn.Module, objective: Objective, *, frugal: bool) -> Callable[..., Any]:
-    """The task in its engine. The compiler itself chooses what to compute again: it sees the whole
-    step, and cannot see layers that share things in a pass by the wrapper below.
+RECORDED: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
+"""Not where shapes differ from step to step: a recording for each would fill the memory."""
+
+
+class Compiled:
+    """Frugal, the compiler itself chooses what to compute again: it sees the whole step, and cannot
+    see layers that share things in a pass by the wrapper below. Recorded, all that is launched on a
+    GPU is launched at once from the third step on: a small step does not wait for Python.
 
     Of a mixture each part is compiled by itself, so that there is one graph a part, and not one for
     every set of parts that a batch may have rows of."""
-    run: Callable[..., Any]
-    if isinstance(objective, Mixture):
-        run = engine
-        for part in objective.parts.values():
+
+    def __init__(
+        self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
+    ) -> None:
+        self.engine, self._frugal = engine, frugal
+        parts = objective.parts.values() if isinstance(objective, Mixture) else ()
+        self._recorded = recorded and not parts
+        self._run: Callable[..., Any] = engine
+        for part in parts:
             part.compile()
-    else:
-        run = torch.compile(engine)
-    if not frugal:
-        return run
+        if not parts:
+            self._run = torch.compile(engine, options=RECORDED if recorded else None)
 
-    def call(*words: Any) -> Any:
-        with functorch.patch(activation_memory_budget=BUDGET):
-            return run(*words)
-
-    return call
+    def __call__(self, *words: Any) -> Any:
+        if self._recorded:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        with functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext():
+            return self._run(*words)
 
 
 def recompute_layers(module: nn.Module) -> None:

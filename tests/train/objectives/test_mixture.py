@@ -17,7 +17,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
-from glassformer.train.recompute import compiled
+from glassformer.train.recompute import Compiled
 from glassformer.train.step import Task
 
 LABELS = ("bad", "good")
@@ -243,7 +243,7 @@ def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(
 
     sets = [batch(0, 0, 0, 0), batch(1, 1, 1, 1), batch(0, 0, 1, 1), batch(0, 1, 1, 1)]
     expected = [plain(one) for one in sets]
-    run = compiled(plain, objective, frugal=False)
+    run = Compiled(plain, objective, frugal=False, recorded=False)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     for one in sets:
