@@ -159,6 +159,11 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
             f"{settings.folder} is as it is."
         )
     assert settings.folder is not None
+    if (Path(settings.folder) / "recipe.toml").exists():
+        raise GlassformerError(
+            f"{settings.folder} is the folder of a run; its models are in {settings.folder}/model "
+            f"and {settings.folder}/best."
+        )
     model = load(
         settings.folder,
         dtype=torch.float32,

@@ -20,6 +20,7 @@ from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
+from glassformer.train.objectives.tokens import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.vectors import read_vectors, start_embedding
@@ -111,6 +112,7 @@ def make_feed(
     reporters: Sequence[Reporter],
 ) -> Feed:
     settings, data, context = recipe.train, recipe.data, context_of(model)
+    length_of(model, data.length)  # says if rows are longer than the model can read
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),

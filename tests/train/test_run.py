@@ -261,6 +261,18 @@ def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
     assert not (tmp_path / "run/metrics.jsonl").exists()
 
 
+def test_rows_that_are_longer_than_the_model_reads(tmp_path):
+    with pytest.raises(GlassformerError, match="length of 99 is more than the 16 positions"):
+        gf.train(recipe(tmp_path / "run"), ["data.length=99"])
+
+
+def test_the_folder_of_a_run_is_not_that_of_a_model(tmp_path):
+    run = gf.train(recipe(tmp_path / "run", steps=1))
+    next_one = recipe(tmp_path / "next") | {"model": {"folder": str(run.folder)}, "tokenizer": {}}
+    with pytest.raises(GlassformerError, match="run is the folder of a run; its models are in"):
+        gf.train(next_one)
+
+
 def test_several_objectives_are_learned_at_once(tmp_path):
     tables = [{"name": "causal-lm", "weight": 2.0}, {"name": "causal-lm", "rate": 3.0}]
     run = gf.train({**recipe(tmp_path / "run", steps=3), "objective": tables})
