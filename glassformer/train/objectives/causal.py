@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Cache, Capture
+from glassformer.core import Cache
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.spec import Head, ModelSpec, Recurrent
@@ -118,8 +118,16 @@ class CausalLM(Objective):
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
-        seen = Capture(f"decoder.blocks.{self.layers - 1}.walk_out") if self._calms else None
-        said = net(**inputs, cache=cache, heads=self.counting, project=False, tap=seen)
+        last = f"decoder.blocks.{self.layers - 1}.walk_out"
+        seen: list[Tensor] = []
+
+        def keep(name: str, value: Tensor) -> Tensor:
+            if name == last:
+                seen.append(value)
+            return value
+
+        tap = keep if self._calms else None
+        said = net(**inputs, cache=cache, heads=self.counting, project=False, tap=tap)
         sums = {
             name: head_loss(
                 head_of(net, name),
@@ -128,9 +136,8 @@ class CausalLM(Objective):
             )
             for name in self.counting
         }
-        if seen is not None:
-            (before,) = seen.seen.values()
-            found = unrest(said.hidden, before, inputs.get("mask"))
+        if seen:
+            found = unrest(said.hidden, seen[0], inputs.get("mask"))
             sums |= {part: found[part] for part in self.calm}
         return sums
 
