@@ -132,15 +132,9 @@ class Attend(nn.Module):
             if seen.causal:
                 mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        causal, grouped = seen.causal and bias is None, self.spec.key_heads != self.spec.heads
         z = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            dropout_p=dropout,
-            is_causal=seen.causal and bias is None,
-            scale=self.scale,
-            enable_gqa=self.spec.key_heads != self.spec.heads,
+            q, k, v, mask, dropout, causal, scale=self.scale, enable_gqa=grouped
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 

@@ -16,15 +16,15 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
 from glassformer.core.stack import Stack
-from glassformer.train.objectives import Objective
+from glassformer.train.objectives import Batch, Objective
 from glassformer.train.objectives.mixture import Mixture
 
 BUDGET = 0.1
 """The share of what it would keep that a compiled step may keep; the rest is computed again."""
 
 
-RECORDED: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
-"""Not where shapes differ from step to step: a recording for each would fill the memory."""
+SHAPES = 16
+"""So many kinds of batches are recorded; where there are more, none, since each takes memory."""
 
 
 class Compiled:
@@ -40,18 +40,26 @@ class Compiled:
     ) -> None:
         self.engine, self._frugal = engine, frugal
         parts = objective.parts.values() if isinstance(objective, Mixture) else ()
-        self._recorded = recorded and not parts
-        self._run: Callable[..., Any] = engine
         for part in parts:
             part.compile()
-        if not parts:
-            self._run = torch.compile(engine, options=RECORDED if recorded else None)
+        self._run: Callable[[Batch], Any] = engine if parts else torch.compile(engine)
+        self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
+        seen: set[tuple[torch.Size, ...]] = set()
+        self._seen = seen if recorded and not parts else None
 
-    def __call__(self, *words: Any) -> Any:
-        if self._recorded:
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+    def __call__(self, batch: Batch) -> Any:
         with functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext():
-            return self._run(*words)
+            return self._recorded(batch) if self._records(batch) else self._run(batch)
+
+    def _records(self, batch: Batch) -> bool:
+        if self._seen is None:
+            return False
+        self._seen.add(tuple(x.shape for x in (*batch.inputs.values(), *batch.targets.values())))
+        if len(self._seen) > SHAPES:
+            self._seen = None
+            return False
+        torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        return True
 
 
 def recompute_layers(module: nn.Module) -> None:
