@@ -116,7 +116,7 @@ class CausalLM(Objective):
         )
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        inputs = dict(batch.inputs)
+        inputs: dict[str, Any] = dict(batch.inputs)
         cache = remembered(net, inputs)
         last = f"decoder.blocks.{self.layers - 1}.walk_out"
         seen: list[Tensor] = []
@@ -126,8 +126,9 @@ class CausalLM(Objective):
                 seen.append(value)
             return value
 
-        tap = keep if self._calms else None
-        said = net(**inputs, cache=cache, heads=self.counting, project=False, tap=tap)
+        if self.calm and self.training:
+            inputs["tap"] = keep
+        said = net(**inputs, cache=cache, heads=self.counting, project=False)
         sums = {
             name: head_loss(
                 head_of(net, name),
@@ -140,10 +141,6 @@ class CausalLM(Objective):
             found = unrest(said.hidden, seen[0], inputs.get("mask"))
             sums |= {part: found[part] for part in self.calm}
         return sums
-
-    @property
-    def _calms(self) -> bool:
-        return self.training and bool(self.calm)
 
 
 def unrest(hidden: Tensor, before: Tensor, mask: Tensor | None) -> dict[str, Tensor]:

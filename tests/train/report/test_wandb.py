@@ -13,7 +13,7 @@ from test_resume import Interrupting, metrics, recipe
 import glassformer as gf
 from glassformer.train.interrupt import Interrupted
 
-STAND_IN = '''
+STAND_IN = """
 import json
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Run:
 def init(**said):
     heard(init=said)
     return Run(said["id"])
-'''
+"""
 
 
 @pytest.fixture
