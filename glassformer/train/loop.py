@@ -46,6 +46,7 @@ class Notes:
     tokens: int = 0  # so many were read
     best: float | None = None  # the best evaluation's figure
     best_step: int = 0
+    test: dict[str, float] = field(default_factory=dict)  # what the best model does on those files
     stale: int = 0  # evaluations since
     stopped: bool = False  # before the last step, since nothing got better
     scaler: dict[str, Any] = field(default_factory=dict)
@@ -94,13 +95,13 @@ class Loop:
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
-        engine = joined(self.task, place)
-        self.call: Callable[[Batch], Sums] = engine
+        self.engine = joined(self.task, place)
+        self.call: Callable[[Batch], Sums] = self.engine
         if settings.compile:  # gradients that add up must not lie where a recording writes
             alone = place.world == 1 and settings.accumulate == 1
             recorded = alone and place.device.type == "cuda"
             frugal = settings.checkpoint
-            self.call = Compiled(engine, objective, frugal=frugal, recorded=recorded)
+            self.call = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
         self.notes = Notes()
 
     def take_step(self) -> Taken:
@@ -141,13 +142,15 @@ class Loop:
         since = self.notes.averaged or self.notes.step
         return 1 / (1 + self.notes.step - since)
 
-    def evaluate(self, most: int | None = None) -> dict[str, float]:
-        """Of the averaged weights, where there is an average; on at most so many batches."""
+    def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
+        """Of the averaged weights, where there is an average; on at most so many batches. Not
+        compiled: without gradients, and for a last batch of another shape, that would take as
+        long each time as reading many batches does."""
         with self.average.in_place():
             return evaluate(
                 self.task,
-                self.call,
-                lambda: islice(self.feed.valid(), most),
+                self.engine,
+                lambda: islice(self.feed.sweep(split), most),
                 self.precision,
                 self.place,
                 self.settings.seed,
@@ -155,7 +158,7 @@ class Loop:
 
     def rehearse(self) -> None:
         """Finds out before the first step whether the figure that is to be best will be there."""
-        if self.feed.judges and self.settings.best != "loss":
+        if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
     def publish(self, folder: Path) -> None:
@@ -230,7 +233,8 @@ class Loop:
     def ending(self) -> dict[str, Any]:
         """How the run ended, in a few words."""
         notes = asdict(self.notes)
-        return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
+        said = ("step", "tokens", "best", "best_step", "test", "stopped")
+        return {key: notes[key] for key in said}
 
     def entry(self, taken: Taken) -> Entry:
         sums, weights = taken.sums, self.task.weights
@@ -254,18 +258,26 @@ class Loop:
             )
 
     def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
-        """Evaluates, keeps the model if it is the best so far, and sees whether to stop."""
-        if not self.feed.judges:
+        """Evaluates, keeps the model if it is the best so far, and sees whether to stop. Test files
+        are read by every model that is kept: so wherever a run ends, the figures are those of its
+        best. They have no say in anything."""
+        notes, name, judges = self.notes, self.settings.best, self.feed.judges
+        if "valid" not in judges:
+            if "test" in judges and notes.step == self.settings.steps:
+                notes.test = self.evaluate("test")
             return
-        found, notes, name = self.evaluate(), self.notes, self.settings.best
+        found = self.evaluate()
         entry: Entry = {"step": notes.step, "valid": found}
-        run.log(entry)
         value = chosen(found, name)
         if self.settings.average_after and not notes.averaged:
             if has_settled(name, notes.judged, value, self.settings.average_after):
                 notes.averaged = notes.step
             notes.judged.append(value)
-        if is_better(name, value, notes.best):
+        better = is_better(name, value, notes.best)
+        if better and "test" in judges:
+            entry["test"] = notes.test = self.evaluate("test")
+        run.log(entry)
+        if better:
             notes.best, notes.best_step, notes.stale = value, notes.step, 0
             self.publish(run.best)
         else:

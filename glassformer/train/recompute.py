@@ -39,13 +39,14 @@ class Compiled:
         self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
     ) -> None:
         self.engine, self._frugal = engine, frugal
-        parts = objective.parts.values() if isinstance(objective, Mixture) else ()
-        for part in parts:
-            part.compile()
-        self._run: Callable[[Batch], Any] = engine if parts else torch.compile(engine)
+        self._run: Callable[[Batch], Any] = engine
         self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
-        seen: set[tuple[torch.Size, ...]] = set()
-        self._seen = seen if recorded and not parts else None
+        self._seen: set[tuple[torch.Size, ...]] | None = None
+        if isinstance(objective, Mixture):
+            objective.learning = {k: torch.compile(part) for k, part in objective.parts.items()}
+        else:
+            self._run = torch.compile(engine)
+            self._seen = set() if recorded else None
 
     def __call__(self, batch: Batch) -> Any:
         with functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext():
