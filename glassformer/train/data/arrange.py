@@ -85,14 +85,18 @@ class Stream(Rows):
     def row(self, epoch: int, number: int) -> Example:
         free = self.store.size > self.length + self.beyond
         shift = _drawn(self.seed, epoch, self.length) if free else 0
-        start = (shift + number * self.length) % self.store.size
-        end = start + self.length + self.beyond
-        return self._window(start, end, max(start - self.before, end - self.store.size))
+        return self._of_ring(shift + number * self.length, self.length)
 
     def fixed(self, number: int) -> Example:
         start = number * self.length
         end = min(start + self.length + self.beyond, self.store.size)
         return self._window(start, end, max(0, start - self.before))
+
+    def _of_ring(self, start: int, length: int) -> Example:
+        """A row of so many tokens; what stands before it is none of its own."""
+        start %= self.store.size
+        end = start + length + self.beyond
+        return self._window(start, end, max(start - self.before, end - self.store.size))
 
     def _window(self, start: int, end: int, first: int) -> Example:
         """The ring's tokens from `start` up to `end`, and those before them from `first` on."""
@@ -145,8 +149,7 @@ class Varying(Stream):
         window, stretch = divmod(number, self.batch)
         first, end = _edges(self.seed, epoch, self.windows, self.length, self.most)[window:][:2]
         shift = _drawn(self.seed, epoch, self.store.size)
-        start = (shift + stretch * self.stretch + int(first)) % self.store.size
-        return self._window(start, start + int(end - first) + self.beyond)
+        return self._of_ring(shift + stretch * self.stretch + int(first), int(end - first))
 
 
 class Pack(Rows):
