@@ -22,6 +22,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "adapters",
     "generate",
     "model",
+    "source",
     "train",
     "table",
     "check",

@@ -124,6 +124,11 @@ class Tokenizer:
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
 
+    def ids(self, text: str) -> list[int]:
+        """Of a text alone, as `encode` gives them without special tokens, and sooner."""
+        check_text(text)
+        return self._codec.ids([text])[0]
+
     def batch(
         self,
         texts: Sequence[str | tuple[str, str]],

@@ -4,6 +4,7 @@ needs far less memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from copy import copy
 from typing import Any
@@ -15,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
 from glassformer.core.stack import Stack
-from glassformer.train.objectives import Batch
+from glassformer.train.objectives import Batch, Objective
+from glassformer.train.objectives.mixture import Mixture
 
 BUDGET = 0.1
 """The share of what it would keep that a compiled step may keep; the rest is computed again."""
@@ -28,13 +30,23 @@ SHAPES = 16
 class Compiled:
     """Frugal, the compiler itself chooses what to compute again: it sees the whole step, and cannot
     see layers that share things in a pass by the wrapper below. Recorded, all that is launched on a
-    GPU is launched at once from the third step on: a small step does not wait for Python."""
+    GPU is launched at once from the third step on: a small step does not wait for Python.
 
-    def __init__(self, engine: nn.Module, *, frugal: bool, recorded: bool) -> None:
+    Of a mixture each part is compiled by itself, so that there is one graph a part, and not one for
+    every set of parts that a batch may have rows of."""
+
+    def __init__(
+        self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
+    ) -> None:
         self.engine, self._frugal = engine, frugal
-        self._run = torch.compile(engine)
+        self._run: Callable[[Batch], Any] = engine
         self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
-        self._seen: set[tuple[torch.Size, ...]] | None = set() if recorded else None
+        self._seen: set[tuple[torch.Size, ...]] | None = None
+        if isinstance(objective, Mixture):
+            objective.learning = {k: torch.compile(part) for k, part in objective.parts.items()}
+        else:
+            self._run = torch.compile(engine)
+            self._seen = set() if recorded else None
 
     def __call__(self, batch: Batch) -> Any:
         with functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext():

@@ -22,9 +22,14 @@ PIECE = 2**16
 class RecordError(GlassformerError):
     """What is wrong with a record; the reader goes on behind it."""
 
+    def refused(self) -> GlassformerError:
+        """Where the reader is not to go on."""
+        why = str(self).rstrip(".")
+        return GlassformerError(f'{why}; mend it, or leave it out with data.on_error = "skip".')
+
 
 def malformed(where: str, wrong: str) -> RecordError:
-    return RecordError(f'{where}: {wrong}; mend it, or leave it out with data.on_error = "skip".')
+    return RecordError(f"{where}: {wrong}.")
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
