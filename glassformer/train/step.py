@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
 from glassformer.core import Net
+from glassformer.train.cpu import own_kernels
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.precision import Precision
@@ -82,7 +83,7 @@ def passes(
     total: Sums = {}
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
-        with accumulating(task, number + 1 == len(batches)):
+        with accumulating(task, number + 1 == len(batches)), own_kernels(place.device):
             with precision.autocast():
                 sums = task(place.moved(batch))
                 loss = weighted(sums, counts, weights)
