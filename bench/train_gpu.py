@@ -37,22 +37,25 @@ WORDS = 32_000
 Step = Callable[[], Any]
 
 
-def timed(step: Step, warm: int = 8, rounds: int = 20) -> float:
+def timed(step: Step, warm: int = 8, rounds: int = 5, steps: int = 8) -> float:
+    """Seconds of a step: the median of some rounds of steps that, as in training, don't wait for
+    each other."""
     for _ in range(warm):
         step()
     times = []
     for _ in range(rounds):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        step()
+        for _ in range(steps):
+            step()
         torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
+        times.append((time.perf_counter() - begin) / steps)
     return statistics.median(times)
 
 
 def ceiling() -> float:
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    rate = 2 * 8192**3 / timed(lambda: a @ a, 3, 10)
+    rate = 2 * 8192**3 / timed(lambda: a @ a)
     print(f"a large product: {rate / 1e12:.0f} TFLOP/s", flush=True)
     return rate
 
@@ -112,7 +115,7 @@ def gpt2(folder: Path, most: float) -> None:
     rows, length, layers, width = 32, 1024, 12, 768
     operations = 6 * 124e6 + 12 * layers * width * length
     tokens = rows * length
-    text = texts(folder, "train.txt", 2000, 500, 1)
+    text = texts(folder, "train.txt", 800, 500, 1)
     recipe = {
         "model": {"preset": "gpt2", "dropout": 0.0, "settings": {"vocab_size": 50304}},
         "tokenizer": {"kind": "word", "size": WORDS},
@@ -139,7 +142,7 @@ def bert(folder: Path, most: float) -> None:
 
     rows, length = 64, 512
     operations = 6 * 110e6 + 12 * 12 * 768 * length
-    text = texts(folder, "train.txt", 2000, 500, 2)
+    text = texts(folder, "train.txt", 800, 500, 2)
     recipe = {
         "model": {"preset": "bert-base", "architecture": "BertForMaskedLM", "dropout": 0.0},
         "tokenizer": {"kind": "wordpiece", "size": WORDS},
@@ -163,7 +166,7 @@ def translation(folder: Path, most: float) -> None:
 
     rows, length = 128, 64
     operations = 6 * 60e6 / 2  # a token passes one of the two stacks
-    pairs = [texts(folder, f"train.{side}", 8000, length - 1, side) for side in (3, 4)]
+    pairs = [texts(folder, f"train.{side}", 4000, length - 1, side) for side in (3, 4)]
     recipe = {
         "model": {"preset": "transformer-base", "dropout": 0.0},
         "tokenizer": {"kind": "word", "size": WORDS},

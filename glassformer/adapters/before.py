@@ -143,6 +143,7 @@ class PromptTokens(nn.Module):
                 "A prompt stands before one text: give each its own row (data.arrange = 'single'), "
                 "in its own order."
             )
+        given["runs"] = None  # they speak of the text alone
         table = stack.spec.embed.position
         real = 1 if table is not None and table.pad == 0 else 0
         front = {"mask": True, "segments": 0, "global_tokens": False}

@@ -14,6 +14,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.mask import Visible, visible
 from glassformer.core.norm import make_norm
 from glassformer.core.relative import Band
+from glassformer.core.runs import prefers_runs, runs_attention
 from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
 from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
 
@@ -79,6 +80,8 @@ class Attend(nn.Module):
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
         if not isinstance(sight, Visible) and bias is None and ctx.permutation is None:
+            if prefers_runs(q, k, sight, ctx):
+                return runs_attention(q, k, v, self.scale, ctx, sight, dropout)
             if not dropout and prefers_flex(q, k, sight, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, sight)
             if prefers_sparse(q, k, sight, ctx):
@@ -129,15 +132,9 @@ class Attend(nn.Module):
             if seen.causal:
                 mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        causal, grouped = seen.causal and bias is None, self.spec.key_heads != self.spec.heads
         z = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            dropout_p=dropout,
-            is_causal=seen.causal and bias is None,
-            scale=self.scale,
-            enable_gqa=self.spec.key_heads != self.spec.heads,
+            q, k, v, mask, dropout, causal, scale=self.scale, enable_gqa=grouped
         )
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 

@@ -36,6 +36,7 @@ class Context:
     q_pos: Tensor  # [batch or 1, query]; -1 at padding
     key_mask: Tensor | None = None  # [batch, key], True at real tokens
     documents: Tensor | None = None  # [batch, key]: which packed text a token belongs to
+    runs: Tensor | None = None  # [run + 1]: where runs of tokens begin that see each other alone
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
     segments: Tensor | None = None  # [batch, key], where attention scores them
     permutation: Permutation | None = None

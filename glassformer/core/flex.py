@@ -17,16 +17,21 @@ from glassformer.core.mask import within
 from glassformer.spec import Blocks, Pattern
 
 FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
+FROM_LENGTH_COMPILED = 256  # where making the block mask is a part of what is compiled
 SMALLEST_HEAD = 16  # what the kernel can compute
 
 
 def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
-    """A window or packed documents over a long text on a GPU, with as many queries as keys."""
-    if isinstance(pattern, Blocks) or ctx.global_tokens is not None:
+    """A window or packed documents over a long text on a GPU, with as many queries as keys; within
+    a compiled step, which other kernels for masks would slow down, also padding."""
+    if isinstance(pattern, Blocks) or ctx.global_tokens is not None or not q.is_cuda:
         return False
-    sparse = pattern.block is None and (pattern.left is not None or ctx.documents is not None)
-    long = q.shape[2] == k.shape[2] >= FROM_LENGTH and q.shape[3] >= SMALLEST_HEAD
-    return sparse and long and q.is_cuda and not torch.compiler.is_compiling()
+    compiling = torch.compiler.is_compiling()
+    padded = compiling and ctx.key_mask is not None
+    sparse = pattern.left is not None or ctx.documents is not None or padded
+    length = FROM_LENGTH_COMPILED if compiling else FROM_LENGTH
+    long = q.shape[2] == k.shape[2] >= length and q.shape[3] >= SMALLEST_HEAD
+    return pattern.block is None and sparse and long
 
 
 def flex_attention(
@@ -37,7 +42,8 @@ def flex_attention(
     if key not in ctx.memo:
         ctx.memo[key] = block_mask(ctx, pattern, q.shape[0])
     grouped = q.shape[1] != k.shape[1]
-    out: Tensor = _compiled()(q, k, v, block_mask=ctx.memo[key], scale=scale, enable_gqa=grouped)
+    kernel = _kernel() if torch.compiler.is_compiling() else _compiled()
+    out: Tensor = kernel(q, k, v, block_mask=ctx.memo[key], scale=scale, enable_gqa=grouped)
     return out
 
 
@@ -62,8 +68,12 @@ def block_mask(ctx: Context, pattern: Pattern, batch: int) -> Any:
     return create_block_mask(seen, rows, None, length, length, device=str(ctx.q_slot.device))
 
 
-@cache
-def _compiled() -> Any:
+def _kernel() -> Any:
     from torch.nn.attention.flex_attention import flex_attention as kernel
 
-    return torch.compile(kernel, dynamic=False)
+    return kernel
+
+
+@cache
+def _compiled() -> Any:
+    return torch.compile(_kernel(), dynamic=False)

@@ -66,6 +66,7 @@ class Net(nn.Module):
         *,
         positions: Tensor | None = None,
         documents: Tensor | None = None,
+        runs: Tensor | None = None,
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
         permutation: Permutation | None = None,
@@ -88,13 +89,15 @@ class Net(nn.Module):
         encoder reads, and `memory` in its place an encoder's output; for a model with hops the
         story, [batch, sentence, word]. hide: True at the patches of an image that the model is not
         to see. positions: instead of those counted from the mask. documents: a number per token;
-        attention stays within equal ones, and positions start anew. prefix: so many first tokens
-        of a row are seen by all of it. global_tokens: True at those that see all and are seen by
-        all. permutation: the order of reading; with targets the hidden states and logits are
-        theirs. branches: the new tokens are ways to go on side by side. at: the slot that heads
-        read which read one. tail: heads that read every position read only the last so many.
-        auxiliary: also the heads that only help to train. heads: these alone; without `project`
-        each gives what its output layer reads. Rivals of a choice are [batch, choice, position].
+        attention stays within equal ones, and positions start anew. runs: where, counted through
+        the whole batch, texts and padding begin, as mask and documents say too. prefix: so many
+        first tokens of a row are seen by all of it. global_tokens: True at those that see all and
+        are seen by all. permutation: the order of reading; with targets the hidden states and
+        logits are theirs. branches: the new tokens are ways to go on side by side. at: the slot
+        that heads read which read one. tail: heads that read every position read only the last so
+        many. auxiliary: also the heads that only help to train. heads: these alone; without
+        `project` each gives what its output layer reads. Rivals of a choice are [batch, choice,
+        position].
         """
         name, stack = self._last
         lead = tokens.shape[: -stack.embed.axes]
@@ -142,6 +145,7 @@ class Net(nn.Module):
             languages=languages,
             positions=positions,
             documents=documents,
+            runs=runs,
             prefix=prefix,
             permutation=permutation,
             branches=branches,

@@ -19,6 +19,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from glassformer.errors import GlassformerError
 from glassformer.model import as_device
+from glassformer.train.data.collate import runs_of
 from glassformer.train.objectives import Batch
 from glassformer.train.recipe import ScaleSettings
 
@@ -118,12 +119,13 @@ class Place:
         """On the device; copied from pinned memory, so that nothing waits for the steps before."""
         if self.device.type == "cpu":
             return batch
+        read = batch.inputs | runs_of(batch.inputs)
         inputs, targets = (
             {
                 k: tensor.pin_memory().to(self.device, non_blocking=True)
                 for k, tensor in part.items()
             }
-            for part in (batch.inputs, batch.targets)
+            for part in (read, batch.targets)
         )
         return Batch(inputs, targets, batch.counts, batch.tokens)
 

@@ -78,7 +78,7 @@ def judge(
     ignore: int,
 ) -> None:
     """Writes the losses of [row, column] logits, and in their place their gradient."""
-    at_once = min(4096, triton.next_power_of_2(logits.shape[1]))
+    at_once = min(2048, triton.next_power_of_2(logits.shape[1]))
     _judge[(len(logits),)](
         logits,
         targets,
@@ -91,5 +91,5 @@ def judge(
         smooth=smoothing != 0,
         capped=softcap != 0,
         at_once=at_once,
-        num_warps=8 if at_once >= 2048 else 4,
+        num_warps=4,
     )

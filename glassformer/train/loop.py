@@ -27,7 +27,7 @@ from glassformer.train.parallel import joined, share, split, whole
 from glassformer.train.plan import Plan
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
-from glassformer.train.recompute import compiled, recompute_layers
+from glassformer.train.recompute import Compiled, recompute_layers
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
@@ -87,11 +87,14 @@ class Loop:
         self.parameters = list(named.values())
         self.average = Average(named, settings.average)
         self.precision = Precision(settings.precision, place.device)
+        self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
         engine = joined(self.task, place)
-        self.call: Callable[[Batch], Sums] = (
-            compiled(engine, frugal=settings.checkpoint) if settings.compile else engine
-        )
+        self.call: Callable[[Batch], Sums] = engine
+        if settings.compile:  # gradients that add up must not lie where a recording writes
+            alone = place.world == 1 and settings.accumulate == 1
+            recorded = alone and place.device.type == "cuda"
+            self.call = Compiled(engine, frugal=settings.checkpoint, recorded=recorded)
         self.notes = Notes()
 
     def take_step(self) -> Taken:

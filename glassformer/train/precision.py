@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from glassformer.core.embed import Embedding
+from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.train.optimizers.shards import whole
 
+STREAM = (Embedding, LayerNorm, RMSNorm)  # what gives vectors of the stream, but for products
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -24,6 +27,20 @@ class Precision:
         self._device = device.type
         self._dtype = DTYPES.get(name)
         self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
+
+    def narrow(self, net: nn.Module) -> None:
+        """In bfloat16 the stream between the layers is so, too, as Megatron and FSDP's mixed
+        precision have it: autocast would leave what embeddings and norms give in float32, twice
+        the bytes for all that reads it. (float16 could not hold the sums of deep stacks.)"""
+        if self._dtype is not torch.bfloat16:
+            return
+
+        def narrowed(module: nn.Module, inputs: Any, out: Tensor) -> Tensor:
+            return out.to(torch.bfloat16) if torch.is_autocast_enabled(self._device) else out
+
+        for module in net.modules():
+            if isinstance(module, STREAM):
+                module.register_forward_hook(narrowed)
 
     def autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast(self._device, self._dtype, enabled=self._dtype is not None)

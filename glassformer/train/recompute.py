@@ -1,9 +1,10 @@
-"""Train room, activation checkpointing: layers forget what they computed, and compute it again for
-the backward pass. A step takes a third longer and needs far less memory."""
+"""Train room, how passes are run: compiled, and with activation checkpointing, where layers forget
+what they computed, and compute it again for the backward pass. A step then takes a third longer and
+needs far less memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -14,23 +15,40 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
 from glassformer.core.stack import Stack
+from glassformer.train.objectives import Batch
 
 BUDGET = 0.1
 """The share of what it would keep that a compiled step may keep; the rest is computed again."""
 
 
-def compiled(task: nn.Module, *, frugal: bool) -> Callable[..., Any]:
-    """The compiler itself chooses what to compute again: it sees the whole step, and cannot see
-    layers that share things in a pass by the wrapper below."""
-    run = torch.compile(task)
-    if not frugal:
-        return run
+SHAPES = 16
+"""So many kinds of batches are recorded; where there are more, none, since each takes memory."""
 
-    def call(*words: Any) -> Any:
-        with functorch.patch(activation_memory_budget=BUDGET):
-            return run(*words)
 
-    return call
+class Compiled:
+    """Frugal, the compiler itself chooses what to compute again: it sees the whole step, and cannot
+    see layers that share things in a pass by the wrapper below. Recorded, all that is launched on a
+    GPU is launched at once from the third step on: a small step does not wait for Python."""
+
+    def __init__(self, engine: nn.Module, *, frugal: bool, recorded: bool) -> None:
+        self.engine, self._frugal = engine, frugal
+        self._run = torch.compile(engine)
+        self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
+        self._seen: set[tuple[torch.Size, ...]] | None = set() if recorded else None
+
+    def __call__(self, batch: Batch) -> Any:
+        with functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext():
+            return self._recorded(batch) if self._records(batch) else self._run(batch)
+
+    def _records(self, batch: Batch) -> bool:
+        if self._seen is None:
+            return False
+        self._seen.add(tuple(x.shape for x in (*batch.inputs.values(), *batch.targets.values())))
+        if len(self._seen) > SHAPES:
+            self._seen = None
+            return False
+        torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        return True
 
 
 def recompute_layers(module: nn.Module) -> None:

@@ -18,6 +18,7 @@ from glassformer.train.cpu import own_kernels
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.precision import Precision
+from glassformer.train.recompute import Compiled
 
 Sums = dict[str, Tensor]
 ADAPTER = "adapter"
@@ -96,7 +97,7 @@ def passes(
 def accumulating(task: Callable[[Batch], Sums], last: bool) -> AbstractContextManager[Any]:
     """DDP adds up the processes' gradients with the last micro-batch of a step only. FSDP2 does it
     with each, since it has no room for whole gradients."""
-    engine = getattr(task, "_orig_mod", task)  # of a compiled one
+    engine = task.engine if isinstance(task, Compiled) else task
     if isinstance(engine, DistributedDataParallel) and not last:
         return engine.no_sync()
     return nullcontext()

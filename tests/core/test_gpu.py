@@ -8,6 +8,7 @@ import torch
 
 from glassformer import spec
 from glassformer.core import Cache, Capture
+from glassformer.train.data.collate import runs_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,6 +37,26 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
         here = net(tokens, mask=mask).logits
         there = net.cuda()(tokens.cuda(), mask=mask.cuda()).logits.cpu()
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
+
+
+@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL], ids=str)
+def test_runs_say_what_masks_and_documents_do(pattern):
+    """In bfloat16, gradients included; padding means nothing."""
+    net = tiny.net(tiny.encoder(2, pattern=pattern)).cuda().bfloat16()
+    tokens = tiny.tokens(3, 40).cuda()
+    mask = (torch.arange(40) < torch.tensor([[40], [33], [7]])).cuda()
+    documents = (torch.arange(40) // 13).expand(3, -1).cuda().masked_fill(~mask, -1)
+    for given in ({"mask": mask}, {"mask": mask, "documents": documents}):
+        runs = runs_of({"tokens": tokens.cpu(), **{key: x.cpu() for key, x in given.items()}})
+        found = []
+        for more in ({}, {"runs": runs["runs"].cuda()}):
+            net.zero_grad()
+            logits = net(tokens, **given, **more).logits[mask].float()
+            logits.square().mean().backward()
+            gradient = net.encoder.blocks[0].attention.qkv.weight.grad.float()
+            found.append((logits.detach(), gradient.clone()))
+        for ours, plain in zip(*found, strict=True):
+            assert (ours - plain).norm() < 2e-2 * plain.norm()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
+from glassformer.train import recompute
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.start import dry_run
 
@@ -57,3 +58,12 @@ def test_the_device_is_used_as_on_a_cpu(tmp_path):
 def test_a_dry_run_measures(tmp_path):
     plan = dry_run(recipe(tmp_path / "run"), device="cuda")
     assert plan.ceiling > 1e12 and 0 < plan.utilization(plan.tokens_step / plan.seconds_step) < 1
+
+
+def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
+    """Evaluations and checkpoints in between."""
+    settings = {"compile": True, "precision": "bfloat16", "deterministic": True, "accumulate": 1}
+    gf.train(recipe(tmp_path / "recorded", **settings), device="cuda")
+    monkeypatch.setattr(recompute, "SHAPES", 0)
+    gf.train(recipe(tmp_path / "plain", **settings), device="cuda")
+    assert_same_run(tmp_path / "recorded", tmp_path / "plain")

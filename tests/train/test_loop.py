@@ -101,6 +101,20 @@ def test_a_step_is_that_of_plain_torch():
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
+def test_in_bfloat16_the_stream_is_so_too_and_weights_are_not():
+    wide, narrow = loop_of(recipe(), **DRY), loop_of(recipe(precision="bfloat16"), **DRY)
+    given = []
+    for block in narrow.model.net.decoder.blocks:
+        block.register_forward_hook(lambda block, inputs, out: given.extend((inputs[0], out)))
+    losses = []
+    for loop in (wide, narrow):
+        taken = loop.take_step()
+        losses.append(float(taken.sums["lm"] / taken.counts["lm"]))
+    assert len(given) == 4 and {x.dtype for x in given} == {torch.bfloat16}
+    assert {p.dtype for p in narrow.task.parameters()} == {torch.float32}
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=1e-2)
+
+
 def test_a_step_depends_on_seed_and_number_alone():
     """Random numbers drawn in between, and an evaluation, change nothing."""
     one, other = loop_of(recipe()), loop_of(recipe())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,3 +64,21 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     if array.dtype.kind in "ub":
         array = array.astype(np.int64)
     return torch.from_numpy(array).to(dtype)
+
+
+def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
+    """Where texts and padding begin, counted through the whole batch, as `runs`: what a GPU's
+    kernel reads in place of masks. Up to an even number the last run's end is repeated, so that a
+    compiled step sees few different shapes."""
+    said = [inputs[name].shape for name in ("mask", "documents") if name in inputs]
+    if not said or "tokens" not in inputs or {*said} != {inputs["tokens"].shape}:
+        return {}
+    shape = said[0]
+    whose = inputs.get("documents", torch.zeros(shape, dtype=torch.long))
+    if "mask" in inputs:
+        whose = whose.masked_fill(~inputs["mask"], -1)
+    begins = torch.ones(shape, dtype=torch.bool)
+    begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
+    starts = begins.flatten().nonzero()[:, 0]
+    total = starts.new_full((1 + (-len(starts) - 1) % even,), begins.numel())
+    return {"runs": torch.cat((starts, total)).int()}

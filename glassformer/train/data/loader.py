@@ -36,6 +36,7 @@ class Loader:
     ) -> None:
         self.rows, self.order, self.objective = rows, order, objective
         self.seed, self.accumulate, self.ahead = seed, accumulate, ahead
+        self._draws = objective.others > 0 or type(objective).vary is not Objective.vary
         self._threads: ThreadPoolExecutor | None = None
         self._coming: dict[tuple[int, int, int], Future[list[Batch]]] = {}
 
@@ -74,9 +75,8 @@ class Loader:
         for batch in self.order.sweep(self.rows.all, world):
             examples = []
             for number in batch[_share(len(batch), rank, world)].tolist():
-                rng = np.random.default_rng([self.seed, number])
-                row = self._with_others(self.rows.fixed, self.rows.all, number, rng)
-                examples.append(self.objective.vary(row, rng))
+                draws = (self.seed, number)
+                examples.append(self._varied(self.rows.fixed, self.rows.all, number, draws))
             yield self.objective.collate(examples)
 
     def close(self) -> None:
@@ -93,24 +93,27 @@ class Loader:
             slots = range(len(places))[_share(len(places), rank, world)]
             examples = []
             for slot in slots:
-                rng = np.random.default_rng([self.seed, step, before + slot])
                 epoch, number = places[slot]
                 of_epoch = partial(self.rows.row, epoch)
-                row = self._with_others(of_epoch, self.rows.count, number, rng)
-                examples.append(self.objective.vary(row, rng))
+                draws = (self.seed, step, before + slot)
+                examples.append(self._varied(of_epoch, self.rows.count, number, draws))
             made.append(self.objective.collate(examples))
             before += len(places)
         return made
 
-    def _with_others(
-        self, row: Callable[[int], Example], count: int, number: int, rng: np.random.Generator
+    def _varied(
+        self, row: Callable[[int], Example], count: int, number: int, seed: tuple[int, ...]
     ) -> Example:
-        """A row, and as many others, drawn from all, as the objective wants beside it."""
+        """A row, as many others, drawn from all, as the objective wants beside it, and what it
+        draws itself."""
         found = row(number)
+        if not self._draws:
+            return found
+        rng = np.random.default_rng(seed)
         others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
         for i, other in enumerate(others):
             found |= {f"other.{i}.{name}": value for name, value in other.items()}
-        return found
+        return self.objective.vary(found, rng)
 
 
 def _share(rows: int, rank: int, world: int) -> slice:

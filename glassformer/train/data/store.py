@@ -56,7 +56,7 @@ class Store:
 
     def __getitem__(self, number: int) -> Example:
         return {
-            name: np.array(values[slice(*self._offsets[name][number : number + 2])])
+            name: np.array(values[self._offsets[name][number] : self._offsets[name][number + 1]])
             for name, values in self._values.items()
         }
 
@@ -188,7 +188,8 @@ def _offsets(field: str) -> str:
 
 
 def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+    """As a plain array over the mapped bytes: slices of a `memmap` are slow to make."""
     kind = np.dtype(dtype)
     if path.stat().st_size == 0:
         return np.zeros(0, kind)
-    return np.memmap(path, kind, mode="r")
+    return np.asarray(np.memmap(path, kind, mode="r")).view(np.ndarray)

@@ -84,13 +84,13 @@ class MaskedLM(Objective):
         return {"lm": token_loss(net, batch.inputs, targets["tokens"], at=targets["at"])}
 
 
-def asked(rows: Sequence[np.ndarray], even: int = 64) -> dict[str, Tensor]:
+def asked(rows: Sequence[np.ndarray], least: int = 64) -> dict[str, Tensor]:
     """The targets alone, and where they stand in the batch, counted through all its rows: the
     vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
     not asked for, so that a compiled step sees few different shapes."""
     targets, _ = pad_rows(rows, IGNORED)
     at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
-    spare = -len(at) % even
+    spare = -len(at) % max(least, 2 ** len(at).bit_length() // 32)
     return {
         "at": torch.cat((at, at.new_zeros(spare))),
         "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
