@@ -1,5 +1,5 @@
-"""Train room, the step on a CPU: attention and GELU by kernels of our own, where tensors have a form
-that they know; torch's otherwise, and on a machine without a compiler."""
+"""Train room, the step on a CPU: attention and GELU by kernels of our own, where tensors have a
+form that they know; torch's otherwise, and on a machine without a compiler."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def library() -> ctypes.CDLL | None:
 
 
 def own_kernels(device: torch.device) -> AbstractContextManager[Any]:
-    """Inside, functions of torch that have a kernel here are computed by it. Layers that are
-    computed again in the backward pass need it there, too."""
+    """Inside, functions of torch that have a kernel here are computed by it, and later their
+    gradients. A layer that is computed again must be so inside of it, too."""
     if device.type != "cpu" or library() is None:
         return nullcontext()
     return _Own()
@@ -110,7 +110,7 @@ def attention(
 def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     """The result, and the logarithms of the sums of exponentials."""
     z, sizes = _attend_room(q, k, v, causal, scale)
-    _call("attention", _described(q, k, v, z, sizes, causal, scale), back=False)
+    _library().attention(ctypes.byref(_described(q, k, v, z, sizes, causal, scale)), False)
     return z, sizes
 
 
@@ -136,7 +136,7 @@ def _attend_backward(
     grads = _room(q), _room(k), _room(v)
     about = _described(q, k, v, z, sizes, causal, scale)
     about.grad_q, about.grad_k, about.grad_v, about.grad_z = map(_heads, (*grads, grad))
-    _call("attention", about, back=True)
+    _library().attention(ctypes.byref(about), True)
     return grads
 
 
@@ -157,14 +157,16 @@ def _(
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
+        z: Tensor
         z, sizes = _now(_attend)(q, k, v, causal, scale)
         ctx.save_for_backward(q, k, v, z, sizes)
         ctx.options = causal, scale
         return z
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return *_now(_attend_backward)(grad, *ctx.saved_tensors, *ctx.options), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grads = _now(_attend_backward)(grad, *ctx.saved_tensors, *ctx.options)
+        return *grads, None, None
 
 
 def _room(like: Tensor) -> Tensor:
@@ -207,27 +209,25 @@ class _Gelu(torch.autograd.Function):
         return _activated(x, None, kind)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return _activated(*ctx.saved_tensors, grad.contiguous(), ctx.kind), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return _activated(x, grad.contiguous(), ctx.kind), None
 
 
 def _activated(x: Tensor, grad: Tensor | None, kind: int) -> Tensor:
-    y, found = torch.empty_like(x), library()
-    assert found is not None
-    threads = torch.get_num_threads()
-    found.activation(kind, x.data_ptr(), _address(grad), y.data_ptr(), x.numel(), threads)
+    y, threads = torch.empty_like(x), torch.get_num_threads()
+    slopes = None if grad is None else grad.data_ptr()
+    _library().activation(kind, x.data_ptr(), slopes, y.data_ptr(), x.numel(), threads)
     return y
 
 
-# --- what all of them share ----------------------------------------------------------------------
+# --- what both share -----------------------------------------------------------------------------
 
 
-def _address(x: Tensor | None) -> int | None:
-    return None if x is None else x.data_ptr()
-
-
-def _call(name: str, about: ctypes.Structure, back: bool) -> None:
-    getattr(library(), name)(ctypes.byref(about), back)
+def _library() -> ctypes.CDLL:
+    found = library()
+    assert found is not None
+    return found
 
 
 def _now(op: Any) -> Callable[..., Any]:

@@ -84,8 +84,8 @@ def passes(
     total: Sums = {}
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
-        with accumulating(task, number + 1 == len(batches)), own_kernels(place.device):
-            with precision.autocast():
+        with accumulating(task, number + 1 == len(batches)):
+            with precision.autocast(), own_kernels(place.device):
                 sums = task(place.moved(batch))
                 loss = weighted(sums, counts, weights)
             precision.backward(loss * place.size)  # of which the engines take the mean
