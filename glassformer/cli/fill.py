@@ -23,7 +23,7 @@ from glassformer.cli.inputs import (
     field_of,
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.fill import Filled, filler
 
 COLUMNS = (

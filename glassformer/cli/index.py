@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from glassformer.cli.embed import PoolingOption
 from glassformer.cli.inputs import Device, OnErrorOption, say
 from glassformer.cli.outputs import AsJson, print_json
-from glassformer.model import open_index
+from glassformer.source import open_index
 
 
 def index(

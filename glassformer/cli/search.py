@@ -21,7 +21,7 @@ from glassformer.cli.inputs import (
     field_of,
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
-from glassformer.model import open_index
+from glassformer.source import open_index
 from glassformer.tasks.batches import chunks
 from glassformer.tasks.search import Hit
 

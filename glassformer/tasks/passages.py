@@ -29,7 +29,7 @@ def passages(text: str, tokenizer: Tokenizer, length: int) -> Iterator[Passage]:
     """Pieces of at most so many tokens, without the blanks around them."""
 
     def size(piece: str) -> int:
-        return len(tokenizer.encode(piece, special=False))
+        return len(tokenizer.ids(piece))
 
     def tokens(piece: str) -> Places:
         """Runs of `length` tokens; a character of several tokens is not cut."""
