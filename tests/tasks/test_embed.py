@@ -1,4 +1,4 @@
-"""Embeddings beside transformers' states, pooled by hand; folders that sentence-transformers reads."""
+"""Embeddings beside transformers' states, pooled by hand; what a saved folder says of pooling."""
 
 from __future__ import annotations
 

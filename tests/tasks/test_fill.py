@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from learned import COLORS, colors, command  # noqa: F401
+from learned import COLORS, colors, command, recipe  # noqa: F401
 from small_models import bert, word_tokenizer
 from transformers import AutoModelForMaskedLM
 
@@ -194,6 +194,41 @@ def test_models_that_do_not_fill(tmp_path):
     tokenizer = word_tokenizer(tmp_path, "a b c")
     with pytest.raises(GlassformerError, match=r"fill needs .* a model to classify with"):
         bert(tokenizer).fill("a ___ c")
+
+
+def test_an_encoder_decoder_writes_what_is_missing(tmp_path, command):  # noqa: F811
+    """BART's way: the mask stands for any number of words."""
+    rows = []
+    for thing, color in COLORS.items():
+        for end in ("today", "again"):
+            whole = f"the {thing} is {color} {end}"
+            masked = (whole.replace(gone, "<mask>") for gone in (color, f"is {color}"))
+            rows += [{"source": source, "target": whole} for source in masked]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    roles = {"pad": "<pad>", "eos": "</s>", "bos": "<s>", "unk": "<unk>", "mask": "<mask>"}
+    tables = recipe(
+        tmp_path,
+        "bart",
+        model={"preset": "bart-base"},
+        tokenizer={"kind": "word", "size": 100, "special": roles},
+        data={"format": "jsonl", "train": str(tmp_path / "pairs.jsonl"), "processes": 1},
+        objective={"name": "sequence-to-sequence"},
+        train={"steps": 120, "batch": 20, "learning_rate": 1e-2},
+    )
+    folder = gf.train(tables).model
+    bart = gf.load(folder)
+    for thing, color in COLORS.items():
+        found = bart.fill(f"the {thing} is ___ today", top=2, max_new_tokens=12)
+        assert found.text == f"the {thing} is {color} today"
+        assert found.fillings[0].words == (color,) and len(found.fillings) == 2
+        chances = [filling.probability for filling in found.fillings]
+        assert chances[0] > chances[1]
+    several = bart.fill(["the snow ___ again", "the coal ___ today"], max_new_tokens=12)
+    assert [one.fillings[0].words for one in several] == [("is white",), ("is black",)]
+    with pytest.raises(GlassformerError, match="writes what is missing, of any length"):
+        bart.fill("the ___", tokens=2)
+    code, shown, _ = command("fill", str(folder), "the grass is ___ again", "--top", "1", "--json")
+    assert code == 0 and json.loads(shown)["text"] == "the grass is green again"
 
 
 def test_results_are_plain(model):
