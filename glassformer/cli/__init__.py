@@ -20,6 +20,7 @@ from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
+from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
@@ -36,6 +37,7 @@ app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
 app.command()(classify)
+app.command()(watch)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

@@ -62,6 +62,10 @@ def classify(
     head: HeadOption = None,
     max_length: MaxLength = None,
     too_long: TooLong = "truncate",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that goes along into --json; may be repeated."),
+    ] = None,
     as_json: AsJson = False,
     device: Device = "cpu",
     dtype: Dtype = None,
@@ -91,7 +95,8 @@ def classify(
             texts = (read,) if isinstance(read, str) else read
             said = dict(zip(("text", "pair"), texts, strict=False))
             rows.add(
-                (*cells(result), " | ".join(texts)), {**about(record, said), **result.record()}
+                (*cells(result), " | ".join(texts)),
+                {**about(record, said, keep), **result.record()},
             )
     if cut:
         say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
