@@ -93,11 +93,8 @@ def classify(
             cut += result.cut > 0
             read = question(record)
             texts = (read,) if isinstance(read, str) else read
-            said = dict(zip(("text", "pair"), texts, strict=False))
-            rows.add(
-                (*cells(result), " | ".join(texts)),
-                {**about(record, said, keep), **result.record()},
-            )
+            said = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
+            rows.add((*cells(result), " | ".join(texts)), {**said, **result.record()})
     if cut:
         say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
     inputs.end()

@@ -79,7 +79,8 @@ def test_bad_lines_are_skipped_and_counted(glassformer, model, tmp_path):
     bad = '{"text": "Slow, ugly and dull!"}\n{"text": ""}\nno\n'
     path.write_text(bad + json.dumps({"text": TEXT}))
     code, shown, said = glassformer("classify", model, "--file", str(path), "--json")
-    assert (code, shown) == (1, "") and "a.jsonl:2: the text is empty" in said
+    assert code == 1 and "a.jsonl:2: the text is empty" in said
+    assert json.loads(shown)["label"] == "bad"  # what came before is not lost
     words = ("--file", str(path), "--json", "--on-error", "skip")
     code, shown, said = glassformer("classify", model, *words)
     assert code == 0
