@@ -73,7 +73,7 @@ def classify(
     """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
     classifier = Classifier(
-        load(model, device, dtype),
+        load(model, device, dtype).pack(),
         threshold=thresholds_of(threshold),
         head=head,
         max_length=max_length,

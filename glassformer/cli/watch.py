@@ -108,7 +108,7 @@ def watch(
     if model is not None:
         settings: dict[str, Any] = {"threshold": thresholds_of(threshold), "head": head}
         settings |= {"max_length": max_length, "too_long": too_long}
-        classifier = Classifier(load(model, device, dtype), **settings)
+        classifier = Classifier(load(model, device, dtype).pack(), **settings)
     known = () if classifier is None else classifier.labels
     watched = Watch(every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs))
     say(str(rule))
