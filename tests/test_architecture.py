@@ -25,6 +25,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "generate",
     "tasks",
     "model",
+    "source",
     "train",
     "table",
     "check",

@@ -25,7 +25,7 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.errors import GlassformerError
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[

@@ -24,7 +24,7 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, print_json, progress
 from glassformer.errors import GlassformerError
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.batches import Pause
 from glassformer.tasks.classify import Classifier
 from glassformer.tasks.shares import Bucket, Rule
