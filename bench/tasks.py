@@ -48,12 +48,12 @@ def sentences() -> list[str]:
 
 
 def mixed(count: int) -> list[str]:
-    """Headlines, sentences and paragraphs: a few words to two hundred."""
+    """Headlines, sentences and paragraphs: a few words to a hundred and twenty."""
     rng = random.Random(1)
     words = " ".join(sentences()).split()
     found = []
     for _ in range(count):
-        size = min(int(rng.lognormvariate(2.6, 0.8)) + 2, 200)
+        size = min(int(rng.lognormvariate(2.6, 0.8)) + 2, 120)
         start = rng.randrange(len(words) - size)
         found.append(" ".join(words[start : start + size]))
     return found
