@@ -50,7 +50,7 @@ def sentences() -> list[str]:
 def mixed(count: int) -> list[str]:
     """Headlines, sentences and paragraphs: a few words to a hundred and twenty."""
     rng = random.Random(1)
-    words = " ".join(sentences()).split()
+    words = re.findall(r"(?<!\S)[A-Za-z]{1,16}[,.;:]?(?!\S)", " ".join(sentences()))
     found = []
     for _ in range(count):
         size = min(int(rng.lognormvariate(2.6, 0.8)) + 2, 120)
