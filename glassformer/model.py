@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
 from glassformer.tasks.fill import Filled, fill
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
+from glassformer.tasks.watch import Watch, watch
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
@@ -280,6 +281,14 @@ class Model:
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
+
+    def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Watch:
+        """Classifies texts with a date, counts labels by the hour, day or week, and finds shares
+        that jump. The options are those of `tasks.watch.watch`.
+
+        >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
+        """
+        return watch(records, self, **options)
 
     def keep(self, task: str, **settings: Any) -> Model:
         """Lets settings of a task travel with the model, in config.json; None forgets one. A head

@@ -24,6 +24,7 @@ from glassformer.cli.score import score
 from glassformer.cli.search import search
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
+from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
@@ -44,6 +45,7 @@ app.command()(embed)
 app.command()(index)
 app.command()(search)
 app.command()(classify)
+app.command()(watch)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

@@ -14,8 +14,8 @@ from rich.table import Table
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
+    from glassformer.svg import Panel
     from glassformer.train.report.summary import Summary
-    from glassformer.train.report.svg import Panel
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
 WIDE = 160
@@ -96,7 +96,7 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
-    from glassformer.train.report.svg import draw
+    from glassformer.svg import draw
 
     if path.suffix != ".svg":
         raise GlassformerError(
