@@ -72,7 +72,7 @@ def embed(
     if out is not None and as_json:
         raise GlassformerError("Give one of --out and --json.")
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    loaded = load(model, device, dtype)
+    loaded = load(model, device, dtype).pack()
     how = {"normalize": normalize, "prompt": prompt, "length": max_length}
     embedder = Embedder.of(loaded, pooling, **how)  # type: ignore[arg-type]
     rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), as_json)
@@ -94,4 +94,4 @@ def embed(
     if embedder.cut:
         say(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
     if matrix is not None:
-        say(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {out}.")
+        print(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {out}.")

@@ -57,7 +57,7 @@ def fill(
 ) -> None:
     """Fill the gaps of texts, marked by ___: words that fit each, and all of them together."""
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    work = filler(load(model, device, dtype), top=top, tokens=tokens, among=among, beam=beam)
+    work = filler(load(model, device, dtype).pack(), top=top, tokens=tokens, among=among, beam=beam)
     rows = Rows(COLUMNS, as_json)
 
     def question(record: Record) -> str:

@@ -132,8 +132,8 @@ def test_prompts(tmp_path):
 def test_the_command_line(command, folder, model, tmp_path):  # noqa: F811
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
     words = ("embed", str(folder), "--file", str(tmp_path / "texts.txt"))
-    code, _, said = command(*words, "--out", str(tmp_path / "v.npy"))
-    assert code == 0 and f"{len(TEXTS)} vectors of 32 numbers" in said
+    code, shown, said = command(*words, "--out", str(tmp_path / "v.npy"))
+    assert code == 0 and f"{len(TEXTS)} vectors of 32 numbers" in shown
     assert "1 texts were longer than the model reads" in said
     found = np.load(tmp_path / "v.npy", allow_pickle=False)
     np.testing.assert_allclose(found, model.embed(TEXTS), atol=1e-6)

@@ -129,7 +129,7 @@ def test_recipes(tmp_path):
 GUIDE = (Path(__file__).parents[3] / "docs" / "train.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, "contrastive"])
 def test_the_guide_has_every_option_with_its_default(name):
     (row,) = re.findall(rf"^\| `{name}` \| (.*?) \|", GUIDE, re.M)
     said = dict(re.findall(r"`(\w+)`(?: (\(needed\)|[^,]+))?", row))
