@@ -142,6 +142,7 @@ class Model:
     def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
         """Reads an adapter's folder, as `save_adapter` or the peft library write it."""
         adapters.load_adapter(self, folder, name)
+        self.pooling = read_pooling(Path(folder)) or self.pooling
         return self._changed()
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
@@ -152,6 +153,8 @@ class Model:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
         source = None if self.source is None else str(self.source)
         adapters.save_adapter(self, adapter, folder, base or source)
+        if self.pooling is not None:
+            write_pooling(self.pooling, Path(folder), states_width(self))
 
     def switch_adapter(self, name: str | None) -> Model:
         """Turns one adapter on and the others off; None: the model as it was, which learns."""

@@ -290,10 +290,10 @@ class Rows:
                 best[number] = _best(best[number], row, start, top)
         return best
 
-    def file_of(self, row: int) -> str:
+    def files_of(self, rows: Sequence[int]) -> list[str]:
         ranges = self.ranges()
-        at = bisect_right([first for first, *_ in ranges], row) - 1
-        return ranges[at][2]
+        firsts = [first for first, *_ in ranges]
+        return [ranges[bisect_right(firsts, row) - 1][2] for row in rows]
 
 
 def _best(

@@ -226,13 +226,13 @@ class Index:
         embedder = Embedder.of(self.model, self._pooling, prompt=prompt)
         several = [question] if isinstance(question, str) else list(question)
         asked = np.stack(list(raised(embedder(several))))
+        near = self.rows.nearest(asked, top)
+        files = iter(self.rows.files_of([row for rows in near for _, row in rows]))
         found = [
-            [self._hit(score, row) for score, row in rows] for rows in self.rows.nearest(asked, top)
+            [Hit(score, next(files), *self.rows.passage(row)) for score, row in rows]
+            for rows in near
         ]
         return found[0] if isinstance(question, str) else found
-
-    def _hit(self, score: float, row: int) -> Hit:
-        return Hit(score, self.rows.file_of(row), *self.rows.passage(row))
 
 
 def _grouped(

@@ -12,6 +12,7 @@ from small_models import bert, word_tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 import glassformer as gf
+from glassformer.adapters import LoRA
 from glassformer.errors import GlassformerError
 from glassformer.tasks.npy import whole_matrix
 from glassformer.tasks.pooling import Pooling
@@ -77,6 +78,16 @@ def test_pooling_survives_being_saved(model, tmp_path):
     again = gf.load(tmp_path / "again")
     assert again.pooling == model.pooling
     np.testing.assert_array_equal(again.embed(TEXTS[:3]), model.embed(TEXTS[:3]))
+
+
+def test_an_adapter_brings_its_pooling(folder, tmp_path):
+    adapted = gf.load(folder)
+    adapted.add_adapter(LoRA(rank=2, targets=("query",)))
+    adapted.pooling = Pooling(modes=("last",), normalize=True)
+    adapted.save_adapter(tmp_path / "adapter")
+    again = gf.load(folder).load_adapter(tmp_path / "adapter")
+    assert again.pooling == adapted.pooling
+    np.testing.assert_allclose(again.embed(TEXTS[:2]), adapted.embed(TEXTS[:2]), atol=1e-6)
 
 
 def test_questions_find_their_answers(model):

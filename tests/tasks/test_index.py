@@ -30,7 +30,7 @@ def test_what_is_added_is_found_again(tmp_path):
     rows.add([added("c", 0, 3)])
     again = Rows.open(tmp_path / "i")
     assert (again.total, again.live, set(again.entries)) == (7, 7, {"a", "b", "c"})
-    assert [again.file_of(row) for row in range(7)] == ["a"] * 3 + ["b"] * 4
+    assert again.files_of(range(7)) == ["a"] * 3 + ["b"] * 4
     assert again.passage(4) == Passage(1, 6, "b é 1")
     np.testing.assert_array_equal(again.vectors[:3], vectors(3, 1))
 
@@ -57,7 +57,8 @@ def test_many_dead_rows_are_left_behind(tmp_path):
     for seen in (rows, Rows.open(tmp_path / "i")):
         assert seen.total == seen.live == 3
         assert not seen.entries["b"].whole and seen.entries["a"].whole and seen.entries["c"].whole
-        texts = {seen.file_of(row): seen.passage(row).text for row in range(3)}
+        own = zip(seen.files_of(range(3)), range(3), strict=True)
+        texts = {file: seen.passage(row).text for file, row in own}
         assert texts == {"a": "a é 0", "b": "b é 1"}
     assert [path.name for path in (tmp_path / "i").glob("rows-*")] == ["rows-2"]
     np.testing.assert_array_equal(rows.vectors[rows.entries["a"].rows[0][0]], vectors(1, 6)[0])
@@ -86,7 +87,7 @@ def test_stopped_anywhere_it_is_as_before(tmp_path, name, stop, monkeypatch):
     assert again.live == 3 and set(again.entries) == {"a"}
     again.add([added("c", 2, 4)])
     last = Rows.open(tmp_path / "i")
-    assert [last.file_of(row) for row in range(5)] == ["a"] * 3 + ["c"] * 2
+    assert last.files_of(range(5)) == ["a"] * 3 + ["c"] * 2
     assert [last.passage(row).text for row in (0, 3, 4)] == ["a é 0", "c é 0", "c é 1"]
     np.testing.assert_array_equal(last.vectors[3:], vectors(2, 4))
 
