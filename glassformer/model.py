@@ -19,7 +19,8 @@ from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
-from glassformer.tasks.fill import Filled, fill
+from glassformer.tasks.fill import fill
+from glassformer.tasks.filled import Filled
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.watch import Watch, watch
 from glassformer.text import Tokenizer

@@ -24,7 +24,8 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.source import load
-from glassformer.tasks.fill import Filled, filler
+from glassformer.tasks.fill import filler
+from glassformer.tasks.filled import Filled
 
 COLUMNS = (
     Column("gap", 3, "cyan"),

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.infill import GAP, infill
-from glassformer.generate.result import Generation
+from glassformer.generate.infill import GAP
 from glassformer.tasks.base import (
     Model,
     fitting_verbs,
@@ -25,49 +23,10 @@ from glassformer.tasks.base import (
     require_tokenizer,
 )
 from glassformer.tasks.batches import pooled, run_texts
+from glassformer.tasks.filled import Candidate, Filled, Filling, Gap
 from glassformer.tasks.masks import Guess, Row, beam_search, first_guesses, likelihood
+from glassformer.tasks.written import Written
 from glassformer.text import Encoded
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What could stand in a gap: its tokens' probability, and what that is a token (the geometric
-    mean), by which candidates of several lengths are ranked."""
-
-    text: str
-    probability: float
-    score: float
-    tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Where it stands in the text, and what could stand there while all other gaps are open."""
-
-    start: int
-    end: int
-    candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True)
-class Filling:
-    """The whole text without gaps, what stands in each, and how probable that is together."""
-
-    text: str
-    words: tuple[str, ...]
-    probability: float | None
-
-
-@dataclass(frozen=True)
-class Filled:
-    """`text` is the best filling's; an encoder-decoder gives fillings alone."""
-
-    text: str
-    gaps: tuple[Gap, ...]
-    fillings: tuple[Filling, ...]
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @overload
@@ -313,35 +272,6 @@ class Masked:
         joined = self.tokenizer.decode([before, *tokens])
         behind = joined.removeprefix(alone)
         return bool(alone.strip()) and joined.startswith(alone) and not behind[:1].isspace()
-
-
-class Written:
-    """An encoder-decoder at work: it writes its fillings, the most probable first."""
-
-    def __init__(self, model: Model, top: int, beam: int, knobs: dict[str, Any]) -> None:
-        self.model, self.top = model, top
-        sampled = knobs.get("do_sample")
-        usual = {} if sampled else {"num_beams": beam}
-        self.knobs = {**usual, "num_return_sequences": top, **knobs}
-
-    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
-        for text in texts:
-            if isinstance(text, str):
-                try:
-                    yield self.filled(text)
-                except GlassformerError as error:
-                    yield error
-            elif isinstance(text, GlassformerError):
-                yield text
-
-    def filled(self, text: str) -> Filled:
-        best = infill(self.model.writer, text, self.knobs)
-        found = tuple(map(_written, (best, *best.alternatives)))
-        return Filled(found[0].text, (), found)
-
-
-def _written(said: Generation) -> Filling:
-    return Filling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))
 
 
 def _split(guess: Guess, sizes: Sequence[int]) -> list[Guess]:

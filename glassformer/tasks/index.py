@@ -25,18 +25,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.tasks.nearest import nearest
 from glassformer.tasks.passages import Passage
 from glassformer.weights.save import sync_folder, write_synced
 
 HEADER, JOURNAL = "header.json", "journal.jsonl"
 FORMAT = "glassformer-index-1"
 MOVED = 4096  # passages, or files, that move to a new folder at a time
-BLOCK = 2**26  # bytes of float32 that a search holds at a time
 Kept = Literal["float16", "float32"]
 
 
@@ -269,41 +267,11 @@ class Rows:
             return Passage(start, end, file.read(last - first).decode("utf-8"))
 
     def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
-        """For each query of [query, width] the scores and rows that are nearest by the cosine; all
-        rows are compared, a block at a time. Of equal ones the earlier row comes first."""
-        asked = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
-        asked = torch.nn.functional.normalize(asked, dim=-1)
-        vectors, ranges = self.vectors, self.ranges()
-        firsts = [first for first, *_ in ranges]
-        size = max(1, BLOCK // (4 * self.width))
-        best: list[list[tuple[float, int]]] = [[] for _ in asked]
-        for start in range(0, self.total, size):
-            end = min(start + size, self.total)
-            there = torch.zeros(end - start, dtype=torch.bool)
-            for first, count, _ in ranges[max(0, bisect_right(firsts, start) - 1) :]:
-                if first >= end:
-                    break
-                there[max(first - start, 0) : max(first + count - start, 0)] = True
-            block = torch.from_numpy(vectors[start:end].astype(np.float32))
-            scores = (asked @ block.T).masked_fill(~there, float("-inf"))
-            for number, row in enumerate(scores):
-                best[number] = _best(best[number], row, start, top)
-        return best
+        """For each query of [query, width] the scores and rows that are nearest by the cosine."""
+        there = [(first, count) for first, count, _ in self.ranges()]
+        return nearest(self.vectors, there, queries, top)
 
     def files_of(self, rows: Sequence[int]) -> list[str]:
         ranges = self.ranges()
         firsts = [first for first, *_ in ranges]
         return [ranges[bisect_right(firsts, row) - 1][2] for row in rows]
-
-
-def _best(
-    held: list[tuple[float, int]], scores: Tensor, start: int, top: int
-) -> list[tuple[float, int]]:
-    """Of what was held and of a block's scores, [row], so many; torch's choice among equals is
-    not the first, so all that equal the last one are looked at."""
-    count = min(top, len(scores))
-    least = scores.topk(count).values[-1]
-    rows = (scores >= least).nonzero()[:, 0]
-    new = zip(scores[rows].tolist(), (rows + start).tolist(), strict=True)
-    both = [*held, *((score, row) for score, row in new if score > float("-inf"))]
-    return sorted(both, key=lambda found: (-found[0], found[1]))[:top]

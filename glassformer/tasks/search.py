@@ -20,6 +20,7 @@ from glassformer.tasks.embed import Embedder
 from glassformer.tasks.index import Added, Kept, Rows
 from glassformer.tasks.passages import Passage, passages
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.texts import decoded, digest_of, found_files, texts_folder
 from glassformer.weights.save import dtype_of
 
 PATTERNS = ("*.txt", "*.text", "*.md", "*.markdown", "*.rst")
@@ -265,40 +266,6 @@ def _failed(error: Exception, name: str, path: Path, changes: Changes, on_error:
     if on_error == "stop":
         raise GlassformerError(why) from None
     changes.skipped[name] = why
-
-
-def texts_folder(texts: str | Path) -> Path:
-    folder = Path(texts)
-    if not folder.is_dir():
-        raise GlassformerError(f"There is no folder {folder} with texts.")
-    return folder
-
-
-def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]:
-    """By their names within the folder, in order; hidden ones are left out."""
-    found = {
-        path.relative_to(folder).as_posix(): path
-        for pattern in patterns
-        for path in folder.rglob(pattern)
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    }
-    if not found:
-        raise GlassformerError(f"{folder} has no files that match {', '.join(patterns)}.")
-    return sorted(found.items())
-
-
-def decoded(content: bytes, path: Path) -> str:
-    """Offsets count the characters of this text: UTF-8, without a byte order mark, with its line
-    ends as they are."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise GlassformerError(f"{path}:{line} is not UTF-8; convert the file.") from None
-
-
-def digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def fingerprint(model: Model) -> str:

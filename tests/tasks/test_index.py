@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks import index
+from glassformer.tasks import nearest
 from glassformer.tasks.index import Added, Rows
 from glassformer.tasks.passages import Passage
 
@@ -105,7 +105,7 @@ def test_parts_of_a_file_add_up(tmp_path):
 @pytest.mark.parametrize("kept", ["float16", "float32"])
 @pytest.mark.parametrize("rows_a_block", [1, 3, 1000])
 def test_the_nearest_are_those_of_all(tmp_path, monkeypatch, kept, rows_a_block):
-    monkeypatch.setattr(index, "BLOCK", rows_a_block * 4 * WIDTH)
+    monkeypatch.setattr(nearest, "BLOCK", rows_a_block * 4 * WIDTH)
     rows = Rows.create(tmp_path / "i", {**HEADER, "kept": kept})
     rows.add([added("a", 20, 1), added("b", 20, 2), added("c", 20, 3)])
     rows.forget(["b"])

@@ -1,0 +1,43 @@
+"""Tasks room, a folder of texts: which files are in it, and what they say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from glassformer.errors import GlassformerError
+
+
+def texts_folder(texts: str | Path) -> Path:
+    folder = Path(texts)
+    if not folder.is_dir():
+        raise GlassformerError(f"There is no folder {folder} with texts.")
+    return folder
+
+
+def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]:
+    """By their names within the folder, in order; hidden ones are left out."""
+    found = {
+        path.relative_to(folder).as_posix(): path
+        for pattern in patterns
+        for path in folder.rglob(pattern)
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    }
+    if not found:
+        raise GlassformerError(f"{folder} has no files that match {', '.join(patterns)}.")
+    return sorted(found.items())
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """Offsets count the characters of this text: UTF-8, without a byte order mark, with its line
+    ends as they are."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise GlassformerError(f"{path}:{line} is not UTF-8; convert the file.") from None
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
