@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.text import Tokenizer
+from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
@@ -30,12 +30,13 @@ from glassformer.train.objectives.tokens import (
 
 @objective("continuation")
 class Continuation(Judged):
-    """Columns `source` and `target`: the tokens of the source, the separator, the target and the
-    end token. The loss is over the target and its end.
+    """Columns `source` and `target`, perhaps `target_language`: the tokens of the source, the
+    separator, the target and the end token. The loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
     `both_ways` every token of the source sees all of it (a prefix language model). What is too
-    long loses the beginning of its source first.
+    long loses the beginning of its source first. All this is saved with the model, for `translate`
+    and `summarize`.
     """
 
     fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
@@ -60,17 +61,25 @@ class Continuation(Judged):
             )
         self.tokenizer = tokenizer_of(model)
         self.length = length_of(model, length) + 1
-        self.start = _start(self.tokenizer)
-        self.separator = _separator(self.tokenizer, separator)
+        self.start = start_ids(self.tokenizer)
+        self.separator = separator_ids(self.tokenizer, separator)
         end = self.tokenizer.special.get("eos", model.spec.tokens.eos)
         self.end = [] if end is None else [end]
         self.smoothing, self.both_ways, self.head = smoothing, both_ways, head
         self.weights = {head: 1.0}
+        keep_layout(
+            model,
+            separator=self.separator,
+            length=self.length - 1,
+            both_ways=both_ways or None,
+            eos_token_id=end,
+        )
 
     def prepare(self, record: Record) -> Iterable[Example]:
+        _, address = self.tokenizer.toward(None, record.get("target_language"))
         source, target = (
-            self.tokenizer.encode(column(record, side), special=False).ids
-            for side in ("source", "target")
+            self.tokenizer.encode(text, special=False).ids
+            for text in (address + column(record, "source"), column(record, "target"))
         )
         target = [*target, *self.end]
         if not target:
@@ -111,23 +120,3 @@ class Continuation(Judged):
         totals = (sum(side) for side in zip(*answers, strict=True))
         return {"perplexity": metrics.perplexity(*totals)}
 
-
-def _start(tokenizer: Tokenizer) -> list[int]:
-    """The start token, where the tokenizer begins a text with it."""
-    ids = tokenizer.encode("a").ids
-    return ids[:1] if ids[0] == tokenizer.special.get("bos") else []
-
-
-def _separator(tokenizer: Tokenizer, separator: str | None) -> list[int]:
-    if separator is None and "sep" in tokenizer.special:
-        return [tokenizer.special["sep"]]
-    separator = "\n" if separator is None else separator
-    if separator in tokenizer:
-        return [tokenizer.id(separator)]
-    ids = tokenizer.encode(separator, special=False).ids
-    if not ids or tokenizer.special.get("unk") in ids:
-        raise GlassformerError(
-            f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator)."
-        )
-    return ids
