@@ -243,7 +243,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     if not ids or tokenizer.special.get("unk") in ids:
         raise GlassformerError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator)."
+            "(objective.separator), or let a fresh one have it (tokenizer.special.sep)."
         )
     return ids
 

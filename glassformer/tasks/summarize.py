@@ -91,7 +91,7 @@ class Summarizer:
 
 def summarize(model: Model, texts: Any, **options: Any) -> Any:
     """One text, a list or an iterator of them; see `Model.summarize`."""
-    return answered(Summarizer(model, **options).stream, texts)
+    return answered(texts, Summarizer(model, **options).stream)
 
 
 def _summary(written: list[Generation], *, unread: int, parts: int) -> Summary:

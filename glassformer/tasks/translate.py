@@ -107,7 +107,7 @@ class Translator:
 
 def translate(model: Model, texts: Any, **options: Any) -> Any:
     """One text, a list or an iterator of them; see `Model.translate`."""
-    return answered(Translator(model, **options).stream, texts)
+    return answered(texts, Translator(model, **options).stream)
 
 
 def _task(model: Model, asked: Sequence[str | None]) -> str | None:
