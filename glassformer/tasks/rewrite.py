@@ -195,7 +195,7 @@ class Rewriter:
                     yield text
                     continue
                 try:
-                    made, finish = prepare(self.checked(text))
+                    made, finish = prepare(text)
                 except GlassformerError as error:
                     waiting.append(error)
                     continue

@@ -36,7 +36,7 @@ class Summary:
 
 
 class Summarizer:
-    """A model that summarizes, with its knobs; see `summarize`."""
+    """A model that summarizes, with its knobs; see `Model.summarize`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Summarizer:
         return self.rewriter.each(texts, self._prepared)
 
     def _prepared(self, text: str) -> tuple[list[Ids], Finish[Summary]]:
-        parts = 1
+        text, parts = self.rewriter.checked(text), 1
         if self.long == "split":
             text, parts = self._folded(text)
         ids, length = self.rewriter.ids(text), self.rewriter.measure(text)

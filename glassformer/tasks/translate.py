@@ -48,7 +48,8 @@ class Translation:
 
 
 class Translator:
-    """A model that translates, with its languages and knobs; see `translate`."""
+    """A model that translates, with its languages and knobs; see `Model.translate`. With
+    `keep_empty` a text without a word is none to complain about, and stays as it is."""
 
     def __init__(
         self,
@@ -60,11 +61,12 @@ class Translator:
         length: int | None = None,
         prefix: str | None = None,
         separator: str | None = None,
+        keep_empty: bool = False,
         **knobs: Any,
     ) -> None:
         if split not in SPLITS:
             raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {split!r}.")
-        self.split = split
+        self.split, self.keep_empty = split, keep_empty
         asked = (source_language, target_language)
         task = None if prefix is not None else _task(model, asked)
         if task is None:  # its prefix says all about languages
@@ -86,7 +88,9 @@ class Translator:
         return self.rewriter.each(texts, self._prepared, FACTOR)
 
     def _prepared(self, text: str) -> tuple[list[Ids], Finish[Translation]]:
-        spans = self.spans(text)
+        if self.keep_empty and not text.strip():
+            return [], lambda _: Translation(text, ())
+        spans = self.spans(self.rewriter.checked(text))
         sources = [self.rewriter.ids(as_line(text[slice(*span)])) for span in spans]
         return sources, partial(_joined, text, spans)
 
@@ -138,7 +142,7 @@ def _task(model: Model, asked: Sequence[str | None]) -> str | None:
 
 
 def _joined(text: str, spans: Sequence[Span], written: Sequence[Generation]) -> Translation:
-    texts = [one.text.strip() for one in written]
+    texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
         Part(*span, said, one.score, one.stop)
         for span, said, one in zip(spans, texts, written, strict=True)

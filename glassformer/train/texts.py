@@ -93,6 +93,11 @@ def _words_of(references: References) -> str:
     return "zh" if len(CHINESE.findall(text)) * 2 > len(text) else "13a"
 
 
+def check_sacrebleu() -> None:
+    """Before texts are made that could not be judged."""
+    _sacrebleu()
+
+
 def _sacrebleu() -> Any:
     try:
         from sacrebleu import metrics
