@@ -45,6 +45,7 @@ class Notes:
     tokens: int = 0  # so many were read
     best: float | None = None  # the best evaluation's figure
     best_step: int = 0
+    test: dict[str, float] = field(default_factory=dict)  # what the best model does on those files
     stale: int = 0  # evaluations since
     stopped: bool = False  # before the last step, since nothing got better
     scaler: dict[str, Any] = field(default_factory=dict)
@@ -89,12 +90,12 @@ class Loop:
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
-        engine = joined(self.task, place)
-        self.call: Callable[[Batch], Sums] = engine
+        self.engine = joined(self.task, place)
+        self.call: Callable[[Batch], Sums] = self.engine
         if settings.compile:  # gradients that add up must not lie where a recording writes
             alone = place.world == 1 and settings.accumulate == 1
             recorded = alone and place.device.type == "cuda"
-            self.call = Compiled(engine, frugal=settings.checkpoint, recorded=recorded)
+            self.call = Compiled(self.engine, frugal=settings.checkpoint, recorded=recorded)
         self.notes = Notes()
 
     def take_step(self) -> Taken:
@@ -126,13 +127,15 @@ class Loop:
         self.notes.tokens += tokens
         return Taken(sums, counts, rate, gradient, tokens)
 
-    def evaluate(self, most: int | None = None) -> dict[str, float]:
-        """Of the averaged weights, where there is an average; on at most so many batches."""
+    def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
+        """Of the averaged weights, where there is an average; on at most so many batches. Not
+        compiled: without gradients, and for a last batch of another shape, that would take as
+        long each time as reading many batches does."""
         with self.average.in_place():
             return evaluate(
                 self.task,
-                self.call,
-                lambda: islice(self.feed.valid(), most),
+                self.engine,
+                lambda: islice(self.feed.sweep(split), most),
                 self.precision,
                 self.place,
                 self.settings.seed,
@@ -140,7 +143,7 @@ class Loop:
 
     def rehearse(self) -> None:
         """Finds out before the first step whether the figure that is to be best will be there."""
-        if self.feed.judges and self.settings.best != "loss":
+        if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
     def publish(self, folder: Path) -> None:
@@ -209,7 +212,8 @@ class Loop:
     def ending(self) -> dict[str, Any]:
         """How the run ended, in a few words."""
         notes = asdict(self.notes)
-        return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
+        said = ("step", "tokens", "best", "best_step", "test", "stopped")
+        return {key: notes[key] for key in said}
 
     def entry(self, taken: Taken) -> Entry:
         sums, weights = taken.sums, self.task.weights
@@ -233,14 +237,22 @@ class Loop:
             )
 
     def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
-        """Evaluates, keeps the model if it is the best so far, and sees whether to stop."""
-        if not self.feed.judges:
+        """Evaluates, keeps the model if it is the best so far, and sees whether to stop. Test files
+        are read by every model that is kept: so wherever a run ends, the figures are those of its
+        best. They have no say in anything."""
+        notes, name, judges = self.notes, self.settings.best, self.feed.judges
+        if "valid" not in judges:
+            if "test" in judges and notes.step == self.settings.steps:
+                notes.test = self.evaluate("test")
             return
-        found, notes, name = self.evaluate(), self.notes, self.settings.best
+        found = self.evaluate()
         entry: Entry = {"step": notes.step, "valid": found}
-        run.log(entry)
         value = chosen(found, name)
-        if is_better(name, value, notes.best):
+        better = is_better(name, value, notes.best)
+        if better and "test" in judges:
+            entry["test"] = notes.test = self.evaluate("test")
+        run.log(entry)
+        if better:
             notes.best, notes.best_step, notes.stale = value, notes.step, 0
             self.publish(run.best)
         else:

@@ -146,8 +146,8 @@ def make_feed(
         )
 
     train = loader("train", 2)
-    valid = loader("valid", 0) if data.valid else None
-    return Feed(train, valid, place, settings.evaluate_batches or None)
+    held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
+    return Feed(train, held_out, place, settings.evaluate_batches or None)
 
 
 def context_of(model: Model) -> int | None:

@@ -47,7 +47,9 @@ class TokenizerSettings:
     own, and for a fresh model byte pairs are learned. `special` adds roles to the kind's own:
     `special.mask = "[MASK]"`. `languages` to translate into are tokens before a source."""
 
-    kind: Literal["char", "byte", "word", "bpe", "byte-bpe", "wordpiece", "unigram"] | None = None
+    kind: (
+        Literal["char", "byte", "word", "space", "bpe", "byte-bpe", "wordpiece", "unigram"] | None
+    ) = None
     folder: str | None = None
     size: int = number(8000, least=2)
     lowercase: bool = False

@@ -61,6 +61,37 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert Path("runs/short/best/config.json").exists()
 
 
+def test_test_files_are_judged_by_the_best_model(tmp_path):
+    whole = recipe(tmp_path / "run", steps=12, evaluate_every=2, average=0.0, learning_rate=0.3)
+    (tmp_path / "data/test").write_text("and the dog sat on the log while the sun went down. " * 4)
+    whole["data"]["test"] = str(tmp_path / "data/test")
+    run = gf.train(whole)
+    judged = [entry for entry in run.entries() if "valid" in entry]
+    bests = list(itertools.accumulate((e["valid"]["loss"] for e in judged), min))
+    new = [i for i, best in enumerate(bests) if i == 0 or best < bests[i - 1]]
+    assert [i for i, entry in enumerate(judged) if "test" in entry] == new != list(range(6))
+    assert run.finished["test"] == judged[new[-1]]["test"]
+    assert "best model on the test files" in (run.folder / "README.md").read_text()
+    model = gf.load(run.best)
+    ids = model.tokenizer.encode((tmp_path / "data/test").read_text(), special=False).ids
+    ids = torch.tensor([*ids, model.tokenizer.special["eos"]])
+    total = 0.0
+    for start in range(0, len(ids) - 1, 16):
+        row = ids[start : start + 17]
+        logits = model.net(row[None, :-1]).logits[0]
+        total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
+    assert run.finished["test"]["loss"] == pytest.approx(total / (len(ids) - 1), abs=1e-5)
+
+
+def test_without_validation_files_the_last_model_is_tested(tmp_path):
+    whole = recipe(tmp_path / "run", steps=4)
+    whole["data"] = {"train": whole["data"]["train"], "test": whole["data"]["valid"]}
+    run = gf.train(whole)
+    assert run.finished["best"] is None and run.finished["test"]["perplexity"] > 1
+    assert not (run.folder / "best").exists()
+    assert "model of the end on the test files" in (run.folder / "README.md").read_text()
+
+
 def test_a_run_that_is_over_is_not_run_again(tmp_path):
     whole = recipe(tmp_path / "run", steps=2)
     gf.train(whole)

@@ -51,8 +51,9 @@ class Stream(Rows):
     evaluation starts at the first token and has a short last window instead.
 
     A row has `beyond` more tokens, those with which the next one starts, and, under "before", up
-    to `before` of those behind it. Where there are several documents, "documents" numbers them,
-    unless attention may go `across`.
+    to `before` of those behind it: of the ring, but in an evaluation of the text, which has a
+    first token. Where there are several documents, "documents" numbers them, unless attention may
+    go `across`.
     """
 
     def __init__(
@@ -83,28 +84,37 @@ class Stream(Rows):
         free = self.store.size > self.length + self.beyond
         shift = _drawn(self.seed, epoch, self.length) if free else 0
         start = (shift + number * self.length) % self.store.size
-        return self._window(start, start + self.length + self.beyond)
+        end = start + self.length + self.beyond
+        return self._window(start, end, max(start - self.before, end - self.store.size))
 
     def fixed(self, number: int) -> Example:
         start = number * self.length
-        return self._window(start, min(start + self.length + self.beyond, self.store.size))
+        end = min(start + self.length + self.beyond, self.store.size)
+        return self._window(start, end, max(0, start - self.before))
 
-    def _window(self, start: int, end: int) -> Example:
-        """The ring's tokens from `start` up to `end`, which may lie behind where it closes."""
-        store = self.store
-        parts = [(start, min(end, store.size)), (0, end - store.size)][: 1 + (end > store.size)]
+    def _window(self, start: int, end: int, first: int) -> Example:
+        """The ring's tokens from `start` up to `end`, and those before them from `first` on."""
+        store, parts = self.store, self._parts(start, end)
         row = _joined([store.slice(*part) for part in parts])
         if self.numbered:
             numbers = [store.numbers(*part) for part in parts]
             numbers[1:] = [part + numbers[0][-1] + 1 for part in numbers[1:]]
             row["documents"] = np.concatenate(numbers)
         if self.before:
-            first = max(0, start - self.before)
             if self.numbered:  # no further back than the document goes
+                first = max(0, first)
                 behind = store.numbers(first, start + 1)
                 first += int(np.argmax(behind == behind[-1]))
-            row["before"] = store.slice(first, start)["tokens"]
+            before = _joined([store.slice(*part) for part in self._parts(first, start)])
+            row["before"] = before["tokens"]
         return row
+
+    def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Where these tokens lie: they may go over the place where the ring closes."""
+        size = self.store.size
+        if start < 0:
+            return [(start + size, size), (0, end)]
+        return [(start, min(end, size)), (0, end - size)][: 1 + (end > size)]
 
 
 class Pack(Rows):

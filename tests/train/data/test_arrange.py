@@ -93,6 +93,13 @@ class TestStream:
         for i in range(rows.all):
             before = rows.fixed(i)["before"]
             assert before.tolist() == list(range(max(0, 8 * i - 10), 8 * i))
+        ring = sum(LENGTHS)
+        for i in range(rows.count):
+            row = rows.row(1, i)
+            first = int(row["tokens"][0])
+            assert row["before"].tolist() == [t % ring for t in range(first - 10, first)]
+        long = Stream(store, 8, seed=1, beyond=1, before=500, across=True).row(1, 0)
+        assert sorted([*long["before"], *long["tokens"]]) == list(range(ring))
         of_token = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
         apart = Stream(store, 8, seed=1, before=10)
         for i in range(apart.count):
