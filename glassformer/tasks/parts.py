@@ -8,38 +8,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
 
 from glassformer.tasks.sentences import ASIAN, Span, blocks, sentences
 
 Measure = Callable[[str], int]
+Together = Literal["sentence", "paragraph", "text"]
 CLAUSE = re.compile(r"[;:,—–]\s|[；：，、]")
 GAP = re.compile(r"\s+")
 
 
-def parts_of(text: str, measure: Measure, room: int, *, alone: bool = False) -> list[Span]:
-    """Spans of a text that measure at most `room` each: as many sentences as fit, or, with
-    `alone`, every sentence by itself. A sentence that is too long by itself is cut between
+def parts_of(
+    text: str, measure: Measure, room: int, together: Together = "paragraph"
+) -> list[Span]:
+    """Spans of a text that measure at most `room` each: as many sentences as fit, of one paragraph
+    or of any, or every sentence by itself. A sentence that is too long by itself is cut between
     clauses, or else between words."""
     found: list[Span] = []
-    begins = {block.start for block in blocks(text)}
+    begins = _beginnings(text)
     for sentence in sentences(text):
-        first = any(place in begins for place in range(found[-1].end if found else 0, sentence.start + 1))
-        for piece in fitting(text, sentence, measure, room):
-            whole = Span(found[-1].start, piece.end) if found and not (first or alone) else None
-            if whole is not None and measure(as_line(text[slice(*whole)])) <= room:
+        apart = together == "sentence" or (together == "paragraph" and sentence.start in begins)
+        for piece in _fitting(text, sentence, measure, room):
+            whole = None if apart or not found else Span(found[-1].start, piece.end)
+            if whole is not None and measure(text[slice(*whole)]) <= room:
                 found[-1] = whole
             else:
                 found.append(piece)
-            first = False
+            apart = together == "sentence"
     return found
 
 
-def fitting(text: str, span: Span, measure: Measure, room: int) -> Iterator[Span]:
+def _beginnings(text: str) -> set[int]:
+    """Where paragraphs, headings and items begin."""
+    return {_stripped(text, block).start for block in blocks(text)}
+
+
+def _fitting(text: str, span: Span, measure: Measure, room: int) -> Iterator[Span]:
     """The span, or if it is too long its pieces."""
-    while measure(as_line(text[slice(*span)])) > room:
+    while measure(text[slice(*span)]) > room:
         cut = _cut(text, span, measure, room)
-        piece = _stripped(text, Span(span.start, cut))
-        yield piece
+        yield _stripped(text, Span(span.start, cut))
         span = _stripped(text, Span(cut, span.end))
     if span.start < span.end:
         yield span
@@ -51,7 +59,7 @@ def _cut(text: str, span: Span, measure: Measure, room: int) -> int:
     low, high = span.start + 1, span.end  # a single letter is taken to fit
     while low < high - 1:
         middle = (low + high) // 2
-        fits = measure(as_line(text[span.start : middle])) <= room
+        fits = measure(text[span.start : middle]) <= room
         low, high = (middle, high) if fits else (low, middle)
     half = (span.start + low) // 2
     for marks in (CLAUSE, GAP):
@@ -84,11 +92,10 @@ def glue(before: str, after: str) -> str:
 def rejoined(text: str, spans: Sequence[Span], written: Iterable[str]) -> str:
     """A text with every part rewritten. Line breaks and indents between parts stay; between
     sentences stands what their new language wants there."""
-    begins = {block.start for block in blocks(text)}
+    begins = _beginnings(text)
     made, at = "", 0
     for span, new in zip(spans, written, strict=True):
         gap = text[at : span.start]
-        on = at > 0 and not any(place in begins for place in range(at, span.start + 1))
-        made += (glue(made, new) if on else gap) + new
+        made += (gap if at == 0 or span.start in begins else glue(made, new)) + new
         at = span.end
     return made + text[at:]

@@ -28,7 +28,6 @@ TRAINED = "text2text"  # where training keeps how sources stand, whatever the ta
 LANGUAGES = ("source_language", "target_language")
 USUAL_LENGTH = 512  # tokens, where nobody says how many
 BEAMS = 4
-NEW_TOKENS = 256  # at most, where nobody says
 TEXTS, GPU_TEXTS, ROWS = 16, 64, 16  # at once; on a CPU a decoder alone is fastest up to 16 rows
 LEAST_LIMIT = 16  # new tokens that a source of any length may have
 POOLS = 8  # batches that are put in the order of their length
@@ -38,7 +37,8 @@ class Rewriter:
     """A model, how its sources are laid out for it, and with which knobs it writes.
 
     `tasks` are names under which config.json may keep settings of the verb, the first that is
-    there counts; `given` are knobs that the user turned.
+    there counts; `given` are knobs that the user turned; `new_tokens` are written at most where
+    neither says.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Rewriter:
         prefix: str | None = None,
         separator: str | None = None,
         length: int | None = None,
+        new_tokens: int,
     ) -> None:
         require_head(model, "lm", verb)
         if model.spec.decoder is None:
@@ -68,7 +69,7 @@ class Rewriter:
         saved = dict(settings_of(model, TRAINED))
         for task in reversed(tasks):
             saved |= settings_of(model, task)
-        self.saved = saved
+        self.saved, self.new_tokens = saved, new_tokens
         knobs, tokenizer = self._knobs(given), require_tokenizer(model)
         languages = [knobs.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.toward(*languages)
@@ -90,7 +91,7 @@ class Rewriter:
         if "num_beams" not in {**named, **task, **given} and not draws:
             usual["num_beams"] = BEAMS
         if not {"max_length", "max_new_tokens"} & set({**named, **task, **given}):
-            usual["max_new_tokens"] = NEW_TOKENS
+            usual["max_new_tokens"] = self.new_tokens
         knobs = {**usual, **task, **given}
         if "batch_size" not in knobs:
             beams = knobs.get("num_beams", named.get("num_beams", 1))
@@ -124,7 +125,7 @@ class Rewriter:
         limits = [positions, self.saved.get("length"), require_tokenizer(self.model).max_length]
         least = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target stands in the same stream
-            new = self.knobs.max_new_tokens or NEW_TOKENS
+            new = self.knobs.max_new_tokens or self.new_tokens
             least = max(least - new, least // 2)
         if self.length is not None and positions is not None and self.length > positions:
             raise GlassformerError(

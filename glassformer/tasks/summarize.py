@@ -11,10 +11,11 @@ from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
 from glassformer.tasks.base import Model, answered
 from glassformer.tasks.batches import Pause
-from glassformer.tasks.parts import as_line, parts_of
+from glassformer.tasks.parts import parts_of
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 
 Long = Literal["cut", "split"]
+NEW_TOKENS = 128  # of a summary, at most
 LONG = ("cut", "split")
 
 
@@ -59,6 +60,7 @@ class Summarizer:
             prefix=prefix,
             separator=separator,
             length=length,
+            new_tokens=NEW_TOKENS,
         )
 
     def stream(self, texts: Iterable[str | Pause]) -> Iterator[Summary | GlassformerError]:
@@ -79,9 +81,9 @@ class Summarizer:
         parts it had."""
         rewriter, first = self.rewriter, 1
         while (length := rewriter.measure(text)) > rewriter.room:
-            spans = parts_of(text, rewriter.measure, rewriter.room)
+            spans = parts_of(text, rewriter.measure, rewriter.room, "text")
             first = first if first > 1 else len(spans)
-            sources = (rewriter.ids(as_line(text[slice(*span)])) for span in spans)
+            sources = (rewriter.ids(text[slice(*span)]) for span in spans)
             shorter = "\n".join(one.text.strip() for one in rewriter.written(sources))
             if not shorter.strip() or rewriter.measure(shorter) >= length:
                 break  # its summaries are no shorter: what has room is read

@@ -13,13 +13,14 @@ from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
 from glassformer.tasks.base import SETTINGS, Model, answered, require_tokenizer
 from glassformer.tasks.batches import Pause
-from glassformer.tasks.parts import as_line, parts_of, rejoined
+from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.sentences import Span, blocks
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
 PAIR = re.compile(r"translation_(.+)_to_(.+)")  # as T5's config.json names its tasks
+NEW_TOKENS = 256  # of a part, at most
 FACTOR = 3.0  # a translation has at most so many times the tokens of its source
 
 
@@ -80,6 +81,7 @@ class Translator:
             prefix=prefix,
             separator=separator,
             length=length,
+            new_tokens=NEW_TOKENS,
         )
 
     def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
@@ -98,7 +100,8 @@ class Translator:
         """What of a text is translated at a time."""
         room, measure = self.rewriter.room, self.rewriter.measure
         if self.split != "none":
-            return parts_of(text, measure, room, alone=self.split == "sentences")
+            together: Together = "sentence" if self.split == "sentences" else "paragraph"
+            return parts_of(text, lambda part: measure(as_line(part)), room, together)
         length = measure(text)
         if length > room:
             raise GlassformerError(

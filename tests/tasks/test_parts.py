@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from glassformer.tasks.parts import as_line, parts_of, rejoined
+from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
 
 TEXT = """A title
 
@@ -21,8 +21,8 @@ def words(text: str) -> int:
     return len(text.split()) if text.isascii() else len(text)
 
 
-def cut(text: str, room: int, **options: bool) -> list[str]:
-    return [text[a:b] for a, b in parts_of(text, words, room, **options)]
+def cut(text: str, room: int, together: Together = "paragraph") -> list[str]:
+    return [text[a:b] for a, b in parts_of(text, words, room, together)]
 
 
 def test_sentences_of_a_paragraph_are_grouped_up_to_the_room():
@@ -38,8 +38,13 @@ def test_sentences_of_a_paragraph_are_grouped_up_to_the_room():
     assert cut(TEXT, 12)[-1] == "这是第一句。这是第二句！"
 
 
+def test_or_of_the_whole_text():
+    text = "One two.\n\nThree four. Five six.\n\nSeven."
+    assert cut(text, 4, "text") == ["One two.\n\nThree four.", "Five six.\n\nSeven."]
+
+
 def test_or_stand_alone():
-    assert cut(TEXT, 99, alone=True)[1:4] == ["One two three.", "Four five six seven.", "Eight!"]
+    assert cut(TEXT, 99, "sentence")[1:4] == ["One two three.", "Four five six seven.", "Eight!"]
 
 
 def test_a_sentence_that_is_too_long_is_cut_between_clauses_or_words():
@@ -60,13 +65,13 @@ def test_parts_fit_and_nothing_is_lost(room):
         spans = parts_of(text, words, room)
         assert "".join(text[a:b] for a, b in spans).split() != [] or not text.strip()
         for a, b in spans:
-            assert words(as_line(text[a:b])) <= room or b - a == 1
+            assert words(text[a:b]) <= room or b - a == 1
         outside = "".join(text[a:b] for (_, a), (b, _) in zip([(0, 0), *spans], [*spans, (len(text), 0)]))
         assert not outside.strip()
 
 
 def test_paragraphs_stay_and_sentences_are_joined_as_the_language_wants():
-    spans = parts_of(TEXT, words, 99, alone=True)
+    spans = parts_of(TEXT, words, 99, "sentence")
     english = rejoined(TEXT, spans, [f"S{i}." for i in range(len(spans))])
     assert english == "S0.\n\nS1. S2. S3.\n  S4.\n\nS5. S6.\n"
     chinese = rejoined(TEXT, spans, [f"第{i}句。" for i in range(len(spans))])

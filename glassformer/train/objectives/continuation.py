@@ -21,17 +21,18 @@ from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
     IGNORED,
-    column,
     length_of,
     require_head,
+    source_of,
+    targets_of,
     tokenizer_of,
 )
 
 
 @objective("continuation")
 class Continuation(Judged):
-    """Columns `source` and `target`, perhaps `target_language`: the tokens of the source, the
-    separator, the target and the end token. The loss is over the target and its end.
+    """Columns `source` and `target` (or lists, as for sequence-to-sequence), perhaps
+    `target_language`: the tokens of the source, the separator, the target and the end token. The loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
     `both_ways` every token of the source sees all of it (a prefix language model). What is too
@@ -77,21 +78,19 @@ class Continuation(Judged):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         _, address = self.tokenizer.toward(None, record.get("target_language"))
-        source, target = (
-            self.tokenizer.encode(text, special=False).ids
-            for text in (address + column(record, "source"), column(record, "target"))
-        )
-        target = [*target, *self.end]
-        if not target:
-            raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+        source = self.tokenizer.encode(address + source_of(record), special=False).ids
         frame = len(self.start) + len(self.separator)
-        target = target[: self.length - frame]
-        source = source[max(0, len(source) + frame + len(target) - self.length) :]
-        before = [*self.start, *source, *self.separator]
-        yield {
-            "tokens": np.array([*before, *target], dtype=np.int32),
-            "prefix": np.array([len(before)], dtype=np.int32),
-        }
+        for text in targets_of(record):
+            target = [*self.tokenizer.encode(text, special=False).ids, *self.end]
+            if not target:
+                raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+            target = target[: self.length - frame]
+            read = source[max(0, len(source) + frame + len(target) - self.length) :]
+            before = [*self.start, *read, *self.separator]
+            yield {
+                "tokens": np.array([*before, *target], dtype=np.int32),
+                "prefix": np.array([len(before)], dtype=np.int32),
+            }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""

@@ -23,16 +23,18 @@ from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     IGNORED,
     USUAL_LENGTH,
-    column,
     length_of,
     require_head,
+    source_of,
+    targets_of,
     tokenizer_of,
 )
 
 
 @objective("sequence-to-sequence")
 class SequenceToSequence(Judged):
-    """Columns `source` and `target`. The decoder reads the target one place later, behind the
+    """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
+    several that are right, each an example). The decoder reads the target one place later, behind the
     family's start token (or the target's language, where the tokenizer ends a text with that, as
     mBART's does), and predicts it up to its end.
 
@@ -101,17 +103,18 @@ class SequenceToSequence(Judged):
     def prepare(self, record: Record) -> Iterable[Example]:
         tokenizer, address = self.tokenizer_for(record)
         source = tokenizer.encode(
-            address + self.prefix + column(record, "source"), max_length=self.source_length
+            address + self.prefix + source_of(record), max_length=self.source_length
         ).ids
-        target = ended(tokenizer.target, column(record, "target"), self.target_length)
-        if not source or not target:
-            raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
-        tokens = np.array(target)
-        yield {
-            "source": np.array(source, dtype=np.int32),
-            "tokens": tokens.astype(np.int32),
-            "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
-        }
+        for text in targets_of(record):
+            target = ended(tokenizer.target, text, self.target_length)
+            if not source or not target:
+                raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+            tokens = np.array(target)
+            yield {
+                "source": np.array(source, dtype=np.int32),
+                "tokens": tokens.astype(np.int32),
+                "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
+            }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return rewriting(examples, self.head)
