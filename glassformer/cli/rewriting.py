@@ -121,7 +121,11 @@ class Beside:
         name = self.field or "text"
         found = own.get(name)
         several = [found] if isinstance(found, str) else found
-        if not isinstance(several, list) or not several or not all(isinstance(x, str) for x in several):
+        if (
+            not isinstance(several, list)
+            or not several
+            or not all(isinstance(x, str) for x in several)
+        ):
             raise GlassformerError(
                 f"{own['where']} has no text, or list of texts, as {name!r} (--reference-field)"
             )
@@ -132,7 +136,9 @@ class Beside:
         self.right.append(self.references(record))
 
     def end(
-        self, figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[Figure]], as_json: bool
+        self,
+        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[Figure]],
+        as_json: bool,
     ) -> None:
         """The figures of all texts together, for people on standard error, beside the texts."""
         if not self or not self.written:

@@ -19,9 +19,7 @@ class Runner:
 
     joins = True  # whether others may do so while some are at work
 
-    def __init__(
-        self, net: Net, *, chunk: int | None = None, both_ways: bool = False
-    ) -> None:
+    def __init__(self, net: Net, *, chunk: int | None = None, both_ways: bool = False) -> None:
         self.net = net
         self.chunk = chunk
         self.both_ways = both_ways  # whether a prompt's tokens see all of it

@@ -8,7 +8,7 @@ source and target for a decoder alone, the knobs of a task. So a verb needs to b
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -17,7 +17,13 @@ from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
 from glassformer.generate.knobs import KINDS
 from glassformer.generate.strategy import Request
-from glassformer.tasks.base import Model, keep_settings, require_head, require_tokenizer, settings_of
+from glassformer.tasks.base import (
+    Model,
+    keep_settings,
+    require_head,
+    require_tokenizer,
+    settings_of,
+)
 from glassformer.tasks.batches import Pause, chunks, device_of
 from glassformer.text import Tokenizer
 
@@ -27,6 +33,7 @@ Finish = Callable[[list[Generation]], Result]
 TRAINED = "text2text"  # where training keeps how sources stand, whatever the task
 LANGUAGES = ("source_language", "target_language")
 USUAL_LENGTH = 512  # tokens, where nobody says how many
+LENGTHS = {"max_length", "max_new_tokens"}
 BEAMS = 4
 TEXTS, GPU_TEXTS, ROWS = 16, 64, 16  # at once; on a CPU a decoder alone is fastest up to 16 rows
 LEAST_LIMIT = 16  # new tokens that a source of any length may have
@@ -36,16 +43,15 @@ POOLS = 8  # batches that are put in the order of their length
 class Rewriter:
     """A model, how its sources are laid out for it, and with which knobs it writes.
 
-    `tasks` are names under which config.json may keep settings of the verb, the first that is
-    there counts; `given` are knobs that the user turned; `new_tokens` are written at most where
-    neither says.
+    `task` is the name under which config.json may keep settings of the verb; `given` are knobs
+    that the user turned; `new_tokens` are written at most where neither says.
     """
 
     def __init__(
         self,
         model: Model,
         verb: str,
-        tasks: Sequence[str],
+        task: str,
         given: Mapping[str, Any],
         *,
         prefix: str | None = None,
@@ -66,9 +72,7 @@ class Rewriter:
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
             )
         self.alone = model.spec.encoder is None
-        saved = dict(settings_of(model, TRAINED))
-        for task in reversed(tasks):
-            saved |= settings_of(model, task)
+        saved = {**settings_of(model, TRAINED), **settings_of(model, task)}
         self.saved, self.new_tokens = saved, new_tokens
         knobs, tokenizer = self._knobs(given), require_tokenizer(model)
         languages = [knobs.get(name) for name in LANGUAGES]
@@ -82,25 +86,25 @@ class Rewriter:
 
     def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The user's, above those of the task, above what is usual for rewriting."""
-        named = self.model.generation or {}
         task = {k: v for k, v in self.saved.items() if k in KINDS}
-        if {"max_length", "max_new_tokens"} & set(given):
-            task = {k: v for k, v in task.items() if k not in ("max_length", "max_new_tokens")}
+        if LENGTHS & set(given):
+            task = {k: v for k, v in task.items() if k not in LENGTHS}
+        named = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
+        said: dict[str, Any] = {**named, **task, **given}
         usual: dict[str, Any] = {"do_sample": False}
-        draws = given.get("do_sample") or given.get("penalty_alpha")
-        if "num_beams" not in {**named, **task, **given} and not draws:
+        if "num_beams" not in said and not (given.get("do_sample") or given.get("penalty_alpha")):
             usual["num_beams"] = BEAMS
-        if not {"max_length", "max_new_tokens"} & set({**named, **task, **given}):
+        self.limited = bool(LENGTHS & set(said))  # somebody has said how long
+        if not self.limited:
             usual["max_new_tokens"] = self.new_tokens
-        knobs = {**usual, **task, **given}
-        if "batch_size" not in knobs:
-            beams = knobs.get("num_beams", named.get("num_beams", 1))
-            texts = GPU_TEXTS if device_of(self.model.net).type != "cpu" else TEXTS
-            few = self.alone and texts == TEXTS
-            knobs["batch_size"] = max(ROWS, beams) if few else texts * beams
-        return knobs
+        if "batch_size" not in said:
+            beams = {**usual, **said}.get("num_beams", 1)
+            gpu = device_of(self.model.net).type != "cpu"
+            few = self.alone and not gpu
+            usual["batch_size"] = max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
+        return {**usual, **task, **given}
 
-    def _separator(self, separator: str | None) -> listIds:
+    def _separator(self, separator: str | None) -> Ids:
         if separator is not None:
             return separator_ids(self.tokenizer, separator)
         found = self.saved.get("separator")
@@ -154,9 +158,10 @@ class Rewriter:
         return len(self.ids(text))
 
     def request(self, number: int, ids: Ids, factor: float | None) -> Request:
-        """`factor`: no more new tokens than so many times those of the source."""
+        """`factor`: no more new tokens than so many times those of the source, where nobody has
+        said how many."""
         found = self.writer.request(number, ids, self.knobs)
-        if factor is None:
+        if factor is None or self.limited:
             return found
         return replace(found, limit=min(found.limit, int(factor * len(ids)) + LEAST_LIMIT))
 

@@ -8,7 +8,7 @@ Japanese, Arabic, Devanagari and their kin. Thai and Lao, which have none, are c
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 ASIA = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -24,38 +24,43 @@ LINE = re.compile(r"[^\r\n]+|(?<=\n)(?=\r?\n)|(?<=\r)(?=\r)")  # an empty one, t
 LAST_WORD = re.compile(r"[^\s(\[{\"'“„‘«]*$")
 FIRST_WORD = re.compile(r"[^\W\d_]*")
 
-LEADS_ON = frozenset(  # what follows never begins a sentence: Mr. Smith, bzw. Frau Li
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LEADS_ON = words(  # what follows never begins a sentence: Mr. Smith, bzw. Frau Li
     """mr mrs ms mx dr prof st sr sra srta messrs mme mlle mm mgr rev hon gen col maj capt lt sgt
     cmdr gov sen rep pres supt vs cf approx e.g i.e viz resp incl excl tel bzw bspw z.b d.h u.a z.t
     i.d.r o.ä v.a u.u s.o s.u vgl ca evtl ggf ggfs inkl exkl hr fr frl dipl geb gest sog c.-à-d
     p.ex sig sig.ra dott avv p.ej adm dña ud uds dhr mevr bijv o.a i.p.v t.o.v гг ул см т.е т.к тов
-    им""".split()
+    им"""
 )
-NUMBERED = frozenset(  # the same where a number follows: No. 5
+NUMBERED = words(  # the same where a number follows: No. 5
     """no nos nr fig figs eq eqs sec ch vol vols p pp art abs abb tab bd pag pág págs núm blz str
-    стр рис""".split()
+    стр рис"""
 )
-MAY_END = frozenset(  # it does where a word follows that often begins a sentence
+MAY_END = words(  # it does where a word follows that often begins a sentence
     """etc usw u.s.w u.s u.k u.n u.s.a e.u a.m p.m al jr inc ltd co corp llc plc bros dept univ assn
     ave blvd rd jan feb mar apr jun jul aug sep sept oct nov dec b.c a.d b.c.e c.e ph.d m.d b.a m.a
-    b.sc m.sc n.chr v.chr chr ecc enz т.д т.п др""".split()
+    b.sc m.sc n.chr v.chr chr ecc enz т.д т.п др"""
 )
-BEGINS = frozenset(
+BEGINS = words(
     """the a an this that these those it its he his she her they their we our you your i my in on
     at by for from with to as of but and or so yet if when while where what who why how there here
     then after before since because although though however not no all some many most one another
     also der die das dem den ein eine es er sie wir ihr sein seine im am auf für mit aber und oder
     wenn dass dann nach vor da doch auch nicht kein keine wie was wer le la les un une il elle ils
     elles nous vous ce cette ces dans mais et ou si quand el los las una en pero y ella ellos он
-    она они оно это мы вы в на но и""".split()
+    она они оно это мы вы в на но и"""
 )
-MONTHS = frozenset(
+MONTHS = words(
     """januar jänner februar märz april mai juni juli august september oktober november dezember
-    ledna února března dubna května června července srpna září října listopadu prosince""".split()
+    ledna února března dubna května června července srpna září října listopadu prosince"""
 )
-BEFORE_ORDINAL = frozenset(  # 3. Oktober, der 2. Weltkrieg
+BEFORE_ORDINAL = words(  # 3. Oktober, der 2. Weltkrieg
     """am der die das den dem des vom zum zur im beim ab bis seit und oder den det
-    til fra kl""".split()
+    til fra kl"""
 )
 
 
@@ -114,8 +119,7 @@ def _wrapped(lines: list[str]) -> list[bool]:
     a single one with a small letter."""
     width = max(map(len, lines))
     found: list[bool] = []
-    pairs = zip(lines, lines[1:], strict=False)
-    for is_full, run in groupby(pairs, lambda pair: _full(*pair, width)):
+    for is_full, run in groupby(pairwise(lines), lambda pair: _full(pair[0], pair[1], width)):
         letters = [after[0] for _, after in run]
         several = len(letters) > 1 and not all(letter.isupper() for letter in letters)
         wraps = is_full and (several or any(letter.islower() for letter in letters))

@@ -55,7 +55,7 @@ class Summarizer:
         self.rewriter = Rewriter(
             model,
             "summarize",
-            ["summarization"],
+            "summarization",
             knobs,
             prefix=prefix,
             separator=separator,

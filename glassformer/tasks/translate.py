@@ -76,13 +76,28 @@ class Translator:
         self.rewriter = Rewriter(
             model,
             "translate",
-            [task or "translation"],
+            task or "translation",
             knobs,
             prefix=prefix,
             separator=separator,
             length=length,
             new_tokens=NEW_TOKENS,
         )
+
+        if prefix is None and self._lacks_target():
+            raise GlassformerError(
+                "Say which language to translate into (target_language, --to), as the tokenizer "
+                "names them."
+            )
+
+    def _lacks_target(self) -> bool:
+        """Whether the model knows several languages, and nobody has said which one to write."""
+        knobs, tokenizer = self.rewriter.knobs, require_tokenizer(self.rewriter.model)
+        if tokenizer.language is None or tokenizer.target is not tokenizer:
+            return False
+        start = knobs.decoder_start_token_id
+        plain = start is None or start in tokenizer.special.values()
+        return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
 
     def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
         """In the order of the texts, each as soon as it is whole. What is wrong with a text comes
@@ -120,7 +135,7 @@ def translate(model: Model, texts: Any, **options: Any) -> Any:
 def _task(model: Model, asked: Sequence[str | None]) -> str | None:
     """The name that config.json has for a translation between these languages, where it has one
     for every pair, as T5's."""
-    tasks = model.config.get(SETTINGS) or {}
+    tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
     if not pairs:
         addresses = require_tokenizer(model).addresses

@@ -95,9 +95,7 @@ class Tokenizer:
         settings = Settings({**self._settings.values, **given})
         return Tokenizer(codec, settings, segments=self._segments)
 
-    def toward(
-        self, source: str | None, target: str | None = None
-    ) -> tuple["Tokenizer", str]:
+    def toward(self, source: str | None, target: str | None = None) -> tuple["Tokenizer", str]:
         """The tokenizer for texts between two languages, and what is written before a text: the
         token of the language to translate into, as in `>>fra<< Good morning`, where that is how the
         vocabulary tells them apart (Marian's way)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 Rule = tuple[str, str, Callable[[str], bool] | None]  # a suffix, what takes its place, if what
 
@@ -17,10 +18,8 @@ IRREGULAR = {
     "outings": "outing",
     "cannings": "canning",
 }
-IRREGULAR |= {
-    word: word
-    for word in "sky news inning outing canning howe proceed exceed succeed".split()
-}
+ITSELF = "sky news inning outing canning howe proceed exceed succeed"
+IRREGULAR |= {word: word for word in ITSELF.split()}
 
 
 @lru_cache(maxsize=2**16)
@@ -49,7 +48,7 @@ def _consonants(word: str) -> list[bool]:
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant: Porter's m."""
     flags = _consonants(word)
-    return sum(after and not before for before, after in zip(flags, flags[1:], strict=False))
+    return sum(after and not before for before, after in pairwise(flags))
 
 
 def _long(word: str) -> bool:
@@ -89,7 +88,9 @@ def _apply(word: str, rules: Sequence[Rule]) -> str:
 def _plural(word: str) -> str:
     if word.endswith("ies") and len(word) == 4:
         return word[:-1]
-    return _apply(word, [("sses", "ss", None), ("ies", "i", None), ("ss", "ss", None), ("s", "", None)])
+    return _apply(
+        word, [("sses", "ss", None), ("ies", "i", None), ("ss", "ss", None), ("s", "", None)]
+    )
 
 
 def _past(word: str) -> str:

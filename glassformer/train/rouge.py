@@ -32,7 +32,9 @@ def rouge(prediction: str, reference: str, *, words: Words | None = None) -> dic
         "rouge1": _shared(said, right, 1),
         "rouge2": _shared(said, right, 2),
         "rougeL": _made(len(_common(right, said)), len(said), len(right)),
-        "rougeLsum": _by_sentences(*([read(s) for s in text.split("\n") if s] for text in (prediction, reference))),
+        "rougeLsum": _by_sentences(
+            *([read(s) for s in text.split("\n") if s] for text in (prediction, reference))
+        ),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -61,12 +62,15 @@ def test_a_sentence_that_is_too_long_is_cut_between_clauses_or_words():
 def test_parts_fit_and_nothing_is_lost(room):
     draw = random.Random(room)
     for _ in range(300):
-        text = "".join(draw.choices(["word ", "a, ", "end. ", "\n", "\n\n", "Next ", "中。", "国"], k=20))
+        text = "".join(
+            draw.choices(["word ", "a, ", "end. ", "\n", "\n\n", "Next ", "中。", "国"], k=20)
+        )
         spans = parts_of(text, words, room)
         assert "".join(text[a:b] for a, b in spans).split() != [] or not text.strip()
         for a, b in spans:
             assert words(text[a:b]) <= room or b - a == 1
-        outside = "".join(text[a:b] for (_, a), (b, _) in zip([(0, 0), *spans], [*spans, (len(text), 0)]))
+        places = [(0, 0), *spans, (len(text), 0)]
+        outside = "".join(text[a:b] for (_, a), (b, _) in pairwise(places))
         assert not outside.strip()
 
 

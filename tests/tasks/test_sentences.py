@@ -10,7 +10,7 @@ from glassformer.tasks.sentences import blocks, sentences
 
 CASES = [
     "Dr. Li paid 3.50 yuan.| Why?| Nobody knows.",
-    'He said, "Go home."| Then he left.| "Is it late?" she asked.| (See fig. 3.)| It was 1990.| It ended.',
+    'He said, "Go home."| Then he left.| "Is it late?" she asked.| (See fig. 3.)| It was 1990.| So',
     "J. R. R. Tolkien wrote it.| So did I.| The U.S. is big.| He lives in the U.S.| The end.",
     "At 5 p.m. Mr. Smith left for Apple Inc. in Ohio.| They met at 6 p.m.| It was late.",
     "No. 5 is alive.| The answer is no.| That is all.| See www.example.com now.",
@@ -58,7 +58,12 @@ def test_lines_are_sentences_unless_they_were_wrapped():
 
 
 def test_verse_is_not_taken_for_wrapped():
-    verse = "Shall I compare thee to a summer's day?\nThou art more lovely and more temperate:\nRough winds do shake the darling buds of May,\nAnd summer's lease hath all too short a date"
+    verse = (
+        "Shall I compare thee to a summer's day?\n"
+        "Thou art more lovely and more temperate:\n"
+        "Rough winds do shake the darling buds of May,\n"
+        "And summer's lease hath all too short a date"
+    )
     assert len(blocks(verse)) == 4
 
 

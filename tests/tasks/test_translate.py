@@ -99,9 +99,17 @@ def test_what_was_saved_loads_in_the_reference(polyglot, stream, tmp_path):
 
 def test_the_prefix_of_a_task_is_read_from_the_config(tmp_path):
     """As T5's config.json has it: prefix and knobs for every pair of languages."""
-    tokenizer = train_tokenizer("bpe", texts=GERMAN, size=80, special={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}, add_eos=True)
+    tokenizer = train_tokenizer(
+        "bpe",
+        texts=GERMAN,
+        size=80,
+        special={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"},
+        add_eos=True,
+    )
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-    t5 = gf.create("t5-small", tokenizer=tokenizer, vocab_size=80, eos_token_id=1, pad_token_id=2, **sizes)
+    t5 = gf.create(
+        "t5-small", tokenizer=tokenizer, vocab_size=80, eos_token_id=1, pad_token_id=2, **sizes
+    )
     for pair, prefix in (("en_to_de", "to German: "), ("en_to_fr", "to French: ")):
         keep_settings(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)
     plain = t5.generate("to French: Recht", num_beams=2, max_length=7)
@@ -114,7 +122,7 @@ def test_the_prefix_of_a_task_is_read_from_the_config(tmp_path):
 
 
 def test_bad_input_is_named(polyglot, stream):
-    with pytest.raises(GlassformerError, match="Say which language .* en, fr"):
+    with pytest.raises(GlassformerError, match=r"Say which language .* en, fr"):
         polyglot.translate("Recht")
     with pytest.raises(GlassformerError, match="no language 'it'; its languages are en, fr"):
         polyglot.translate("Recht", target_language="it")
@@ -132,9 +140,16 @@ def test_bad_input_is_named(polyglot, stream):
         stream.translate("a", length=129)
     with pytest.raises(GlassformerError, match="what stands between"):
         gf.load("shakespeare").translate("ROMEO")
-    bert = gf.create("bert-base", num_hidden_layers=1, hidden_size=8, num_attention_heads=1,
-                     intermediate_size=8, vocab_size=9, tokenizer=stream.tokenizer,
-                     architectures=["BertForSequenceClassification"])
+    bert = gf.create(
+        "bert-base",
+        num_hidden_layers=1,
+        hidden_size=8,
+        num_attention_heads=1,
+        intermediate_size=8,
+        vocab_size=9,
+        tokenizer=stream.tokenizer,
+        architectures=["BertForSequenceClassification"],
+    )
     with pytest.raises(GlassformerError, match="it is a model to classify with"):
         bert.translate("a")
 
@@ -178,7 +193,18 @@ def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
     ]
     path = tmp_path / "in.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    words = [folder, "--to", "en", "--file", path, "--field", "de", "--reference-field", "en", "--json"]
+    words = [
+        folder,
+        "--to",
+        "en",
+        "--file",
+        path,
+        "--field",
+        "de",
+        "--reference-field",
+        "en",
+        "--json",
+    ]
     assert run(monkeypatch, *words, "--on-error", "skip") == 0
     said = capsys.readouterr()
     *found, figures = map(json.loads, said.out.splitlines())

@@ -32,7 +32,8 @@ from glassformer.train.objectives.tokens import (
 @objective("continuation")
 class Continuation(Judged):
     """Columns `source` and `target` (or lists, as for sequence-to-sequence), perhaps
-    `target_language`: the tokens of the source, the separator, the target and the end token. The loss is over the target and its end.
+    `target_language`: the tokens of the source, the separator, the target and the end token. The
+    loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
     `both_ways` every token of the source sees all of it (a prefix language model). What is too
@@ -118,4 +119,3 @@ class Continuation(Judged):
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))
         return {"perplexity": metrics.perplexity(*totals)}
-

@@ -34,9 +34,9 @@ from glassformer.train.objectives.tokens import (
 @objective("sequence-to-sequence")
 class SequenceToSequence(Judged):
     """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
-    several that are right, each an example). The decoder reads the target one place later, behind the
-    family's start token (or the target's language, where the tokenizer ends a text with that, as
-    mBART's does), and predicts it up to its end.
+    several that are right, each an example). The decoder reads the target one place later, behind
+    the family's start token (or the target's language, where the tokenizer ends a text with that,
+    as mBART's does), and predicts it up to its end.
 
     Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
     the least that smoothed labels allow, with the same gradient. `prefix` stands before every
