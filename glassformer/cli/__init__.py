@@ -22,6 +22,7 @@ from glassformer.cli.summarize import summarize
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
+from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
@@ -38,6 +39,7 @@ app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
 app.command()(classify)
+app.command()(watch)
 app.command()(translate)
 app.command()(summarize)
 app.command()(train)

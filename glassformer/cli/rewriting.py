@@ -80,10 +80,18 @@ def turned(context: typer.Context, sets: Sequence[str] | None) -> dict[str, Any]
 
 
 def text_in(record: Record, field: str) -> str:
-    """What a verb reads; an empty line of a text file is no mistake, but layout."""
+    """What a verb reads; a list of sentences is one text."""
+    found = record.get(field)
+    if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
+        return " ".join(found)
+    return field_of(record, field)
+
+
+def line_in(record: Record, field: str) -> str:
+    """The same; an empty line of a text file is no mistake, but layout."""
     if field == "text" and set(record) == {"text", "where"} and record["where"] != "TEXT":
         return str(record["text"])
-    return field_of(record, field)
+    return text_in(record, field)
 
 
 class Beside:

@@ -20,7 +20,6 @@ from glassformer.cli.inputs import (
     Source,
     Text,
     Whole,
-    field_of,
     say,
 )
 from glassformer.cli.outputs import AsJson, about, print_json, progress
@@ -40,9 +39,10 @@ from glassformer.cli.rewriting import (
     ReferenceField,
     Separator,
     Sets,
+    text_in,
     turned,
 )
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.summarize import Long, Summarizer
 from glassformer.train.texts import summary_figures
 
@@ -107,7 +107,7 @@ def summarize(
     longer = unread = 0
 
     def question(record: Record) -> str:
-        read = field_of(record, field if inputs.word is None else "text")
+        read = text_in(record, field if inputs.word is None else "text")
         if beside:
             beside.references(record)
         return read

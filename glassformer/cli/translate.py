@@ -39,10 +39,10 @@ from glassformer.cli.rewriting import (
     ReferenceField,
     Separator,
     Sets,
-    text_in,
+    line_in,
     turned,
 )
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.translate import Split, Translator
 from glassformer.train.texts import check_sacrebleu, translation_figures
 
@@ -121,7 +121,7 @@ def translate(
     cut = 0
 
     def question(record: Record) -> str:
-        read = text_in(record, field if inputs.word is None else "text")
+        read = line_in(record, field if inputs.word is None else "text")
         if beside and read.strip():
             beside.references(record)
         return read

@@ -141,13 +141,14 @@ class Writer(Intake):
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk, both_ways=knobs.both_ways)
-        self.share(runner, requests, knobs)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (not streams(knobs) or knobs.contrastive or knobs.both_ways):
             raise GlassformerError(
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
                 "num_return_sequences, penalty_alpha and both_ways."
             )
+        if guessing or knobs.contrastive:
+            self.share(runner, requests, knobs)
         for request in requests if guessing or knobs.contrastive else ():
             if knobs.contrastive:
                 yield from run_contrastive(runner, knobs, processors, stops, request)
@@ -168,10 +169,9 @@ class Writer(Intake):
         plain = knobs.both_ways  # no other runner lets a prompt see what follows
         if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
-            self.share(runner, requests, knobs)
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
-            self.share(runner, requests, knobs)
+        self.share(runner, requests, knobs)
         news = run(runner, strategy, requests, knobs.batch_size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 

@@ -141,7 +141,7 @@ class Rewriter:
         """A source as the model reads it."""
         if not self.alone:
             return self.tokenizer.encode(self.prefix + text).ids
-        inner = self.tokenizer.encode(self.prefix + text, special=False).ids
+        inner = self.tokenizer.ids(self.prefix + text)
         return [*self.start, *inner, *self.behind]
 
     def cut(self, text: str) -> Ids:
@@ -149,8 +149,8 @@ class Rewriter:
         beginning, or for a decoder alone its end."""
         if not self.alone:
             return self.tokenizer.encode(self.prefix + text, max_length=self.room).ids
-        before = [*self.start, *self.tokenizer.encode(self.prefix, special=False).ids]
-        inner = self.tokenizer.encode(text, special=False).ids
+        before = [*self.start, *self.tokenizer.ids(self.prefix)]
+        inner = self.tokenizer.ids(text)
         left = max(self.room - len(before) - len(self.behind), 1)
         return [*before, *inner[-left:], *self.behind]
 
@@ -245,7 +245,7 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     separator = "\n" if separator is None else separator
     if separator in tokenizer:
         return [tokenizer.id(separator)]
-    ids = tokenizer.encode(separator, special=False).ids
+    ids = tokenizer.ids(separator)
     if not ids or tokenizer.special.get("unk") in ids:
         raise GlassformerError(
             f"The tokenizer has no token for the separator {separator!r}; name one that it has "

@@ -36,6 +36,12 @@ class Feed:
         """Which of "valid" and "test" there are files of."""
         return self._held_out.keys()
 
+    def stretch(self, tokens: int) -> float:
+        """How long the rows of a step are, of so many tokens in all, beside their usual length: so
+        much larger is its learning rate (Merity et al., 2017, 5)."""
+        usual = self._train.usual_tokens
+        return 1.0 if usual is None else tokens / usual
+
     def batches(self, step: int) -> list[Batch]:
         return self._train.batches(step, self._place.rank, self._place.size)
 

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from glassformer import adapters
+from glassformer.baselines.recurrent import truncate
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.average import Average
+from glassformer.train.average import Average, has_settled
 from glassformer.train.clock import Clock
 from glassformer.train.distributed import Place
 from glassformer.train.evaluate import chosen, evaluate, is_better
@@ -50,6 +51,8 @@ class Notes:
     stopped: bool = False  # before the last step, since nothing got better
     scaler: dict[str, Any] = field(default_factory=dict)
     epoch: int = 0  # tokens of the data, by which other data is recognized
+    judged: list[float] = field(default_factory=list)  # until averaging begins
+    averaged: int = 0  # the step from which on weights are averaged; 0 before it is known
 
 
 @dataclass
@@ -75,6 +78,8 @@ class Loop:
         self.model, self.feed, self.place = model, feed, place
         self.task = Task(model.net, objective).to(place.device)
         self.arranged = split(self.task, place, recipe)
+        if settings.bptt:
+            truncate(self.task, settings.bptt)
         if settings.checkpoint and not settings.compile:
             recompute_layers(self.task)
         share(self.task, place, recipe)
@@ -86,7 +91,7 @@ class Loop:
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
         }
         self.parameters = list(named.values())
-        self.average = Average(named, settings.average)
+        self.average = Average(named, settings.average > 0 or settings.average_after > 0)
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
@@ -95,7 +100,8 @@ class Loop:
         if settings.compile:  # gradients that add up must not lie where a recording writes
             alone = place.world == 1 and settings.accumulate == 1
             recorded = alone and place.device.type == "cuda"
-            self.call = Compiled(self.engine, frugal=settings.checkpoint, recorded=recorded)
+            frugal = settings.checkpoint
+            self.call = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
         self.notes = Notes()
 
     def take_step(self) -> Taken:
@@ -104,12 +110,12 @@ class Loop:
         self.task.train()
         objective.advance(step / settings.steps)
         unfreeze(self.optimizer, settings, step)
-        rate = settings.learning_rate * self.factor(step)
-        set_rate(self.optimizer, rate)
         batches = self.feed.batches(step)
         own = self.task.counts(batches) | {TOKENS: float(sum(batch.tokens for batch in batches))}
         counts = place.total(own)
         tokens = int(counts.pop(TOKENS))
+        rate = settings.learning_rate * self.factor(step)
+        set_rate(self.optimizer, rate * self.feed.stretch(tokens))
         sums = passes(
             self.call,
             batches,
@@ -122,10 +128,19 @@ class Loop:
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
         adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)
-        self.average.update()
         self.notes.step += 1
         self.notes.tokens += tokens
+        self.average.update(self.newest)
         return Taken(sums, counts, rate, gradient, tokens)
+
+    @property
+    def newest(self) -> float:
+        """The share of the newest weights in the average: exponential, or of a plain mean, which is
+        the newest weights alone until it begins."""
+        if self.settings.average:
+            return 1 - self.settings.average
+        since = self.notes.averaged or self.notes.step
+        return 1 / (1 + self.notes.step - since)
 
     def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
         """Of the averaged weights, where there is an average; on at most so many batches. Not
@@ -158,7 +173,13 @@ class Loop:
                 companion.save(folder / name)
 
         with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
-            self.place.first(save)
+            try:
+                self.place.first(save)
+            except GlassformerError as error:
+                raise GlassformerError(
+                    f"{error} Checkpoints of the run are whole: make room or get permission, and "
+                    "the same command goes on."
+                ) from None
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
@@ -248,6 +269,10 @@ class Loop:
         found = self.evaluate()
         entry: Entry = {"step": notes.step, "valid": found}
         value = chosen(found, name)
+        if self.settings.average_after and not notes.averaged:
+            if has_settled(name, notes.judged, value, self.settings.average_after):
+                notes.averaged = notes.step
+            notes.judged.append(value)
         better = is_better(name, value, notes.best)
         if better and "test" in judges:
             entry["test"] = notes.test = self.evaluate("test")

@@ -18,6 +18,9 @@ class Rows:
         self.tokens = sum(len(next(iter(example.values()))) for example in train)
         self.steps = len(train) / (settings.batch * settings.accumulate)
 
+    def stretch(self, tokens):
+        return 1.0
+
     def batches(self, step):
         size, parts = self.settings.batch, self.settings.accumulate
         numbers = [step * size * parts + i for i in range(size * parts)]

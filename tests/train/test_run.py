@@ -17,12 +17,12 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.model import BUILT_IN
+from glassformer.source import BUILT_IN
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import open_run
-from glassformer.train.trouble import explained
+from glassformer.train.trouble import explained, model_explained
 
 
 def checkpoints(folder: Path) -> list[str]:
@@ -115,6 +115,22 @@ def test_another_recipe_in_the_folder_is_an_error(tmp_path):
     assert [entry["step"] for entry in metrics(folder) if "loss" in entry] == [1, 2]
 
 
+def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(GlassformerError, match="cannot have 5 heads"):
+        gf.train(recipe(folder, steps=2), ["model.heads=5"])
+    with pytest.raises(GlassformerError, match=r"missing\.txt does not exist"):
+        gf.train(recipe(folder, steps=2), ["data.train=missing.txt"])
+    assert gf.train(recipe(folder, steps=2)).finished["step"] == 2
+
+
+def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
+    folder = tmp_path / "run"
+    gf.train(recipe(folder, steps=2))
+    with pytest.raises(GlassformerError, match="has no option 'memroy'; did you mean 'memory'"):
+        gf.train(recipe(folder, steps=2), ["objective.memroy=4"])
+
+
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     whole = recipe(tmp_path / "run")
     with pytest.raises(Interrupted):
@@ -170,6 +186,20 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
     assert_same_run(whole, full)
 
 
+def test_a_full_disk_when_the_best_model_is_written(tmp_path):
+    folder = tmp_path / "run"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = At(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard)))
+    said = r"best could not be written \(File too large.*\); nothing .*Checkpoints .* are whole"
+    try:
+        with pytest.raises(GlassformerError, match=said):
+            gf.train(recipe(folder, steps=5), ["run.tensorboard=false"], reporters=[limit])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert checkpoints(folder) == ["step-0000000003"]
+    assert gf.train(recipe(folder, steps=5)).finished["step"] == 5
+
+
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
     ours = itertools.takewhile(lambda path: "pytest-" in str(path), tmp_path.parents)
     for path in (tmp_path, *ours):
@@ -217,6 +247,15 @@ def test_out_of_memory_names_what_to_turn(error):
         raise RuntimeError("other")
 
 
+def test_a_model_that_does_not_fit_is_told_from_a_step_that_does_not():
+    with (
+        pytest.raises(GlassformerError, match=r"for the model, .*smaller model.width"),
+        explained(TrainSettings()),
+        model_explained(),
+    ):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+
 def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     said = r"\(kthvalue CUDA does not have a deterministic .*\); set train.deterministic = false"
     words = "kthvalue CUDA does not have a deterministic implementation, but you set ..."
@@ -251,6 +290,18 @@ def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
     with pytest.raises(GlassformerError, match=said):
         gf.train({**whole, **tables})
     assert not (tmp_path / "run/metrics.jsonl").exists()
+
+
+def test_rows_that_are_longer_than_the_model_reads(tmp_path):
+    with pytest.raises(GlassformerError, match="length of 99 is more than the 16 positions"):
+        gf.train(recipe(tmp_path / "run"), ["data.length=99"])
+
+
+def test_the_folder_of_a_run_is_not_that_of_a_model(tmp_path):
+    run = gf.train(recipe(tmp_path / "run", steps=1))
+    next_one = recipe(tmp_path / "next") | {"model": {"folder": str(run.folder)}, "tokenizer": {}}
+    with pytest.raises(GlassformerError, match="run is the folder of a run; its models are in"):
+        gf.train(next_one)
 
 
 def test_several_objectives_are_learned_at_once(tmp_path):

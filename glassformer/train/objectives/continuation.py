@@ -79,10 +79,10 @@ class Continuation(Judged):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         _, address = self.tokenizer.toward(None, record.get("target_language"))
-        source = self.tokenizer.encode(address + source_of(record), special=False).ids
+        source = self.tokenizer.ids(address + source_of(record))
         frame = len(self.start) + len(self.separator)
         for text in targets_of(record):
-            target = [*self.tokenizer.encode(text, special=False).ids, *self.end]
+            target = [*self.tokenizer.ids(text), *self.end]
             if not target:
                 raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
             target = target[: self.length - frame]
