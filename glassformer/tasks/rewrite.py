@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 from glassformer.errors import GlassformerError
@@ -82,7 +81,8 @@ class Rewriter:
         self.knobs = self.writer.knobs(knobs)
         self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
         self.behind = self._separator(separator) if self.alone else []
-        self.length = length
+        self.start = start_ids(self.tokenizer) if self.alone else []
+        self.room = self._room(length)
 
     def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The user's, above those of the task, above what is usual for rewriting."""
@@ -116,26 +116,26 @@ class Rewriter:
             )
         return [int(id) for id in found]
 
-    @cached_property
-    def start(self) -> list[int]:
-        """What a stream begins with."""
-        return start_ids(self.tokenizer)
-
-    @cached_property
-    def room(self) -> int:
+    def _room(self, length: int | None) -> int:
         """How many tokens the model reads of a source at most, with what frames it."""
         stack = self.model.net.decoder if self.alone else self.model.net.encoder
         positions = self.writer.context(stack)
-        limits = [positions, self.saved.get("length"), require_tokenizer(self.model).max_length]
-        least = min((one for one in limits if one is not None), default=USUAL_LENGTH)
+        limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
+        room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target stands in the same stream
             new = self.knobs.max_new_tokens or self.new_tokens
-            least = max(least - new, least // 2)
-        if self.length is not None and positions is not None and self.length > positions:
+            room = max(room - new, room // 2)
+        if length is not None and positions is not None and length > positions:
             raise GlassformerError(
-                f"A length of {self.length} tokens is above the model's {positions} positions."
+                f"A length of {length} tokens is above the model's {positions} positions."
             )
-        return self.length or least
+        room, frame = room if length is None else length, self.measure("")
+        if room <= frame:
+            raise GlassformerError(
+                f"{room} tokens leave no room for a text beside the {frame} that frame it; raise "
+                "the length."
+            )
+        return room
 
     def ids(self, text: str) -> Ids:
         """A source as the model reads it."""

@@ -138,6 +138,8 @@ def test_bad_input_is_named(polyglot, stream):
         stream.translate("a", nun_beams=3)
     with pytest.raises(GlassformerError, match="129 tokens is above the model's 128"):
         stream.translate("a", length=129)
+    with pytest.raises(GlassformerError, match="1 tokens leave no room"):
+        stream.translate("a", length=1)
     with pytest.raises(GlassformerError, match="what stands between"):
         gf.load("shakespeare").translate("ROMEO")
     bert = gf.create(
