@@ -71,7 +71,7 @@ class Rewriter:
                 f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
             )
         self.alone = model.spec.encoder is None
-        saved = {**settings_of(model, TRAINED), **settings_of(model, task)}
+        saved = {**settings_of(model, task), **settings_of(model, TRAINED)}
         self.saved, self.new_tokens = saved, new_tokens
         knobs, tokenizer = self._knobs(given), require_tokenizer(model)
         languages = [knobs.get(name) for name in LANGUAGES]

@@ -14,7 +14,7 @@ from glassformer.generate import Generation
 from glassformer.tasks.base import SETTINGS, Model, answered, require_tokenizer
 from glassformer.tasks.batches import Pause
 from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
-from glassformer.tasks.rewrite import Finish, Ids, Rewriter
+from glassformer.tasks.rewrite import TRAINED, Finish, Ids, Rewriter
 from glassformer.tasks.sentences import Span, blocks
 
 Split = Literal["parts", "sentences", "none"]
@@ -134,10 +134,10 @@ def translate(model: Model, texts: Any, **options: Any) -> Any:
 
 def _task(model: Model, asked: Sequence[str | None]) -> str | None:
     """The name that config.json has for a translation between these languages, where it has one
-    for every pair, as T5's."""
+    for every pair, as T5's, and was not trained here."""
     tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
-    if not pairs:
+    if not pairs or TRAINED in tasks:  # it has learned something else since
         addresses = require_tokenizer(model).addresses
         if addresses and asked[1] is None:
             raise GlassformerError(

@@ -12,7 +12,9 @@ import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import GlassformerError
 from glassformer.tasks.base import keep_settings
+from glassformer.tasks.translate import Translator
 from glassformer.text import train as train_tokenizer
+from glassformer.train.objectives import make_objective
 
 
 @pytest.fixture(scope="module")
@@ -97,28 +99,36 @@ def test_what_was_saved_loads_in_the_reference(polyglot, stream, tmp_path):
             assert tokenizer.decode(ids, skip_special_tokens=True).strip() == ENGLISH[0]
 
 
-def test_the_prefix_of_a_task_is_read_from_the_config(tmp_path):
-    """As T5's config.json has it: prefix and knobs for every pair of languages."""
-    tokenizer = train_tokenizer(
-        "bpe",
-        texts=GERMAN,
-        size=80,
-        special={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"},
-        add_eos=True,
-    )
+def small_t5():
+    roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+    tokenizer = train_tokenizer("bpe", texts=GERMAN, size=80, special=roles, add_eos=True)
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-    t5 = gf.create(
-        "t5-small", tokenizer=tokenizer, vocab_size=80, eos_token_id=1, pad_token_id=2, **sizes
-    )
+    ids = {"vocab_size": 80, "eos_token_id": 1, "pad_token_id": 2}
+    return gf.create("t5-small", tokenizer=tokenizer, **ids, **sizes)
+
+
+def test_the_prefix_of_a_task_is_read_from_the_config():
+    """As T5's config.json has it: prefix and knobs for every pair of languages."""
+    t5 = small_t5()
     for pair, prefix in (("en_to_de", "to German: "), ("en_to_fr", "to French: ")):
         keep_settings(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)
     plain = t5.generate("to French: Recht", num_beams=2, max_length=7)
     found = t5.translate("Recht", target_language="fr")
     assert found.text == plain.text.strip() and found.parts[0].score == plain.score
     with pytest.raises(GlassformerError, match="en to de, en to fr"):
-        t5.translate("Recht")
+        t5.translate("Recht", source_language="en")
     with pytest.raises(GlassformerError, match="en to de, en to fr"):
         t5.translate("Recht", target_language="it")
+
+
+def test_training_has_the_last_word_on_the_prefix():
+    """A T5 that was tuned without a prefix is not given that of its first tasks."""
+    t5 = small_t5()
+    keep_settings(t5, "translation_en_to_de", prefix="to German: ", num_beams=3)
+    make_objective("sequence-to-sequence", t5, {"source_length": 32})
+    translator = Translator(t5)
+    assert translator.rewriter.ids("Recht") == t5.tokenizer.encode("Recht").ids
+    assert translator.rewriter.room == 32
 
 
 def test_bad_input_is_named(polyglot, stream):

@@ -84,7 +84,7 @@ class SequenceToSequence(Judged):
         self.weights = {head: 1.0}
         keep_layout(
             model,
-            prefix=prefix or None,
+            prefix=prefix,
             length=self.source_length,
             source_language=source_language,
             target_language=target_language,
