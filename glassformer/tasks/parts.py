@@ -45,8 +45,7 @@ def _beginnings(text: str) -> set[int]:
 
 def _fitting(text: str, span: Span, measure: Measure, room: int) -> Iterator[Span]:
     """The span, or if it is too long its pieces."""
-    while measure(text[slice(*span)]) > room:
-        cut = _cut(text, span, measure, room)
+    while (cut := _cut(text, span, measure, room)) < span.end:
         yield _stripped(text, Span(span.start, cut))
         span = _stripped(text, Span(cut, span.end))
     if span.start < span.end:
@@ -55,12 +54,19 @@ def _fitting(text: str, span: Span, measure: Measure, room: int) -> Iterator[Spa
 
 def _cut(text: str, span: Span, measure: Measure, room: int) -> int:
     """Where a span is cut so that what stands before fits: behind a clause, if that is not too
-    soon, or else between words, or else anywhere."""
-    low, high = span.start + 1, span.end  # a single letter is taken to fit
+    soon, or else between words, or else anywhere; its end, if all of it fits."""
+
+    def fits(end: int) -> bool:
+        return measure(text[span.start : end]) <= room
+
+    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # one letter is taken to fit
+    while fits(high):  # no more is measured of a long text than is needed
+        if high == span.end:
+            return high
+        low, high = high, min(span.end, 2 * high - span.start)
     while low < high - 1:
         middle = (low + high) // 2
-        fits = measure(text[span.start : middle]) <= room
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     half = (span.start + low) // 2
     for marks in (CLAUSE, GAP):
         ends = [match.end() for match in marks.finditer(text, half, low + 1)]

@@ -18,6 +18,7 @@ MARK = re.compile(
     rf"(?:(?P<sure>[。！？｡।॥؟۔։።]+|(?<!\d)．|．(?!\d))|(?P<mark>[.!?…]+))(?P<closed>[{CLOSING}]*)"
 )
 ASIAN = re.compile(f"[{ASIA}。！？、，；：「」『』（）《》【】]")
+NEAR = 200  # letters around a mark that are looked at
 NARROWEST = 40  # column that a text is wrapped to
 QUOTED_ON = "とっ、，,"  # 「行け。」と言った。
 LINE = re.compile(r"[^\r\n]+|(?<=\n)(?=\r?\n)|(?<=\r)(?=\r)")  # an empty one, too
@@ -140,13 +141,15 @@ def _ends(text: str, match: re.Match[str], start: int, block: Span) -> bool:
     before = text[match.start() - 1] if match.start() > start else ""
     if not after.isspace():  # typed without the full-width marks: 你好!你是谁?
         return bool(ASIAN.match(after)) and bool(ASIAN.match(before)) and "…" not in match["mark"]
-    ahead = text[match.end() : block.end].lstrip()
+    ahead = text[match.end() : min(block.end, match.end() + NEAR)].lstrip()
     first = ahead.lstrip(OPENING).lstrip()[:1]
     if not first or first.islower() or first in ",;:":
         return False
     if match["mark"] != "." or match["closed"]:
         return True
-    return _period_ends(text[start : match.start()], ahead.lstrip(OPENING), start == block.start)
+    near = max(start, match.start() - NEAR)
+    opens = near == block.start
+    return _period_ends(text[near : match.start()], ahead.lstrip(OPENING), opens)
 
 
 def _period_ends(before: str, ahead: str, opens: bool) -> bool:
