@@ -24,6 +24,10 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert said.startswith("good ") and re.search(
         r"^2026-01-26: bad rose from 3\d\.\d%", said, re.M
     )
+    assert (
+        "Where is the station?\nGood morning. The book is new.\n\nWhere is the station?\n" in said
+    )
+    assert "\nLift broken\n" in said
     assert "the grass is green today" in said and "[0 1 2 3 4 5]" in said
     assert re.search(r"1\.txt 0 46 Nine carpenters", said)
     for line in "".join(re.findall(r"```sh\n(.*?)```", GUIDE, re.S)).splitlines():

@@ -22,7 +22,9 @@ from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.search import search
+from glassformer.cli.summarize import summarize
 from glassformer.cli.train import train
+from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
 from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
@@ -46,6 +48,8 @@ app.command()(index)
 app.command()(search)
 app.command()(classify)
 app.command()(watch)
+app.command()(translate)
+app.command()(summarize)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)
