@@ -1,7 +1,7 @@
 """Text room, the result: what encoding gives, for one text or a batch. Encodings come in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from tokenizers import Encoding
@@ -52,6 +52,11 @@ class Encoded:
             words=[self.words[i] for i in positions],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
+        """One after another."""
+        return cls(**{name: [x for p in parts for x in getattr(p, name)] for name in FIELDS})
+
     def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "Encoded":
         """With these special tokens, given with their ids, around it."""
         first, last = len(before), len(after)
@@ -83,6 +88,9 @@ class Encoded:
         room = shares(len(first), len(second), max_length - len(special))
         kept = [cut(text, size, side) for text, size in zip((first, second), room, strict=True)]
         return self.take(sorted([*special, *kept[0], *kept[1]]))
+
+
+FIELDS = tuple(field.name for field in fields(Encoded))
 
 
 def shares(first: int, second: int, room: int) -> tuple[int, int]:

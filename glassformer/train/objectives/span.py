@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.answers import exact_match, word_f1
 from glassformer.model import Model
+from glassformer.tasks.windows import parts
 from glassformer.text.encoded import Encoded
-from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
@@ -81,7 +82,7 @@ class Span(Judged):
         where = record.get("where", "A record")
         question, context = column(record, "question").strip(), column(record, "context")
         whole = self.texts.tokenizer.encode(question, context)
-        before, inside, behind = parts(whole, self.question)
+        before, inside, behind = parts(whole, 1, self.question)
         room = self.texts.length - len(before) - len(behind)
         if not inside or room < 1:
             raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
@@ -177,25 +178,14 @@ class Span(Judged):
             right[window.question] = texts
         given = {asked: self._given(own) for asked, own in windows.items()}
         return {
-            "exact": float(np.mean([metrics.exact_match(given[q], right[q]) for q in given])),
-            "f1": float(np.mean([metrics.word_f1(given[q], right[q]) for q in given])),
+            "exact": float(np.mean([exact_match(given[q], right[q]) for q in given])),
+            "f1": float(np.mean([word_f1(given[q], right[q]) for q in given])),
         }
 
     def _given(self, windows: Sequence[Window]) -> str:
         best = max(windows, key=lambda window: window.score)
         none = min(window.none for window in windows)
         return "" if self.impossible and none > best.score else best.text
-
-
-def parts(whole: Encoded, most: int) -> tuple[list[int], list[int], list[int]]:
-    """The places of what stands before the context, with so many tokens of the question at most,
-    of the context, and of what stands behind it."""
-    inside = [i for i, text in enumerate(whole.sequence) if text == 1 and not whole.special_mask[i]]
-    asked = [i for i, text in enumerate(whole.sequence) if text == 0 and not whole.special_mask[i]]
-    left_out = {*asked[most:], *inside}
-    kept = [i for i in range(len(whole)) if i not in left_out]
-    end = inside[0] if inside else 0
-    return [i for i in kept if i < end], inside, [i for i in kept if i >= end]
 
 
 def chosen(record: Record, context: str) -> tuple[int, int] | None:

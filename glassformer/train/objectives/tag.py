@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.entities import entity_scores, names_entities
 from glassformer.model import Model
+from glassformer.tasks.windows import encode_words
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad
@@ -26,8 +28,6 @@ from glassformer.train.objectives.tokens import (
     count_tokens,
     require_head,
 )
-
-MARKS = ("B-", "I-", "E-", "S-")  # of IOB and IOBES
 
 
 @objective("tagging")
@@ -103,24 +103,19 @@ class Tagging(Judged):
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
         scores = {"accuracy": metrics.accuracy([*chain(*found)], [*chain(*right)])}
-        if any(name.startswith(MARKS) for name in self.labels.names):
-            scores |= metrics.entity_scores(found, right)
+        if names_entities(self.labels.names):
+            scores |= entity_scores(found, right)
         return scores
 
 
 def aligned(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
     """The tokens of a sentence, and which of them each word begins with; None for a word that the
     tokenizer makes nothing of."""
-    owner: list[int | None] = []  # of each letter of the text: the word it belongs to
-    for number, word in enumerate(words):
-        owner += [None, *[number] * len(word)] if number else [number] * len(word)
-    encoded = tokenizer.encode(" ".join(words), special=False)
+    encoded = encode_words(tokenizer, words)
     first: list[int | None] = [None] * len(words)
-    for token, (start, stop) in enumerate(encoded.offsets):
-        # a token may begin with the space before its word
-        word_of = next((number for number in owner[start:stop] if number is not None), None)
-        if word_of is not None and first[word_of] is None:
-            first[word_of] = token
+    for token, word in enumerate(encoded.words):
+        if word is not None and first[word] is None:
+            first[word] = token
     return encoded.ids, first
 
 
