@@ -20,15 +20,28 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "families",
     "weights",
     "adapters",
+    "metrics",
     "generate",
+    "tasks",
     "model",
     "train",
     "table",
     "check",
+    "evaluate",
     "cli",
 )
 LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer", "triton"}  # in torch for CUDA
-LEAN_ROOMS = ("spec", "text", "core", "families", "weights", "adapters", "generate", "train")
+LEAN_ROOMS = (
+    "spec",
+    "text",
+    "core",
+    "families",
+    "weights",
+    "adapters",
+    "generate",
+    "tasks",
+    "train",
+)
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -20,11 +20,17 @@ PIECE = 2**16
 
 
 class RecordError(GlassformerError):
-    """What is wrong with a record; the reader goes on behind it."""
+    """What is wrong with a record, and where; the reader goes on behind it. What a recipe could say
+    about it stands by itself: whoever reads without a recipe has other advice."""
 
+    def __init__(self, where: str, wrong: str, advice: str = "") -> None:
+        super().__init__(where, wrong, advice)
+        self.where, self.wrong = where, wrong
+        self.advice = f" ({advice})" if advice else ""
 
-def malformed(where: str, wrong: str) -> RecordError:
-    return RecordError(f'{where}: {wrong}; mend it, or leave it out with data.on_error = "skip".')
+    def __str__(self) -> str:
+        way_out = 'mend it, or leave it out with data.on_error = "skip"'
+        return f"{self.where}: {self.wrong}{self.advice}; {way_out}."
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
@@ -134,10 +140,8 @@ def place_to_cut(text: str, size: int) -> int:
 
 def undecodable(where: str, error: UnicodeDecodeError) -> RecordError:
     byte = error.object[error.start]
-    return malformed(
-        where,
-        f"the byte 0x{byte:02x} is no {error.encoding} text (say data.encoding if it is another)",
-    )
+    wrong = f"the byte 0x{byte:02x} is no {error.encoding} text"
+    return RecordError(where, wrong, "say data.encoding if it is another")
 
 
 def _is_utf8(encoding: str) -> bool:

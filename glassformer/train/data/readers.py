@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import PIECE, RecordError, Shelf, malformed
+from glassformer.train.data.files import PIECE, RecordError, Shelf
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.train.objectives.objective import Record
@@ -88,12 +88,12 @@ def read_json_lines(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
             try:
                 value = json.loads(line)
             except ValueError as error:
-                yield malformed(where, f"this is not JSON ({error})")
+                yield RecordError(where, f"this is not JSON ({error})")
                 continue
             if isinstance(value, dict):
                 yield {**value, "where": where}
             else:
-                yield malformed(where, f"a JSON object was expected, not {line.strip()[:40]}")
+                yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
 
 
 def read_conll(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
@@ -124,7 +124,7 @@ def read_conll(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
                 word = tag = ""
             if len(columns) < 2 or not word or not tag:
                 bad = True
-                yield malformed(
+                yield RecordError(
                     f"{path}:{number}",
                     f"{line!r} has no word in column {settings.word} and tag in column "
                     f"{settings.tag} (data.word, data.tag)",
@@ -155,14 +155,14 @@ def read_squad(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
         try:
             asked = list(enumerate(paragraph["qas"]))
         except (LookupError, TypeError) as error:
-            yield malformed(place, f"there is no {error}")
+            yield RecordError(place, f"there is no {error}")
             continue
         for k, question in asked:
             where = f"{place}.qas[{k}]"
             try:
                 yield _squad_record(paragraph, question, where)
             except (LookupError, TypeError, ValueError) as error:
-                yield malformed(where, f"there is no {error}")
+                yield RecordError(where, f"there is no {error}")
 
 
 def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
@@ -203,7 +203,7 @@ def _both_in_one(shelf: Shelf, path: Path, encoding: str) -> Found:
             where = f"{path}:{number}"
             columns = line.split("\t")
             if len(columns) < 2:
-                yield malformed(where, "there is no tab between source and target")
+                yield RecordError(where, "there is no tab between source and target")
             else:
                 yield {"source": columns[0], "target": columns[1], "where": where}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError, Shelf, find_files, malformed
+from glassformer.train.data.files import RecordError, Shelf, find_files
 from glassformer.train.data.readers import READERS, Found, read_parallel
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.objectives.objective import Record
@@ -43,7 +43,7 @@ class Records:
                 lacking = [name for name in columns.values() if name not in record]
                 if lacking:
                     there = ", ".join(name for name in record if name != "where")
-                    yield malformed(
+                    yield RecordError(
                         record["where"],
                         f"there is no column {lacking[0]!r}, which [data.columns] names, only "
                         f"{there}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError, Shelf, malformed
+from glassformer.train.data.files import RecordError, Shelf
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.objectives.objective import Record
 
@@ -44,7 +44,7 @@ def _table(
                     "columns in data.names if this is no header."
                 )
         elif len(row) != len(names):
-            yield malformed(
+            yield RecordError(
                 where, f"this row has {len(row)} columns, not {len(names)} ({', '.join(names)})"
             )
         else:
@@ -83,7 +83,9 @@ def _quoted(
             row = next(reader, None)
         except csv.Error as error:
             broken.append(
-                malformed(f"{path}:{number}", f"{error} (data.quotes = false if quotes are text)")
+                RecordError(
+                    f"{path}:{number}", str(error), "data.quotes = false if quotes are text"
+                )
             )
             row = []
         finally:

@@ -1,0 +1,230 @@
+"""What verbs read: a text from the command line, standard input, or files; records come out.
+
+A line that cannot be used is named. `--on-error stop` ends there; `skip` counts it and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, cast
+
+import typer
+from rich.console import Console
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.batches import PAUSE, Pause
+from glassformer.train.data.files import RecordError, Shelf, find_files
+from glassformer.train.data.readers import READERS
+from glassformer.train.data.settings import DataSettings
+
+Record = Mapping[str, Any]
+Question = TypeVar("Question")
+Result = TypeVar("Result")
+OnError = Literal["stop", "skip"]
+Form = Literal["text", "jsonl", "csv", "tsv"]
+ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+STDIN = Path("standard input")
+WAIT = 0.05  # seconds without a new line are a pause
+
+Source = Annotated[str, typer.Argument(help="A model's folder, or a built-in model.")]
+Text = Annotated[
+    str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", help="Files or patterns: text, .jsonl, .csv, .tsv; also as .gz."),
+]
+FormOption = Annotated[
+    Form | None,
+    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+]
+Field = Annotated[str, typer.Option(help="The column that has the text.")]
+Whole = Annotated[bool, typer.Option("--whole", help="A text file is one text, not one a line.")]
+Encoding = Annotated[str, typer.Option(help="Of files and standard input.")]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option("--on-error", help="A line that cannot be used: stop, or skip and count it."),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
+Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
+
+
+class Inputs:
+    """Iterates over records, each with the place it stands at as its "where"; plain texts are
+    records with a "text". `done` of `total` bytes have been read; `used` and `skipped` count."""
+
+    def __init__(
+        self,
+        word: str | None = None,
+        files: Sequence[str] | None = None,
+        *,
+        form: Form | None = None,
+        encoding: str = "utf-8",
+        whole: bool = False,
+        on_error: OnError = "stop",
+    ) -> None:
+        if files and word is not None:
+            raise GlassformerError("Give one of TEXT and --file.")
+        self.word = None if word == "-" else word
+        paths = find_files(files or [])
+        self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
+        self.form, self.whole, self.on_error = form, whole, on_error
+        self.settings = DataSettings(encoding=encoding)
+        self.used = self.skipped = 0
+
+    @property
+    def total(self) -> int | None:
+        return self.shelf.total or None
+
+    @property
+    def done(self) -> int:
+        return self.shelf.done
+
+    def __iter__(self) -> Iterator[Record | Pause]:
+        """Whoever follows a growing stream is told when it pauses."""
+        found: Iterable[Record | RecordError | Pause] = self._read()
+        for record in live(found) if self.shelf.paths == [STDIN] else found:
+            if isinstance(record, RecordError):
+                self.bad(record.where, record.wrong)
+            else:
+                yield record
+
+    def answers(
+        self,
+        question: Callable[[Record], Question],
+        work: Callable[[Iterator[Question | Pause]], Iterable[Result | GlassformerError]],
+    ) -> Iterator[tuple[Record, Result]]:
+        """Records with their results, as they come. `question` makes of a record what the work is
+        given; what it raises, and errors in the place of results, are about that record alone."""
+        waiting: deque[Record] = deque()
+
+        def asked() -> Iterator[Question | Pause]:
+            for record in self:
+                if isinstance(record, Pause):
+                    yield record
+                    continue
+                try:
+                    made = question(record)
+                except GlassformerError as error:
+                    self.bad(record["where"], str(error))
+                    continue
+                waiting.append(record)
+                yield made
+
+        for result in work(asked()):
+            record = waiting.popleft()
+            if isinstance(result, GlassformerError):
+                self.bad(record["where"], str(result))
+            else:
+                self.used += 1
+                yield record, result
+
+    def bad(self, where: str, wrong: str) -> None:
+        wrong = wrong.rstrip(".")
+        if self.on_error == "stop":
+            raise GlassformerError(f"{where}: {wrong}; mend it, or go on with --on-error skip.")
+        self.skipped += 1
+        say(f"{where}: {wrong}; skipped.")
+
+    def end(self) -> None:
+        """What was left out, or that there was nothing; to be said when all is done."""
+        if self.skipped:
+            say(f"{self.used:,} used, {self.skipped:,} skipped.")
+        elif not self.used:
+            raise GlassformerError("There is nothing to read; give a text, or a file with some.")
+
+    def _read(self) -> Iterator[Record | RecordError]:
+        if self.word is not None:
+            yield {"text": self.word, "where": "TEXT"}
+        for path in self.shelf.paths:
+            form = self.form or form_of(path)
+            if form != "text":
+                yield from READERS[form](self.shelf, path, self.settings)
+            elif self.whole:
+                yield self._whole(path)
+            else:
+                for number, line in self.shelf.lines(path, self.settings.encoding):
+                    where = f"{path}:{number}"
+                    yield line if isinstance(line, RecordError) else {"text": line, "where": where}
+
+    def _whole(self, path: Path) -> Record | RecordError:
+        pieces = list(self.shelf.pieces(path, self.settings.encoding))
+        broken = [piece for piece in pieces if isinstance(piece, RecordError)]
+        text = "".join(piece[1] for piece in pieces if not isinstance(piece, RecordError))
+        return broken[0] if broken else {"text": text.removesuffix("\n"), "where": str(path)}
+
+
+class Opened(Shelf):
+    """Files, or standard input, of which nobody knows how long it is."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__([path for path in paths if path != STDIN])
+        self.paths = list(paths)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[BinaryIO]:
+        if path != STDIN:
+            with super().open(path) as stream:
+                yield stream
+            return
+        try:  # a thread that waits for sys.stdin itself would be in the way when Python ends
+            own = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        except OSError:
+            own = cast(Any, sys.stdin.buffer)
+        yield cast(BinaryIO, own)
+
+
+def form_of(path: Path) -> Form:
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    return cast(Form, ENDINGS.get(name.suffix.lower(), "text"))
+
+
+def field_of(record: Record, name: str) -> str:
+    """A column with a text that is not empty."""
+    if name not in record:
+        there = ", ".join(sorted(set(record) - {"where"})) or "none"
+        raise GlassformerError(f"there is no field {name!r}, only {there} (--field)")
+    text = record[name]
+    if not isinstance(text, str):
+        raise GlassformerError(f"the field {name!r} is no text but {str(text)[:40]!r}")
+    if not text.strip():
+        raise GlassformerError("the text is empty")
+    return text
+
+
+def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
+    """The same, read by a thread, with a pause wherever the next one is long in coming."""
+    queue: Queue[Any] = Queue(maxsize=1024)
+    end = object()
+
+    def read() -> None:
+        try:
+            for record in records:
+                queue.put(record)
+            queue.put(end)
+        except BaseException as error:
+            queue.put(error)
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            found = queue.get(timeout=WAIT)
+        except Empty:
+            yield PAUSE
+            found = queue.get()
+        if found is end:
+            return
+        if isinstance(found, BaseException) and not isinstance(found, RecordError):
+            raise found
+        yield found
+
+
+def say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)

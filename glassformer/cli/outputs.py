@@ -1,0 +1,105 @@
+"""What verbs print: a row a result as they come, in columns for people or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.cells import set_cell_size
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from glassformer.cli.inputs import Inputs
+
+Each = TypeVar("Each")
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Of so many letters' width; 0 is what the terminal has left, for one column at most."""
+
+    name: str
+    width: int = 0
+    style: str = ""
+    right: bool = False
+
+
+class Rows:
+    """Prints a result at a time, so that the first are there while others are computed."""
+
+    def __init__(self, columns: Sequence[Column], as_json: bool) -> None:
+        self._console = Console(highlight=False, markup=False)
+        fixed = sum(column.width + 2 for column in columns if column.width)
+        rest = max(self._console.width - fixed, 16)
+        self._columns = [(column, column.width or rest) for column in columns]
+        self._json = as_json
+        self._begun = False
+
+    def add(self, cells: Sequence[str], record: Mapping[str, Any]) -> None:
+        """The same result for people and for programs."""
+        if self._json:
+            print_json(record)
+            return
+        if not self._begun:
+            self._begun = True
+            self._print([column.name for column, _ in self._columns], bold=True)
+        self._print(cells)
+
+    def _print(self, cells: Sequence[str], bold: bool = False) -> None:
+        line = Text(no_wrap=True, overflow="crop")
+        for (column, width), cell in zip(self._columns, cells, strict=True):
+            said = fitted(cell, width, column.right)
+            line.append(said, "bold" if bold else column.style).append("  ")
+        line.rstrip()
+        self._console.print(line, soft_wrap=True)
+
+
+def fitted(cell: str, width: int, right: bool = False) -> str:
+    """In one line of so many columns of a terminal; Chinese letters take two."""
+    line = " ".join(cell.split())
+    text = Text(line)
+    text.truncate(width, overflow="ellipsis")
+    if right:
+        return " " * (width - text.cell_len) + text.plain
+    return set_cell_size(text.plain, width)
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """A line; half a character of a broken text is written as JSON has it."""
+    line = json.dumps(record, ensure_ascii=False)
+    sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def progress(inputs: Inputs, title: str) -> Iterator[Any]:
+    """Gives a function that passes results on and moves a bar on standard error, by the bytes
+    that were read. It is quiet where nobody sees it, and where the results can be seen instead."""
+    console = Console(stderr=True)
+    seen = console.is_terminal and not sys.stdout.isatty()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not seen,
+    )
+
+    def passed(results: Iterable[Each]) -> Iterator[Each]:
+        task = bar.add_task(title, total=inputs.total, said="")
+        for number, result in enumerate(results, 1):
+            seconds = bar.tasks[0].elapsed or 0
+            said = f"{number:,} done, {number / seconds:,.0f}/s" if seconds else ""
+            bar.update(task, completed=inputs.done, said=said)
+            yield result
+
+    with bar:
+        yield passed

@@ -1,0 +1,149 @@
+"""Tasks room: what a verb needs of a model. A model comes in, its head and settings go out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.generate import Writer
+from glassformer.spec import Head, ModelSpec
+from glassformer.text import Tokenizer
+
+Result = TypeVar("Result")
+SETTINGS = "task_specific_params"  # transformers keeps this key of config.json, and ignores it
+HEADS = {  # what a kind of head is to people, and the objective that trains one
+    "classify": ("a head for whole texts", "classification"),
+    "tag": ("a head for every word", "tagging"),
+    "span": ("a head for answers", "span"),
+    "choose": ("a head for choices", "multiple-choice"),
+    "lm": ("a head for the vocabulary", "causal-lm, masked-lm or sequence-to-sequence"),
+    "pooler": ("a head for one vector", "contrastive"),
+}
+
+
+class Model(Protocol):
+    """What tasks use of `glassformer.Model`."""
+
+    net: Net
+    config: dict[str, Any]
+    architecture: str
+    generation: dict[str, Any] | None
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer | None: ...
+
+    @property
+    def writer(self) -> Writer: ...
+
+    def generate(self, prompt: Any = None, **knobs: Any) -> Any: ...
+
+
+def kind_of(head: Head, spec: ModelSpec) -> str:
+    """Of a head that training has added under a name of its own, too."""
+    if head.name in HEADS:
+        return head.name
+    if head.beam is not None:
+        return "span"
+    if head.choices:
+        return "choose"
+    if head.outputs is None:
+        return "pooler"
+    if head.pick != "each":
+        return "classify"
+    return "lm" if head.outputs == spec.last_stack.embed.vocabulary else "tag"
+
+
+def fitting_verbs(model: Model) -> list[str]:
+    """The verbs that a model's heads are for."""
+    spec = model.spec
+    both = spec.encoder is not None and spec.decoder is not None
+    writes = ["translate", "summarize"] if both else ["generate"]
+    of_kind = {
+        "classify": ["classify"],
+        "tag": ["tag"],
+        "span": ["answer"],
+        "choose": ["evaluate"],
+        "lm": ["fill"] if spec.decoder is None else writes,
+        "pooler": ["embed"],
+    }
+    found = [verb for head in spec.heads for verb in of_kind[kind_of(head, spec)]]
+    return list(dict.fromkeys(found)) or ["embed"]
+
+
+def require_head(model: Model, kind: str, verb: str, name: str | None = None) -> Head:
+    """The model's head of a kind, the one that is named where there are several."""
+    heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
+    found = [head for head in heads if name in (None, head.name)]
+    if not heads:
+        what, objective = HEADS[kind]
+        raise GlassformerError(
+            f"{verb} needs {what}, and {model.architecture} has none; it is a model to "
+            f"{' or '.join(fitting_verbs(model))} with (train one by the objective {objective})."
+        )
+    if len(found) != 1:
+        has = f"the model has {', '.join(head.name for head in heads)}"
+        wrong = "Say which head is meant (--head)" if name is None else f"There is no head {name!r}"
+        raise GlassformerError(f"{wrong}: {has}.")
+    return found[0]
+
+
+def require_tokenizer(model: Model) -> Tokenizer:
+    if model.tokenizer is None:
+        raise GlassformerError("This folder has no tokenizer, so that no text can be read.")
+    return model.tokenizer
+
+
+def settings_of(model: Model, task: str) -> Mapping[str, Any]:
+    """What config.json says of a task, or of a head by its name: thresholds, labels, a prefix."""
+    tasks = model.config.get(SETTINGS) or {}
+    found = tasks.get(task, {}) if isinstance(tasks, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise GlassformerError(
+            f"config.json gives {SETTINGS}.{task} the value {found!r}; it must be an object."
+        )
+    return found
+
+
+def keep_settings(model: Model, task: str, **settings: Any) -> None:
+    """Lets settings travel with the model when it is saved; None forgets one."""
+    kept = {k: v for k, v in {**settings_of(model, task), **settings}.items() if v is not None}
+    model.config[SETTINGS] = {**(model.config.get(SETTINGS) or {}), task: kept}
+
+
+def labels_of(model: Model, head: Head) -> Sequence[str]:
+    """A head's own labels, where several heads have different ones, else the model's."""
+    names = settings_of(model, head.name).get("labels") or model.spec.labels
+    if len(names) != head.outputs:
+        raise GlassformerError(
+            f"The head {head.name!r} of {model.architecture} has {head.outputs} outputs, and "
+            f"config.json names {len(names)} labels (id2label, {SETTINGS}.{head.name}.labels)."
+        )
+    return tuple(map(str, names))
+
+
+def longest(model: Model, asked: int | None = None) -> int | None:
+    """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
+    positions; the smallest of them."""
+    stack = model.spec.encoder or model.spec.last_stack
+    table = stack.embed.position
+    positions = None if table is None else table.length
+    if asked is not None and positions is not None and asked > positions:
+        raise GlassformerError(
+            f"A length of {asked} tokens is above the model's {positions} positions."
+        )
+    said = asked if asked is not None else require_tokenizer(model).max_length
+    limits = [limit for limit in (said, positions) if limit is not None]
+    return min(limits, default=None)
+
+
+def raised(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:
+    """Results, up to the first that is an error, which is raised."""
+    for result in results:
+        if isinstance(result, GlassformerError):
+            raise result
+        yield result

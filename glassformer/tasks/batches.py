@@ -1,0 +1,126 @@
+"""Tasks room: many texts through a net. Encoded texts come in, results go out in the same order.
+
+Texts are taken from a look-ahead pool in the order of their lengths, so that those of a batch are
+about equally long and hardly any padding is computed. No more than a pool is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.tasks.base import Model
+from glassformer.text import Batch, Encoded
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+POOL = 512  # texts
+CPU_TOKENS, GPU_TOKENS = 4096, 2**17  # of a batch, with its padding
+WASTE = 0.08  # of a batch may be padding
+FEW = 8  # texts are a batch whatever it wastes: a small one costs about as much as none
+
+
+class Pause(Enum):
+    """Stands in a stream of texts where the next one is not there yet: what has come is computed
+    now. Whoever follows a growing stream says so, and results don't wait for a pool to fill."""
+
+    PAUSE = 0
+
+
+PAUSE = Pause.PAUSE
+
+
+def chunks(items: Iterable[Item | Pause], size: int = POOL) -> Iterator[list[Item]]:
+    """Lists of at most so many; a pause ends one early."""
+    held: list[Item] = []
+    for item in items:
+        if not isinstance(item, Pause):
+            held.append(item)
+        if held and (item is PAUSE or len(held) == size):
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def pooled(
+    items: Iterable[Item | Pause],
+    work: Callable[[list[Item]], Iterable[Result]],
+    size: int = POOL,
+) -> Iterator[Result | Pause]:
+    """What some work makes of a pool of items at a time, such as tokenizing, which is faster for
+    many. Pauses go on to whom the results go."""
+    for chunk in chunks(items, size):
+        yield from work(chunk)
+        if len(chunk) < size:
+            yield PAUSE
+
+
+def run_texts(
+    model: Model,
+    encodings: Iterable[Encoded | GlassformerError | Pause],
+    forward: Callable[[dict[str, Tensor], list[Encoded]], Sequence[Result]],
+    *,
+    tokens: int | None = None,
+    pool: int = POOL,
+) -> Iterator[Result | GlassformerError]:
+    """`forward` is given the inputs of a net, which lie on its device, and the texts they were
+    made of, and gives a result for each; what it says of padding is cut off by a text's length.
+    An error that stands in the place of a text comes out in that place."""
+    device = device_of(model.net)
+    room = tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
+    for items in chunks(encodings, pool):
+        results: list[Result | GlassformerError | None] = [
+            item if isinstance(item, GlassformerError) else None for item in items
+        ]
+        texts = {i: item for i, item in enumerate(items) if isinstance(item, Encoded)}
+        for rows in buckets({i: len(text) for i, text in texts.items()}, room):
+            batch = [texts[row] for row in rows]
+            with torch.inference_mode():
+                found = forward(collate(model, batch, device), batch)
+            for row, result in zip(rows, found, strict=True):
+                results[row] = result
+        yield from results  # type: ignore[misc]
+
+
+def buckets(lengths: dict[int, int], room: int) -> Iterator[list[int]]:
+    """Batches of texts that are about equally long, the longest first."""
+    batch: list[int] = []
+    total = 0
+    for row in sorted(lengths, key=lambda row: -lengths[row]):
+        width = lengths[batch[0]] if batch else lengths[row]
+        size = width * (len(batch) + 1)
+        padding = size - total - lengths[row]
+        if batch and (size > room or (len(batch) >= FEW and padding > WASTE * size)):
+            yield batch
+            batch, total = [], 0
+        batch.append(row)
+        total += lengths[row]
+    if batch:
+        yield batch
+
+
+def collate(model: Model, texts: Sequence[Encoded], device: torch.device) -> dict[str, Tensor]:
+    """What a net is called with: rows of one length, with padding behind the shorter texts. Where
+    there is none the mask is left out, since one that says nothing would only cost time."""
+    stack, pad = model.spec.last_stack, model.spec.tokens.pad
+    segmented = stack.embed.segments > 1 or stack.scores_segments
+    batch = Batch.of(
+        list(texts), pad=pad or 0, length=None, side="right", segments=0 if segmented else None
+    )
+    inputs = {"tokens": batch.tokens}
+    if len(set(map(len, texts))) > 1 or (pad is not None and bool(batch.tokens.eq(pad).any())):
+        inputs["mask"] = batch.mask
+    if batch.segments is not None:
+        inputs["segments"] = batch.segments
+    return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
+
+
+def device_of(net: Net) -> torch.device:
+    return next(net.parameters()).device

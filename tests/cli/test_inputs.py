@@ -1,0 +1,151 @@
+"""What verbs read: every kind of source, and every kind of trouble, named and survived."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+
+import pytest
+
+from glassformer.cli.inputs import Inputs, field_of
+from glassformer.errors import GlassformerError
+from glassformer.tasks.batches import PAUSE
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    def put(content: bytes):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "utf-8"))
+
+    return put
+
+
+def texts(inputs: Inputs, field: str = "text") -> list[str]:
+    return [r[field] for r in inputs if r is not PAUSE]
+
+
+def test_a_word_is_a_text():
+    assert texts(Inputs("Good.")) == ["Good."]
+    with pytest.raises(GlassformerError, match="one of TEXT and --file"):
+        Inputs("Good.", ["x"])
+
+
+def test_standard_input_and_files_by_line_or_whole(tmp_path, pipe):
+    content = b"\xef\xbb\xbfone\r\ntwo\n\nfour"
+    pipe(content)
+    assert texts(Inputs()) == ["one", "two", "", "four"]
+    pipe(content)
+    assert texts(Inputs("-", whole=True)) == ["one\ntwo\n\nfour"]
+    (tmp_path / "a.txt").write_bytes(content)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"five\n"))
+    both = Inputs(None, [str(tmp_path / "*.txt*")])
+    assert texts(both) == ["one", "two", "", "four", "five"]
+    assert both.done == both.total > 0
+    assert texts(Inputs(None, [str(tmp_path / "a.txt")], whole=True)) == ["one\ntwo\n\nfour"]
+    (tmp_path / "long.txt").write_text("x y\n" * 40_000)
+    assert texts(Inputs(None, [str(tmp_path / "long.txt")], whole=True)) == [
+        "x y\n" * 39_999 + "x y"
+    ]
+
+
+def test_files_of_records_by_their_ending(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"say": "one", "id": 7}\n\n{"say": "two"}\n')
+    (tmp_path / "a.csv").write_text('say,id\n"one, and\nmore",7\n')
+    (tmp_path / "a.tsv").write_text('say\tid\n"one\t7\n')
+    (tmp_path / "a.data").write_text('{"say": "one"}\n')
+    found = list(Inputs(None, [str(tmp_path / "a.jsonl")]))
+    assert found[0] == {"say": "one", "id": 7, "where": f"{tmp_path}/a.jsonl:1"}
+    assert found[1]["where"].endswith(":3")
+    assert texts(Inputs(None, [str(tmp_path / "a.csv")]), "say") == ["one, and\nmore"]
+    assert texts(Inputs(None, [str(tmp_path / "a.tsv")]), "say") == ['"one']
+    assert texts(Inputs(None, [str(tmp_path / "a.data")], form="jsonl"), "say") == ["one"]
+
+
+BAD = {
+    "a.jsonl": (b'{"text": "one"}\n{"text": \n{"text": "three"}\n', ":2: this is not JSON"),
+    "a.csv": (b"text,id\none,1\ntwo\nthree,3\n", ":3: this row has 1 columns, not 2"),
+    "a.txt": (b"one\nna\xefve\nthree\n", ":2: the byte 0xef is no utf-8 text"),
+    "b.jsonl": (
+        b'{"text": "one"}\n{"body": ""}\n{"text": "three"}\n',
+        ":2: there is no field 'text', only body",
+    ),
+    "c.jsonl": (
+        b'{"text": "one"}\n{"text": 5}\n{"text": "three"}\n',
+        ":2: the field 'text' is no text but '5'",
+    ),
+    "b.txt": (b"one\n \nthree\n", ":2: the text is empty"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_line_is_named_and_survived(tmp_path, capsys, name):
+    content, said = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    words = None, [str(tmp_path / name)]
+
+    def work(questions):
+        return (question.upper() for question in questions)
+
+    def question(record):
+        return field_of(record, "text")
+
+    with pytest.raises(GlassformerError) as error:
+        list(Inputs(*words).answers(question, work))
+    assert f"{name}{said}" in str(error.value)
+    assert str(error.value).endswith("; mend it, or go on with --on-error skip.")
+    inputs = Inputs(*words, on_error="skip")
+    assert [found for _, found in inputs.answers(question, work)] == ["ONE", "THREE"]
+    inputs.end()
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{name}{said}" in lines[0] and lines[0].endswith("; skipped.")
+    assert lines[1] == "2 used, 1 skipped."
+
+
+def test_an_error_among_the_results_is_about_its_record(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+
+    def work(questions):
+        for text in questions:
+            yield GlassformerError("it is even.") if text == "two" else len(text)
+
+    inputs = Inputs(None, [str(tmp_path / "a.txt")], on_error="skip")
+    found = list(inputs.answers(lambda record: record["text"], work))
+    assert [(record["text"], n) for record, n in found] == [("one", 3), ("three", 5)]
+    assert "a.txt:2: it is even; skipped." in capsys.readouterr().err
+
+
+def test_another_encoding_and_nothing_at_all(tmp_path):
+    (tmp_path / "a.txt").write_bytes("naïve\n".encode("latin-1"))
+    assert texts(Inputs(None, [str(tmp_path / "a.txt")], encoding="latin-1")) == ["naïve"]
+    with pytest.raises(GlassformerError, match="no encoding 'latin-99'"):
+        Inputs("x", encoding="latin-99")
+    (tmp_path / "none.txt").write_text("")
+    empty = Inputs(None, [str(tmp_path / "none.txt")])
+    assert list(empty.answers(lambda r: r, lambda questions: questions)) == []
+    with pytest.raises(GlassformerError, match="nothing to read"):
+        empty.end()
+    with pytest.raises(GlassformerError, match="does not exist"):
+        Inputs(None, ["nowhere.txt"])
+
+
+def test_a_stream_that_grows_is_read_as_it_comes(monkeypatch):
+    reading, writing = os.pipe()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reading, "r"))
+    found = iter(Inputs())
+    for word in ("one", "two"):
+        os.write(writing, f"{word}\n".encode())
+        record = next(found)
+        while record is PAUSE:
+            record = next(found)
+        assert record["text"] == word
+        assert next(found) is PAUSE  # nothing is there, and whoever waits may compute
+    os.close(writing)
+    assert list(found) == []
+
+
+def test_what_the_reader_raises_is_raised_to_the_caller(pipe):
+    pipe(b"a,a\n1,2\n")
+    with pytest.raises(GlassformerError, match="names a column twice"):
+        list(Inputs(form="csv"))

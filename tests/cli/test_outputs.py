@@ -1,0 +1,43 @@
+"""Results as they come: columns that stand below each other, or lines of JSON."""
+
+from __future__ import annotations
+
+import json
+
+from rich.cells import cell_len
+
+from glassformer.cli.inputs import Inputs
+from glassformer.cli.outputs import Column, Rows, fitted, progress
+
+COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
+
+
+def test_columns_for_people(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = Rows(COLUMNS, as_json=False)
+    rows.add(("good", "0.9", "short [bold]"), {})
+    rows.add(("excellent", "10.25", "a text that is\nfar too long for its place"), {})
+    assert capsys.readouterr().out.splitlines() == [
+        "label       p  text",
+        "good      0.9  short [bold]",
+        "excel…  10.25  a text that is far too l…",
+    ]
+
+
+def test_wide_letters_take_two_columns():
+    for text in ("汉字汉字汉字", "naïve", "👍👍👍👍"):
+        for right in (False, True):
+            assert cell_len(fitted(text, 7, right)) == 7
+
+
+def test_json_for_programs_at_once(capsys):
+    rows = Rows(COLUMNS, as_json=True)
+    rows.add(("", "", ""), {"text": "汉\ud800", "p": 0.25})
+    line = capsys.readouterr().out
+    assert "汉" in line and json.loads(line) == {"text": "汉\ud800", "p": 0.25}
+
+
+def test_progress_passes_results_on_and_is_quiet_in_a_pipe(capsys, tmp_path):
+    with progress(Inputs("one"), "classifying") as passed:
+        assert list(passed([1, 2])) == [1, 2]
+    assert capsys.readouterr().err.strip() == ""

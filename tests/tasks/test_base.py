@@ -1,0 +1,86 @@
+"""What a model is for, and what config.json keeps of a task."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from small_models import bert, word_tokenizer
+
+import glassformer as gf
+from glassformer.tasks.base import (
+    fitting_verbs,
+    keep_settings,
+    labels_of,
+    longest,
+    require_head,
+    settings_of,
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return word_tokenizer(tmp_path_factory.mktemp("words"), "good bad", model_max_length=32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verbs"),
+    [
+        ("SequenceClassification", ["classify"]),
+        ("TokenClassification", ["tag"]),
+        ("QuestionAnswering", ["answer"]),
+        ("MaskedLM", ["fill"]),
+        ("MultipleChoice", ["evaluate"]),
+    ],
+)
+def test_the_message_names_the_verb_that_fits(tokenizer, kind, verbs):
+    model = bert(tokenizer, kind)
+    assert fitting_verbs(model) == verbs
+    if verbs == ["classify"]:
+        assert require_head(model, "classify", "classify").outputs == 2
+        return
+    said = f"classify needs a head for whole texts, and BertFor{kind} has none; it is a model to "
+    with pytest.raises(gf.GlassformerError, match=re.escape(said + " or ".join(verbs) + " with")):
+        require_head(model, "classify", "classify")
+
+
+def test_writers_fit_verbs_that_write():
+    assert fitting_verbs(gf.load("shakespeare")) == ["generate"]
+    sizes = {"d_model": 8, "num_heads": 2, "d_kv": 4, "d_ff": 8, "vocab_size": 20, "num_layers": 1}
+    assert fitting_verbs(gf.create("t5-small", **sizes)) == ["translate", "summarize"]
+
+
+def test_several_heads_are_told_apart_by_their_names(tokenizer):
+    spec = bert(tokenizer).spec
+    (head,) = spec.heads
+    heads = (replace(head, name="topic", outputs=3), replace(head, name="mood"))
+    model = gf.create(replace(spec, heads=heads), tokenizer=tokenizer)
+    assert require_head(model, "classify", "classify", "topic").outputs == 3
+    with pytest.raises(gf.GlassformerError, match=r"which head is meant.*topic, mood"):
+        require_head(model, "classify", "classify")
+    with pytest.raises(gf.GlassformerError, match="no head 'x': the model has topic, mood"):
+        require_head(model, "classify", "classify", "x")
+    keep_settings(model, "topic", labels=["war", "peace", "art"])
+    assert labels_of(model, heads[0]) == ("war", "peace", "art")
+    assert labels_of(model, heads[1]) == ("bad", "good")
+    keep_settings(model, "topic", labels=None)
+    with pytest.raises(gf.GlassformerError, match=r"'topic'.*has 3 outputs.*names 2 labels"):
+        labels_of(model, heads[0])
+
+
+def test_settings_travel(tokenizer, tmp_path):
+    model = bert(tokenizer)
+    keep_settings(model, "classify", threshold=0.4, other=None)
+    model.save(tmp_path / "saved")
+    assert settings_of(gf.load(tmp_path / "saved"), "classify") == {"threshold": 0.4}
+    model.config["task_specific_params"] = {"classify": 3}
+    with pytest.raises(gf.GlassformerError, match=r"task_specific_params.classify the value 3"):
+        settings_of(model, "classify")
+
+
+def test_how_long_a_text_may_be(tokenizer):
+    model = bert(tokenizer)
+    assert (longest(model), longest(model, 48), longest(model, 8)) == (32, 48, 8)
+    with pytest.raises(gf.GlassformerError, match="65 tokens is above the model's 64 positions"):
+        longest(model, 65)

@@ -1,0 +1,106 @@
+"""Many texts at once give what each gives alone, in their order, with little padding."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from small_models import bert, word_tokenizer
+
+from glassformer import GlassformerError
+from glassformer.tasks.batches import PAUSE, WASTE, buckets, chunks, collate, pooled, run_texts
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return bert(word_tokenizer(tmp_path_factory.mktemp("words"), " ".join(WORDS)))
+
+
+def texts_of(count: int, seed: int = 1) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, 40))) for _ in range(count)]
+
+
+def scores(model):
+    def forward(inputs, texts):
+        return model.net(**inputs, heads=("classify",)).heads["classify"].tolist()
+
+    return forward
+
+
+def test_as_each_by_itself_and_in_their_order(model):
+    texts = texts_of(60)
+    encoded = [model.tokenizer.encode(text) for text in texts]
+    found = list(run_texts(model, encoded, scores(model), tokens=300, pool=25))
+    for text, row in zip(encoded, found, strict=True):
+        with torch.inference_mode():
+            inputs = torch.tensor([text.ids]), None, torch.tensor([text.segments])
+            wanted = model.net(*inputs).logits[0]
+        torch.testing.assert_close(torch.tensor(row), wanted, atol=1e-5, rtol=0)
+
+
+def test_an_error_stays_in_its_place_and_nothing_is_held_beyond_a_pool(model):
+    taken = 0
+
+    def stream():
+        nonlocal taken
+        for number, text in enumerate(texts_of(100)):
+            taken += 1
+            wrong = GlassformerError(f"number {number}")
+            yield wrong if number % 7 == 3 else model.tokenizer.encode(text)
+
+    results = run_texts(model, stream(), scores(model), pool=10)
+    assert taken == 0
+    for number, result in enumerate(results):
+        assert taken <= (number // 10 + 1) * 10
+        assert isinstance(result, GlassformerError) == (number % 7 == 3)
+        if number % 7 == 3:
+            assert str(result) == f"number {number}"
+    assert taken == 100
+
+
+def test_a_pause_brings_what_there_is(model):
+    asked = []
+
+    def stream():
+        for text in texts_of(6):
+            asked.append(text)
+            yield text
+            if len(asked) in (2, 3):
+                yield PAUSE
+
+    encoded = pooled(stream(), lambda chunk: map(model.tokenizer.encode, chunk), size=4)
+    seen = [len(asked) for _ in run_texts(model, encoded, scores(model), pool=4)]
+    assert seen == [2, 2, 3, 6, 6, 6]
+    assert list(chunks([1, 2, 3, PAUSE, PAUSE, 4], 2)) == [[1, 2], [3], [4]]
+
+
+@pytest.mark.parametrize("room", [64, 500, 4096])
+def test_batches_waste_little_and_keep_to_their_size(room):
+    rng = random.Random(5)
+    lengths = {i: min(rng.randint(1, 60), room) for i in range(512)}
+    batches = list(buckets(lengths, room))
+    assert sorted(row for batch in batches for row in batch) == sorted(lengths)
+    for batch in batches:
+        width = max(lengths[row] for row in batch)
+        assert width * len(batch) <= room
+        padding = width * len(batch) - sum(lengths[row] for row in batch)
+        assert len(batch) <= 8 or padding <= WASTE * width * len(batch)
+
+
+def test_a_text_longer_than_a_batch_is_a_batch():
+    assert list(buckets({0: 3, 1: 5000, 2: 4}, 100)) == [[1], [2, 0]]
+
+
+def test_a_mask_that_says_nothing_is_left_out(model):
+    short, long, pad = (model.tokenizer.encode(t) for t in ("one two", "one two six", "one [PAD]"))
+    device = torch.device("cpu")
+    assert "mask" not in collate(model, [short, short], device)
+    assert collate(model, [short, long], device)["mask"].tolist() == [
+        [True] * 4 + [False],
+        [True] * 5,
+    ]
+    assert collate(model, [pad], device)["mask"].all()  # a real token that looks like padding
