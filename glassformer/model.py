@@ -19,6 +19,8 @@ from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.tasks.base import keep_settings
+from glassformer.tasks.classify import classify
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
@@ -243,6 +245,23 @@ class Model:
         those with the rest as their context: the smaller the stride, the more context.
         """
         return self.writer.score(text, target, window, stride)
+
+    def classify(self, texts: Any, **options: Any) -> Any:
+        """The labels of a text, or of a tuple of two texts: a `Classification`; of a list a list,
+        of an iterator an iterator. The options are those of `tasks.classify.Classifier`.
+
+        >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
+        """
+        return classify(self, texts, **options)
+
+    def keep(self, task: str, **settings: Any) -> Model:
+        """Lets settings of a task travel with the model, in config.json; None forgets one. A head
+        of several has its own, under its name.
+
+        >>> model.keep("classify", threshold={"spam": 0.9}).save(folder)
+        """
+        keep_settings(self, task, **settings)
+        return self
 
     @property
     def writer(self) -> Writer:

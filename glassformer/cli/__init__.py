@@ -10,6 +10,7 @@ from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.check import check
+from glassformer.cli.classify import classify
 from glassformer.cli.families import families
 from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
@@ -34,6 +35,7 @@ app.command()(families)
 app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
+app.command()(classify)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

@@ -71,6 +71,12 @@ def fitted(cell: str, width: int, right: bool = False) -> str:
     return set_cell_size(text.plain, width)
 
 
+def about(record: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Which record a result belongs to: its place, its id where it has one, what was read."""
+    ids = {"id": record["id"]} if "id" in record else {}
+    return {"where": record["where"], **ids, **said}
+
+
 def print_json(record: Mapping[str, Any]) -> None:
     """A line; half a character of a broken text is written as JSON has it."""
     line = json.dumps(record, ensure_ascii=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from glassformer.core import Net
@@ -139,6 +139,17 @@ def longest(model: Model, asked: int | None = None) -> int | None:
     said = asked if asked is not None else require_tokenizer(model).max_length
     limits = [limit for limit in (said, positions) if limit is not None]
     return min(limits, default=None)
+
+
+def answered(
+    given: Any, each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]]
+) -> Any:
+    """One text, or a tuple of two that are a pair, gives a result, a list a list, and an iterator
+    an iterator, whose results come as they are computed."""
+    if isinstance(given, str) or (isinstance(given, tuple) and len(given) == 2):
+        return next(raised(each([given])))
+    results = raised(each(given))
+    return list(results) if isinstance(given, Sequence) else results
 
 
 def raised(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:

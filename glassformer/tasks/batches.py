@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import Model
+from glassformer.tasks.base import Model, longest, require_tokenizer
 from glassformer.text import Batch, Encoded
+from glassformer.text.codec import Text
+from glassformer.text.tokenizer import check_text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -60,6 +62,40 @@ def pooled(
         yield from work(chunk)
         if len(chunk) < size:
             yield PAUSE
+
+
+def encoded(
+    model: Model,
+    texts: Iterable[Text | Pause],
+    *,
+    max_length: int | None = None,
+    refuse: bool = False,
+) -> Iterator[Encoded | GlassformerError | Pause]:
+    """Texts as the model reads them, cut where they are too long (`cut` says by how much), or
+    refused; what cannot be read is an error in its place."""
+    tokenizer, limit = require_tokenizer(model), longest(model, max_length)
+
+    def read(chunk: list[Any]) -> Iterator[Encoded | GlassformerError]:
+        wrong = [trouble(text) for text in chunk]
+        good = [text for text, error in zip(chunk, wrong, strict=True) if error is None]
+        whole = iter(tokenizer.encode_all(good, max_length=limit))
+        for error in wrong:
+            text = next(whole) if error is None else error
+            if refuse and isinstance(text, Encoded) and text.cut:
+                size = len(text) + text.cut
+                text = GlassformerError(f"The text has {size} tokens, of {limit} that can be read.")
+            yield text
+
+    return pooled(texts, read)
+
+
+def trouble(text: Text) -> GlassformerError | None:
+    try:
+        check_text(text)
+    except GlassformerError as error:
+        return error
+    empty = not any(part.strip() for part in ([text] if isinstance(text, str) else text))
+    return GlassformerError("The text is empty.") if empty else None
 
 
 def run_texts(

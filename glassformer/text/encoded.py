@@ -1,7 +1,7 @@
 """Text room, the result: what encoding gives, for one text or a batch. Encodings come in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from tokenizers import Encoding
@@ -25,6 +25,8 @@ class Encoded:
     """True where the tokenizer added the token."""
     words: list[int | None]
     """The word, counted within its text, that the token is a part of; None where nobody knows."""
+    cut: int = 0
+    """How many tokens were too many, and are not here."""
 
     @classmethod
     def of(cls, encoding: Encoding) -> "Encoded":
@@ -87,10 +89,11 @@ class Encoded:
         )
         room = shares(len(first), len(second), max_length - len(special))
         kept = [cut(text, size, side) for text, size in zip((first, second), room, strict=True)]
-        return self.take(sorted([*special, *kept[0], *kept[1]]))
+        whole = self.take(sorted([*special, *kept[0], *kept[1]]))
+        return replace(whole, cut=len(self) - len(whole))
 
 
-FIELDS = tuple(field.name for field in fields(Encoded))
+FIELDS = tuple(field.name for field in fields(Encoded) if field.name != "cut")  # of tokens
 
 
 def shares(first: int, second: int, room: int) -> tuple[int, int]:

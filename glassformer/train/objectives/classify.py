@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
+from glassformer.tasks.base import keep_settings
+from glassformer.tasks.classify import SEVERAL, SINGLE
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said, text_and_pair
@@ -48,8 +50,10 @@ class Classification(Judged):
         self.labels = Labels(model, head, labels)
         self.several, self.smoothing, self.head = several, smoothing, head
         self.weights = {head: 1.0}
-        kind = "multi_label" if several else "single_label"
-        model.config["problem_type"] = f"{kind}_classification"  # what else reads the folder asks
+        kind = SEVERAL if several else SINGLE
+        model.config["problem_type"] = kind  # what else reads the folder asks
+        if len(model.spec.heads) > 1:  # each may be of another kind
+            keep_settings(model, head, problem_type=kind)
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:

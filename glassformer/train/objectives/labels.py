@@ -11,6 +11,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
+from glassformer.tasks.base import keep_settings
 from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.registry import objectives
 
@@ -44,6 +45,8 @@ class Labels:
                 f"The head {head!r} of {model.architecture} has {outputs} outputs and there "
                 f"are {len(self.names)} labels; name as many in the recipe (model.labels)."
             )
+        if self.names != model.spec.labels:
+            keep_settings(model, head, labels=list(self.names))
         self.ids = {name: i for i, name in enumerate(self.names)}
 
     def __len__(self) -> int:

@@ -1,0 +1,122 @@
+"""glassformer classify: labels for texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import typer
+
+from glassformer.cli.inputs import (
+    Device,
+    Dtype,
+    Encoding,
+    Field,
+    Files,
+    FormOption,
+    Inputs,
+    OnErrorOption,
+    Record,
+    Source,
+    Text,
+    Whole,
+    field_of,
+    say,
+)
+from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
+from glassformer.errors import GlassformerError
+from glassformer.model import load
+from glassformer.tasks.classify import Classification, Classifier
+
+Pair = Annotated[
+    str | None, typer.Option(help="TEXT's second sentence; or the column that has it.")
+]
+HeadOption = Annotated[
+    str | None, typer.Option("--head", help="Its name, where the model has several.")
+]
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        help="A label holds from this probability on: 0.7 for all, or label=0.7; may be repeated.",
+    ),
+]
+TooLong = Annotated[
+    Literal["truncate", "refuse"],
+    typer.Option("--too-long", help="Cut a text that is too long, or refuse it."),
+]
+MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenizer and model say.")]
+
+
+def classify(
+    model: Source,
+    text: Text = None,
+    file: Files = None,
+    form: FormOption = None,
+    field: Field = "text",
+    pair: Pair = None,
+    whole: Whole = False,
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    threshold: Thresholds = None,
+    head: HeadOption = None,
+    max_length: MaxLength = None,
+    too_long: TooLong = "truncate",
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+) -> None:
+    """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
+    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
+    classifier = Classifier(
+        load(model, device, dtype),
+        threshold=thresholds_of(threshold),
+        head=head,
+        max_length=max_length,
+        too_long=too_long,
+    )
+    rows = Rows((*label_columns(classifier), Column("text")), as_json)
+    cut = 0
+
+    def question(record: Record) -> str | tuple[str, str]:
+        first = field_of(record, field if inputs.word is None else "text")
+        if pair is None:
+            return first
+        return first, pair if inputs.word is not None else field_of(record, pair)
+
+    with progress(inputs, "classifying") as passed:
+        for record, result in passed(inputs.answers(question, classifier.stream)):
+            cut += result.cut > 0
+            read = question(record)
+            texts = (read,) if isinstance(read, str) else read
+            said = dict(zip(("text", "pair"), texts, strict=False))
+            rows.add(
+                (*cells(result), " | ".join(texts)), {**about(record, said), **result.record()}
+            )
+    if cut:
+        say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
+    inputs.end()
+
+
+def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | None:
+    """One number, or a number by label."""
+    named: dict[str, float] = {}
+    for word in words or ():
+        label, equals, number = word.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            raise GlassformerError(f"--threshold is 0.7 or label=0.7, not {word!r}.") from None
+        if not equals and len(words or ()) == 1:
+            return value
+        named[label] = value
+    return named or None
+
+
+def label_columns(classifier: Classifier) -> tuple[Column, Column]:
+    width = max(map(len, classifier.labels)) * (2 if classifier.several else 1)
+    return Column("label", min(max(width, 5), 40), "cyan"), Column("prob", 6, right=True)
+
+
+def cells(result: Classification) -> tuple[str, str]:
+    return ", ".join(result.labels) or "-", f"{result.probability:.4f}"
