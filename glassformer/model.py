@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
+from glassformer.tasks.tag import tag
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
@@ -253,6 +255,25 @@ class Model:
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
+
+    def tag(self, texts: Any, **options: Any) -> Any:
+        """The entities and the words' tags of a text of any length, with where they stand in it: a
+        `Tagged`; of a list (of texts, or of lists of words) a list, of an iterator an iterator.
+        The options are those of `tasks.tag.Tagger`.
+
+        >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
+        """
+        return tag(self, texts, **options)
+
+    def answer(
+        self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
+    ) -> Any:
+        """Where the answer to a question stands in a context of any length: an `Answer`; of lists
+        a list, of iterators an iterator. The options are those of `tasks.answer.Answerer`.
+
+        >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
+        """
+        return answer(self, question, context, **options)
 
     def keep(self, task: str, **settings: Any) -> Model:
         """Lets settings of a task travel with the model, in config.json; None forgets one. A head

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from glassformer import __version__
+from glassformer.cli.answer import answer
 from glassformer.cli.check import check
 from glassformer.cli.classify import classify
 from glassformer.cli.families import families
@@ -18,6 +19,7 @@ from glassformer.cli.open import open_view
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
+from glassformer.cli.tag import tag
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
 from glassformer.errors import GlassformerError
@@ -36,6 +38,8 @@ app.command("open")(open_view)
 app.command()(generate)
 app.command()(score)
 app.command()(classify)
+app.command()(tag)
+app.command()(answer)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from glassformer.metrics.table import share
 
@@ -38,3 +38,22 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
         return float(predicted == answer)
     shared = sum((Counter(predicted) & Counter(answer)).values())
     return share(2 * shared, len(predicted) + len(answer))
+
+
+def squad_scores(
+    given: Mapping[str, str], right: Mapping[str, Sequence[str]]
+) -> dict[str, float | int]:
+    """Percentages over all questions with an answer in `given`, and over those that have a right
+    answer and those that have none, named as in SQuAD's script."""
+    asked = [id for id in right if id in given]
+    exact = {id: exact_match(given[id], right[id]) for id in asked}
+    f1 = {id: word_f1(given[id], right[id]) for id in asked}
+    with_answer = [id for id in asked if right[id]]
+    without = [id for id in asked if not right[id]]
+    found: dict[str, float | int] = {}
+    for name, ids in (("", asked), ("HasAns_", with_answer), ("NoAns_", without)):
+        if ids:
+            found[f"{name}exact"] = 100.0 * sum(exact[id] for id in ids) / len(ids)
+            found[f"{name}f1"] = 100.0 * sum(f1[id] for id in ids) / len(ids)
+            found[f"{name}total"] = len(ids)
+    return found

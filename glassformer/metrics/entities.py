@@ -13,10 +13,7 @@ from glassformer.metrics.table import Table, share
 
 Entity = tuple[str, int, int]  # its type, its first word and its last
 Scheme = Literal["IOB2", "IOBES"]
-MARKS = {  # how tags begin, and what each means: begin, inside, end, single
-    **{"B": "B", "I": "I", "E": "E", "S": "S"},
-    **{"M": "I", "L": "E", "U": "S"},  # of BMES and BILOU
-}
+MARKS = dict(zip("BIESMLU", "BIESIES", strict=True))  # how tags begin; BMES and BILOU, as IOBES
 ALLOWED = {"IOB2": "OBI", "IOBES": "OBIES"}
 
 
@@ -134,7 +131,7 @@ def _allowed(tag: str, scheme: Scheme) -> tuple[str, str]:
     marked = tag == "O" or tag[1:2] in ("", "-")
     if not marked or mark not in ALLOWED[scheme]:
         raise GlassformerError(
-            f"The tag {tag!r} is none of {scheme}, which has the marks {', '.join(ALLOWED[scheme])}; "
+            f"The tag {tag!r} is none of {scheme}, whose marks are {', '.join(ALLOWED[scheme])}; "
             "leave the scheme out to read tags leniently."
         )
     return mark, kind

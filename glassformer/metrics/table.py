@@ -62,4 +62,5 @@ def _mean(rows: Sequence[Row], weights: Sequence[int], support: int) -> Row:
     if not sum(weights):
         return Row(0.0, 0.0, 0.0, support)
     means = np.average([(row.precision, row.recall, row.f1) for row in rows], 0, weights)
-    return Row(*means.tolist(), support=support)
+    precision, recall, f1 = means.tolist()
+    return Row(precision, recall, f1, support)

@@ -16,26 +16,28 @@ MANY, FEW = 2_048, 8  # the same in words
 
 @dataclass(frozen=True)
 class Frame:
-    """What a tokenizer puts around a text, and which segment the text is."""
+    """What a tokenizer puts around a text, whether that is the second one, and its segment."""
 
     before: Encoded
     behind: Encoded
+    text: int
     segment: int
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, question: str | None = None, most: int = 0) -> Frame:
         """Of a text alone, or of one that is read behind at most so many tokens of a question."""
-        alone = question is None
-        sample = tokenizer.encode("a") if alone else tokenizer.encode(question, "a")
-        before, inside, behind = parts(sample, 0 if alone else 1, most)
+        sample = tokenizer.encode("a") if question is None else tokenizer.encode(question, "a")
+        text = 0 if question is None else 1
+        before, inside, behind = parts(sample, text, most)
         segment = sample.segments[inside[0]] if inside else 0
-        return cls(sample.take(before), sample.take(behind), segment)
+        return cls(sample.take(before), sample.take(behind), text, segment)
 
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
 
     def around(self, text: Encoded) -> Encoded:
-        own = replace(text, segments=[self.segment] * len(text))
+        size = len(text)
+        own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
         return Encoded.joined([self.before, own, self.behind])
 
     def room(self, length: int) -> int:

@@ -1,6 +1,6 @@
 """Tasks room: words of a text, and where they stand in it. A text comes in, places go out.
 
-What belongs to the letter before it (accents and vowel signs, joiners, the shades of an emoji) stays
+What belongs to the letter before it (accents and vowel signs, joiners, shades of an emoji) stays
 with it, so that no place is ever within what a reader sees as one letter."""
 
 from __future__ import annotations

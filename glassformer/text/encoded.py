@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from tokenizers import Encoding
@@ -57,7 +58,10 @@ class Encoded:
     @classmethod
     def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
         """One after another."""
-        return cls(**{name: [x for p in parts for x in getattr(p, name)] for name in FIELDS})
+        joined: dict[str, Any] = {
+            name: [x for part in parts for x in getattr(part, name)] for name in FIELDS
+        }
+        return cls(**joined)
 
     def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "Encoded":
         """With these special tokens, given with their ids, around it."""

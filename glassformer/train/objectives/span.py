@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.metrics.answers import exact_match, word_f1
 from glassformer.model import Model
+from glassformer.tasks.answer import best_spans
+from glassformer.tasks.base import keep_settings
 from glassformer.tasks.windows import parts
 from glassformer.text.encoded import Encoded
 from glassformer.train.data import collate
@@ -77,6 +79,10 @@ class Span(Judged):
         self.stride, self.question, self.longest = stride, question, longest
         self.impossible, self.head = impossible, head
         self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if impossible:
+            keep_settings(model, head, threshold=0.0)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
@@ -158,14 +164,15 @@ class Span(Judged):
         none = scores[rows, targets["none"].cpu()].sum(-1)
         offsets = targets["offsets"].cpu()
         inside = offsets[..., 1] > 0
-        best, span = best_span(scores.masked_fill(~inside[..., None], float("-inf")), self.longest)
+        low = scores.masked_fill(~inside[..., None], float("-inf"))
+        best, span = best_spans(low, self.longest, 1)
         found: list[Answer] = []
         for row in rows:
-            first, last = span[row].tolist()
+            first, last = span[row, 0].tolist()
             start, stop = int(offsets[row, first, 0]), int(offsets[row, last, 1])
             text = as_text(targets["text"][row])[start:stop].strip()
             asked = int(targets["asked"][row])
-            window = Window(asked, text, float(best[row]), float(none[row]))
+            window = Window(asked, text, float(best[row, 0]), float(none[row]))
             found.append((window, json.loads(as_text(targets["answers"][row]))))
         return found
 
@@ -212,16 +219,6 @@ def tokens_of(
         if whole.offsets[place][1] > start and whole.offsets[place][0] < stop
     ]
     return (touched[0], touched[-1]) if touched else None
-
-
-def best_span(scores: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """[window, slot, 2] to the best sum of a start and an end at or behind it, [window], and both
-    slots, [window, 2]."""
-    slots = scores.shape[1]
-    pairs = scores[:, :, None, 0] + scores[:, None, :, 1]  # [window, start, end]
-    allowed = torch.ones(slots, slots, dtype=torch.bool).triu().tril(longest - 1)
-    best, place = pairs.masked_fill(~allowed, float("-inf")).flatten(1).max(-1)
-    return best, torch.stack((place // slots, place % slots), -1)
 
 
 def number_of(name: str) -> int:

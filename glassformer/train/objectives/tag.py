@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import entity_scores, names_entities
 from glassformer.model import Model
+from glassformer.tasks.base import keep_settings
 from glassformer.tasks.windows import encode_words
+from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad
@@ -34,7 +36,8 @@ from glassformer.train.objectives.tokens import (
 class Tagging(Judged):
     """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
     spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
-    more than `length` tokens becomes several, cut between words."""
+    more than `length` tokens becomes several, cut between words. `split` is for later: how the
+    model is to find such words in a text by itself (see `tasks.words`)."""
 
     fields: ClassVar = {**TEXT, "tags": np.int32}
 
@@ -44,6 +47,7 @@ class Tagging(Judged):
         *,
         labels: tuple[str, ...] = (),
         length: int | None = None,
+        split: Split = "words",
         head: str = "tag",
     ) -> None:
         super().__init__()
@@ -53,6 +57,11 @@ class Tagging(Judged):
         self.labels = Labels(model, head, labels)
         self.head = head
         self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if split not in SPLITS:
+            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {split!r}.")
+        keep_settings(model, head, split=split)
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:
