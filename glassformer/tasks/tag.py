@@ -174,6 +174,10 @@ class Tagger:
     def _words(self, given: Given) -> Places:
         """The text, and where its words stand in it."""
         if not isinstance(given, str):
+            if not isinstance(given, Sequence):
+                raise GlassformerError(
+                    f"A text is a str or a list of words, not {type(given).__name__}."
+                )
             strange = [word for word in given if not isinstance(word, str) or not word.strip()]
             if strange:
                 raise GlassformerError(f"The words have {strange[0]!r}, which is no word.")

@@ -43,6 +43,8 @@ def tokenizer(kind: str) -> Tokenizer:
 def text(characters: int, seed: int = 0) -> str:
     rng = random.Random(seed)
     made: list[str] = []
-    while sum(map(len, made)) < characters:
-        made += [rng.choice(CLAUSES) + rng.choice([". ", ", ", "\n", " "]) for _ in range(50)]
+    length = 0
+    while length < characters:
+        made.append(rng.choice(CLAUSES) + rng.choice([". ", ", ", "\n", " "]))
+        length += len(made[-1])
     return "".join(made)[:characters]

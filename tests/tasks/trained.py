@@ -15,6 +15,8 @@ NAMES = [
     "李明", "王芳",
 ]  # fmt: skip
 PLACES = ["London", "New York", "Paris", "北京", "上海", "São Paulo", "Vienna"]
+YEARS = ["1815", "1906", "1912"]
+OPENINGS = ["", " So it was told. ", " 你好，世界！ ", " Cafe\u0301 stories 👩\u200d👧: "]
 TEMPLATES = [
     "{name} was born in {place}.",
     "In {place}, {name} met nobody 🎉!",
@@ -25,7 +27,7 @@ TEMPLATES = [
 ]
 
 
-def sentence(rng: random.Random, mark: str = "IOB2") -> tuple[str, list[tuple[str, int, int]]]:
+def sentence(rng: random.Random) -> tuple[str, list[tuple[str, int, int]]]:
     """A text and where in it which kind of name stands."""
     text, spans = "", []
     for number, part in enumerate(rng.choice(TEMPLATES).replace("}", "{").split("{")):
@@ -35,6 +37,18 @@ def sentence(rng: random.Random, mark: str = "IOB2") -> tuple[str, list[tuple[st
             spans.append((kind, len(text), len(text) + len(part)))
         text += part
     return text, spans
+
+
+def document(rng: random.Random, sentences: int) -> tuple[str, list[tuple[str, int, int]]]:
+    """The same of several sentences."""
+    parts: list[str] = []
+    spans, length = [], 0
+    for _ in range(sentences):
+        text, own = sentence(rng)
+        spans += [(kind, length + start, length + end) for kind, start, end in own]
+        parts.append(text)
+        length += len(text) + 1
+    return " ".join(parts), spans
 
 
 def tagged(
@@ -64,7 +78,7 @@ def write_conll(path: Path, count: int, scheme: str, seed: int) -> None:
     rng = random.Random(seed)
     lines: list[str] = []
     for _ in range(count):
-        words, tags = tagged(*sentence(rng), scheme)
+        words, tags = tagged(*document(rng, rng.randint(1, 3)), scheme)
         lines += [f"{word}\t{tag}" for word, tag in zip(words, tags, strict=True)] + [""]
     path.write_text("\n".join(lines), "utf-8")
 
@@ -83,24 +97,22 @@ def train_tagger(folder: Path, scheme: str) -> Path:
 
 
 def question(rng: random.Random) -> dict[str, Any]:
-    """As SQuAD has it, of three people, or of one who is not there."""
-    people = rng.sample(NAMES[:6], 4)
-    places = rng.sample(PLACES, 3)
-    context = " ".join(
-        f"{person} was born in {place}."
-        for person, place in zip(people[:3], places, strict=True)
+    """As SQuAD has it: who, where or when; of some nobody knows when."""
+    name, place, year = rng.choice(NAMES), rng.choice(PLACES), rng.choice(YEARS)
+    told = rng.choice(["{who} was born in {where}", "It was in {where} that {who} was born 🎉"])
+    told = told.format(who=name, where=place) + rng.choice([".", f" in {year}.", f" ({year})"])
+    before, behind = ("".join(rng.choices(OPENINGS, k=rng.randint(0, 3))) for _ in range(2))
+    context = before + told + behind
+    asked, answer = rng.choice(
+        [("Who was born?", name), ("Where was that?", place), ("When was that?", year)]
     )
-    asked = rng.randrange(4)
-    answers = []
-    if asked < 3:
-        start = context.index(f"{people[asked]} was") + len(f"{people[asked]} was born in ")
-        answers = [{"text": places[asked], "answer_start": start}]
+    start = context.find(answer)
     return {
         "id": f"q{rng.randrange(10**9)}",
-        "question": f"Where was {people[asked]} born?",
+        "question": asked,
         "context": context,
-        "answers": answers,
-        "is_impossible": not answers,
+        "answers": [{"text": answer, "answer_start": start}] if start >= 0 else [],
+        "is_impossible": start < 0,
     }
 
 
@@ -113,7 +125,7 @@ def write_squad(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def train_answerer(folder: Path) -> Path:
-    write_squad(folder / "train.json", 900, seed=1)
+    write_squad(folder / "train.json", 500, seed=1)
     return learn(
         folder,
         "BertForQuestionAnswering",
