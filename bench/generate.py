@@ -2,7 +2,7 @@
 and, where they are installed, CTranslate2 (`pip install ctranslate2`) and llama.cpp (`pip install
 llama-cpp-python gguf`, perhaps in an environment of its own):
 
-    python bench/generate.py [--llama PYTHON]
+    python bench/generate.py [--llama PYTHON] [--only "Llama 135M"] [--batch 1] [--rounds 9]
 
 Every side is a process of its own, since idle threads of one disturb another; they take turns.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from sides import Side, serve
 
-PROMPT, NEW, ROUNDS = 32, 64, 5
+PROMPT, NEW = 32, 64
 READING = 34e9  # bytes a second that these two cores read from memory
 LLAMA = {  # as SmolLM2-135M
     "num_hidden_layers": 30,
@@ -54,8 +54,10 @@ def glassformer(folder: str, kind: str) -> tuple[Run, int]:
     model = gf.load(folder, **({"dtype": kind} if "float" in kind else {"quantize": kind}))
     size = 0
     for layer in model.net.modules():
-        if isinstance(layer, QuantizedLinear):
-            size += sum(x.nbytes for x in layer.buffers())
+        if isinstance(layer, QuantizedLinear) and layer.kind == "int4":
+            size += layer.kernel().blocks.nbytes  # with scales and zeros
+        elif isinstance(layer, QuantizedLinear):
+            size += layer.codes.nbytes + layer.scale.nbytes
         elif isinstance(layer, Linear):
             size += layer.weight.nbytes
     return lambda prompts: model.generate(prompts, max_new_tokens=NEW, min_new_tokens=NEW), size
@@ -120,7 +122,7 @@ def llama_cpp(folder: str, kind: str) -> tuple[Run, int]:
     from llama_side import load
 
     config = json.loads((Path(folder) / "config.json").read_text("utf-8"))
-    return load(config, kind, PROMPT + NEW, NEW), 0
+    return load(config, kind, PROMPT + NEW, NEW)
 
 
 SIDES = {
@@ -143,24 +145,27 @@ def make(name: str, folder: str) -> tuple[Run, int]:
 # --- the comparison ----------------------------------------------------------------------------
 
 
-def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]]) -> dict[str, Any]:
+def compare(title: str, sides: list[Side], prompts: list[list[int]], rounds: int) -> dict[str, Any]:
+    batch = len(prompts)
     times: dict[str, list[float]] = {side.name: [] for side in sides}
-    for turn in range(1 + ROUNDS):
+    for turn in range(1 + rounds):
         for side in sides:
             seconds = side.time(prompts)
             if turn > 0:
                 times[side.name].append(seconds)
     rates = {name: batch * NEW / statistics.median(values) for name, values in times.items()}
     print(f"\n{title}, batch {batch}")
-    result: dict[str, Any] = {"what": title, "batch": batch, "rounds": ROUNDS}
+    result: dict[str, Any] = {"what": title, "batch": batch, "rounds": rounds}
     for side in sides:
         rate = rates[side.name]
         result[side.name] = {"tokens_per_second": round(rate, 1)}
         text = f"  {side.name:24} {rate:8.1f} tokens/s"
         if side.size:
             limit = batch * READING / side.size
+            result[side.name]["megabytes"] = round(side.size / 1e6, 1)
             result[side.name]["reading_alone"] = round(limit, 1)
-            text += f"   memory limit {limit:8.1f}, reached {rate / limit:.0%}"
+            text += f"   {side.size / 1e6:6.1f} MB a step,"
+            text += f" memory limit {limit:8.1f}, reached {rate / limit:.0%}"
         for (mine, peer), wanted in WANTED.items():
             if mine == side.name and peer in rates:
                 result[mine][f"times {peer}"] = round(rate / rates[peer], 2)
@@ -169,7 +174,7 @@ def compare(title: str, batch: int, sides: list[Side], prompts: list[list[int]])
     return result
 
 
-def main(llama: str | None) -> None:
+def main(llama: str | None, only: str | None, batches: list[int], rounds: int) -> None:
     import torch
     from timing import write
 
@@ -177,15 +182,19 @@ def main(llama: str | None) -> None:
 
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    rows = []
+    before = Path(__file__).with_suffix(".json")
+    known = json.loads(before.read_text("utf-8"))["results"] if before.exists() else []
+    rows = {(row["what"], row["batch"]): row for row in known}
     ours = [f"glassformer {kind}" for kind in ("float32", "bfloat16", "int8", "int4")]
     for title, preset, settings, peers in (
         ("GPT-2 small", "gpt2", {}, ["CTranslate2 float32", "CTranslate2 int8"]),
         ("Llama 135M", "llama-7b", LLAMA, ["llama.cpp Q4_0"]),
     ):
+        if only not in (None, title):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             gf.create(preset, **settings).save(folder)
-            names = [*ours, "transformers float32", *peers]
+            names = [*ours, *peers, "transformers float32"]  # the slow one parts no neighbors
             sides = []
             for name in names:
                 python = llama if name.startswith("llama.cpp") else sys.executable
@@ -193,11 +202,11 @@ def main(llama: str | None) -> None:
                     sides.append(Side(__file__, name, folder, python or sys.executable))
                 except RuntimeError:
                     print(f"{name} is not installed, so it is left out.")
-            for batch in (1, 8):
+            for batch in batches:
                 prompts = torch.randint(5, 49000, (batch, PROMPT)).tolist()
                 taking = [s for s in sides if batch == 1 or not s.name.startswith("llama.cpp")]
-                rows.append(compare(title, batch, taking, prompts))
-                write(__file__, rows)
+                rows[title, batch] = compare(title, taking, prompts, rounds)
+                write(__file__, list(rows.values()))
             for side in sides:
                 side.process.terminate()
 
@@ -205,9 +214,13 @@ def main(llama: str | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--llama", help="the Python that has llama-cpp-python")
+    parser.add_argument("--only", help="the model to measure; what is known of others is kept")
+    parser.add_argument("--batch", type=int, help="the only number of prompts at once")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         serve(make, *asked.serve)
     else:
-        main(asked.llama)
+        batches = [asked.batch] if asked.batch else [1, 8]
+        main(asked.llama, asked.only, batches, asked.rounds)

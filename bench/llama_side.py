@@ -58,7 +58,8 @@ def write_gguf(path: Path, config: dict[str, Any], kind: str, context: int) -> N
 
 def load(
     config: dict[str, Any], kind: str, context: int, new: int
-) -> Callable[[list[list[int]]], list[int]]:
+) -> tuple[Callable[[list[list[int]]], list[int]], int]:
+    """And the file's size, all of which a step reads."""
     import llama_cpp as cpp
 
     path = Path(tempfile.mkdtemp()) / "model.gguf"
@@ -82,4 +83,4 @@ def load(
             made += given
         return made
 
-    return run
+    return run, path.stat().st_size

@@ -30,6 +30,7 @@ SHAPES = {  # layers, heads, width, batch, length, steps of a round
     "4 layers of 128, 12 x 64 characters": (4, 4, 128, 12, 64, 40),
     "6 layers of 384, 16 x 256 characters": (6, 6, 384, 16, 256, 2),
 }
+SHAPE = {"bias": False, "activation_function": "gelu"}  # nanoGPT's
 Side = Callable[[], Any]
 
 
@@ -37,7 +38,7 @@ def ours(folder: Path, shape: tuple[int, ...], compile: bool) -> Side:
     layers, heads, width, batch, length, steps = shape
     recipe = {
         "model": {"preset": "gpt2", "layers": layers, "heads": heads, "width": width,
-                  "context": length, "dropout": 0.0},
+                  "context": length, "dropout": 0.0, "settings": SHAPE},
         "tokenizer": {"kind": "char"},
         "data": {"format": "text", "train": str(folder / "train.txt")},
         "objective": {"name": "causal-lm"},

@@ -3,9 +3,10 @@ the other in one run:
 
     python bench/train_gpu.py [gpt2] [bert] [translation]
 
-gpt2: 124M parameters, 32 x 1,024 tokens, beside nanoGPT (github:karpathy/nanoGPT, whose model.py
-is looked for in peers/nanogpt/). bert: the base size, masked language model, 64 x 512.
-translation: the base Transformer of 2017, 128 pairs of 64 tokens. Ours runs whole steps of a
+gpt2: 124M parameters, without biases as nanoGPT has it, 32 x 1,024 tokens, beside nanoGPT
+(github:karpathy/nanoGPT, whose model.py is looked for in peers/nanogpt/). bert: the base size,
+masked language model, 64 x 512. translation: the base Transformer of 2017, 128 pairs of 64 tokens.
+Ours runs whole steps of a
 recipe, its data included; the others take a batch that lies on the GPU. Operations are counted as
 nanoGPT does, 6 a weight and token, and 12 * layers * width * length a token for attention, and
 compared with the rate of a large matrix product, which is measured first.
@@ -116,8 +117,9 @@ def gpt2(folder: Path, most: float) -> None:
     operations = 6 * 124e6 + 12 * layers * width * length
     tokens = rows * length
     text = texts(folder, "train.txt", 800, 500, 1)
+    shape = {"vocab_size": 50304, "bias": False}
     recipe = {
-        "model": {"preset": "gpt2", "dropout": 0.0, "settings": {"vocab_size": 50304}},
+        "model": {"preset": "gpt2", "dropout": 0.0, "settings": shape},
         "tokenizer": {"kind": "word", "size": WORDS},
         "data": {"train": str(text)},
         "objective": {"name": "causal-lm"},

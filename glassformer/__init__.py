@@ -3,7 +3,8 @@
 import glassformer.train as train
 from glassformer.core import Cache, Capture
 from glassformer.errors import GlassformerError
-from glassformer.model import Model, create, load
+from glassformer.model import Model
+from glassformer.source import create, load
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 

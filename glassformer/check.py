@@ -12,7 +12,8 @@ from torch import Tensor
 from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.gguf import is_gguf
-from glassformer.model import Model, find_folder, load
+from glassformer.model import Model
+from glassformer.source import find_folder, load
 from glassformer.spec import Blocks, Frames, ModelSpec, Patches
 
 TOLERANCE = 1e-5

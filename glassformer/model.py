@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer import adapters
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset, model_type_of, native, translate
+from glassformer.families import find_family
 from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
@@ -23,20 +20,15 @@ from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
 from glassformer.tasks.tag import tag
+from glassformer.tasks.watch import Watch, watch
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
-from glassformer.weights.files import SINGLE, is_single
-from glassformer.weights.fresh import first_values
-from glassformer.weights.load import Request, load_net, put, read_config, tie
-from glassformer.weights.plan import make_net, named_class, tied_names
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
-
-BUILT_IN = Path(__file__).parent / "zoo"
 
 
 class Model:
@@ -275,6 +267,14 @@ class Model:
         """
         return answer(self, question, context, **options)
 
+    def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Watch:
+        """Classifies texts with a date, counts labels by the hour, day or week, and finds shares
+        that jump. The options are those of `tasks.watch.watch`.
+
+        >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
+        """
+        return watch(records, self, **options)
+
     def keep(self, task: str, **settings: Any) -> Model:
         """Lets settings of a task travel with the model, in config.json; None forgets one. A head
         of several has its own, under its name.
@@ -298,151 +298,3 @@ class Model:
 
 def _net_of(model: Model | None) -> Net | None:
     return None if model is None else model.net
-
-
-def load(
-    source: str | Path,
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype | str | None = None,
-    *,
-    architecture: str | None = None,
-    make: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    labels: Sequence[str] | None = None,
-    seed: int = 0,
-    quantize: str | None = None,
-    adapter: str | Path | None = None,
-) -> Model:
-    """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
-    of a Whisper model, or a built-in model by its name.
-
-    The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
-    error, unless it is asked for by name: `architecture` is another class of the family than the
-    config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
-    tensors to leave out. With `labels` a new classification head gets these classes.
-    `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
-    `Model.load_adapter`.
-
-    >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
-    ...         drop="cls", labels=["bad", "good"])
-    """
-    folder = find_folder(source)
-    config = read_config(folder)
-    if architecture is not None and config.get("model_type") is None:
-        config["model_type"] = model_type_of(architecture)
-    if labels is not None:
-        config.pop("num_labels", None)
-        config["id2label"] = {str(i): label for i, label in enumerate(labels)}
-        config["label2id"] = {label: i for i, label in enumerate(labels)}
-    request = Request(
-        device=as_device(device),
-        dtype=as_dtype(dtype),
-        architecture=architecture,
-        make=(make,) if isinstance(make, str) else tuple(make),
-        drop=(drop,) if isinstance(drop, str) else tuple(drop),
-        seed=seed,
-    )
-    loaded = load_net(folder, config, request)
-    model = Model(
-        net=loaded.net,
-        config=config,
-        architecture=loaded.architecture,
-        tokenizer=folder,
-        reader=folder,
-        report=loaded.report,
-        generation=read_generation(folder),
-    )
-    model.source = folder
-    if quantize is not None:
-        model.quantize(quantize)
-    return model if adapter is None else model.load_adapter(adapter)
-
-
-def create(
-    what: ModelSpec | str,
-    seed: int = 0,
-    *,
-    tokenizer: Tokenizer | None = None,
-    **settings: Any,
-) -> Model:
-    """A fresh model: of a preset's name, with settings as its config.json would have them, or of
-    a spec of your own. The same seed gives the same weights.
-
-    >>> gf.create("gpt2", seed=1, n_layer=4, vocab_size=1000)
-    """
-    if isinstance(what, ModelSpec):
-        if settings:
-            raise GlassformerError("Settings go with a preset's name; change the spec itself.")
-        config = native.config_of(what)
-    else:
-        config = {**find_preset(what), **settings}
-    architecture = named_class(config)
-    assert architecture is not None
-    net = make_net(translate(config, architecture))
-    for name, *_ in tied_names(net):
-        put(net, name, first_values(net, name, seed))
-    tie(net)
-    return Model(net=net, config=config, architecture=architecture, tokenizer=tokenizer)
-
-
-def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
-    """Config, class and spec of a folder or preset, without its weights."""
-    folder = Path(source)
-    if not folder.exists() and not (BUILT_IN / str(source)).is_dir() and "/" not in str(source):
-        config = find_preset(str(source))
-    else:
-        config = read_config(find_folder(source))
-    family = find_family(config)
-    architecture = named_class(config) or next(iter(family.CLASSES))
-    return config, architecture, translate(config, architecture)
-
-
-def find_folder(source: str | Path) -> Path:
-    folder = Path(source)
-    if not folder.exists() and (BUILT_IN / str(source)).is_dir():
-        return BUILT_IN / str(source)
-    if is_single(folder):
-        return folder
-    if not folder.is_dir():
-        names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
-        kind = "file" if folder.suffix in SINGLE else "folder"
-        raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
-    return folder
-
-
-def as_device(device: str | torch.device) -> torch.device:
-    try:
-        found = torch.device(device)
-        torch.empty(0, device=found)  # a name may be right and the device not there
-    except (RuntimeError, AssertionError) as error:
-        why = str(error).splitlines()[0].rstrip(".")
-        raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
-    return found
-
-
-def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    known = {
-        "float32": torch.float32,
-        "float16": torch.float16,
-        "bfloat16": torch.bfloat16,
-        "float64": torch.float64,
-    }
-    if dtype not in known:
-        raise GlassformerError(f"There is no dtype {dtype!r}; choose of {', '.join(known)}.")
-    return known[dtype]
-
-
-def read_generation(folder: Path) -> dict[str, Any] | None:
-    path = folder / "generation_config.json"
-    if not path.is_file():
-        return None
-    try:
-        value: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise GlassformerError(f"{path} is not JSON ({error}); get it again.") from None
-    if not isinstance(value, dict):
-        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
-    return value

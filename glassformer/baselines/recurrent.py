@@ -31,6 +31,7 @@ class Walk(nn.Module):
         self.bias_state = nn.Parameter(torch.zeros(4 * state))
         self.weight_dropout = weight_dropout
         self.first_reach = state**-0.5
+        self.bptt: int | None = None  # gradients go back so many tokens; None: to the first
 
     def begin(self, x: Tensor) -> State:
         zeros = x.new_zeros(len(x), self.weight_state.shape[1])
@@ -58,18 +59,14 @@ class Walk(nn.Module):
 
     def _walk(self, x: Tensor, state: State, weight_in: Tensor) -> tuple[Tensor, State]:
         weight_state = F.dropout(self.weight_state, self.weight_dropout, self.training)
-        out, hidden, cell = torch.lstm(
-            x,
-            [state[0][None], state[1][None]],
-            [weight_in, weight_state, self.bias_in, self.bias_state],
-            has_biases=True,
-            num_layers=1,
-            dropout=0.0,
-            train=torch.is_grad_enabled(),  # cuDNN keeps what a backward pass needs only then
-            bidirectional=False,
-            batch_first=True,
-        )
-        return out, (hidden[0], cell[0])
+        weights = [weight_in, weight_state, self.bias_in, self.bias_state]
+        if self.bptt is None:
+            return _steps(x, state, weights)
+        outs = []
+        for segment in torch.split(x, self.bptt, 1):
+            out, state = _steps(segment, (state[0].detach(), state[1].detach()), weights)
+            outs.append(out)
+        return torch.cat(outs, 1), state
 
 
 class Recurrent(nn.Module):
@@ -87,7 +84,7 @@ class Recurrent(nn.Module):
         out = along(self.ahead, x, ctx) if ctx.cache is None else self.go_on(x, ctx)
         if self.spec.bidirectional:
             out = torch.cat((out, along(self.back, x, ctx, turned=True)), -1)
-        out = locked_dropout(out, self.spec.dropout, self.training)
+        out = locked_dropout(ctx.see("walk_out", out), self.spec.dropout, self.training)
         return ctx.see("resid_post", out)
 
     def go_on(self, x: Tensor, ctx: Context) -> Tensor:
@@ -107,6 +104,31 @@ class Recurrent(nn.Module):
             out = lineup.back(out)
         ctx.cache.keep_state(ctx.layer, state)
         return out
+
+
+def _steps(x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+    out, hidden, cell = torch.lstm(
+        x,
+        [state[0][None], state[1][None]],
+        weights,
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=torch.is_grad_enabled(),  # cuDNN keeps what a backward pass needs only then
+        bidirectional=False,
+        batch_first=True,
+    )
+    return out, (hidden[0], cell[0])
+
+
+def truncate(module: nn.Module, tokens: int) -> None:
+    """From now on gradients stop behind every so many tokens of a text, while states are handed on:
+    back-propagation through time for texts of any length (Howard and Ruder, 2018, 3.3)."""
+    walks = [walk for walk in module.modules() if isinstance(walk, Walk)]
+    if not walks:
+        raise GlassformerError("train.bptt is for recurrent layers, and this model has none.")
+    for walk in walks:
+        walk.bptt = tokens
 
 
 def along(walk: Walk, x: Tensor, ctx: Context, turned: bool = False) -> Tensor:

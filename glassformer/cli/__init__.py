@@ -22,6 +22,7 @@ from glassformer.cli.score import score
 from glassformer.cli.tag import tag
 from glassformer.cli.train import train
 from glassformer.cli.vectors import vectors
+from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
@@ -40,6 +41,7 @@ app.command()(score)
 app.command()(classify)
 app.command()(tag)
 app.command()(answer)
+app.command()(watch)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

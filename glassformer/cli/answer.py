@@ -24,7 +24,7 @@ from glassformer.cli.inputs import (
 from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
 from glassformer.errors import GlassformerError
 from glassformer.metrics.answers import squad_scores
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.answer import Answer, Answerer
 
 Question = Annotated[

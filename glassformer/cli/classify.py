@@ -25,7 +25,7 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.errors import GlassformerError
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[
@@ -62,6 +62,10 @@ def classify(
     head: HeadOption = None,
     max_length: MaxLength = None,
     too_long: TooLong = "truncate",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that goes along into --json; may be repeated."),
+    ] = None,
     as_json: AsJson = False,
     device: Device = "cpu",
     dtype: Dtype = None,
@@ -69,7 +73,7 @@ def classify(
     """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
     classifier = Classifier(
-        load(model, device, dtype),
+        load(model, device, dtype).pack(),
         threshold=thresholds_of(threshold),
         head=head,
         max_length=max_length,
@@ -89,10 +93,8 @@ def classify(
             cut += result.cut > 0
             read = question(record)
             texts = (read,) if isinstance(read, str) else read
-            said = dict(zip(("text", "pair"), texts, strict=False))
-            rows.add(
-                (*cells(result), " | ".join(texts)), {**about(record, said), **result.record()}
-            )
+            said = about(record, dict(zip(("text", "pair"), texts, strict=False)), keep)
+            rows.add((*cells(result), " | ".join(texts)), {**said, **result.record()})
     if cut:
         say(f"{cut:,} texts were longer than the model reads, and cut (--too-long refuse).")
     inputs.end()

@@ -19,7 +19,7 @@ from glassformer.generate import Generation, Writer
 from glassformer.generate.batch import Batch
 from glassformer.generate.knobs import KINDS
 from glassformer.generate.writer import streams
-from glassformer.model import load
+from glassformer.source import load
 
 LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
 LANGUAGES = "Translation"

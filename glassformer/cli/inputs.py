@@ -109,19 +109,23 @@ class Inputs:
         """Records with their results, as they come. `question` makes of a record what the work is
         given; what it raises, and errors in the place of results, are about that record alone."""
         waiting: deque[Record] = deque()
+        ended: list[GlassformerError] = []  # what comes before a bad line is answered all the same
 
         def asked() -> Iterator[Question | Pause]:
-            for record in self:
-                if isinstance(record, Pause):
-                    yield record
-                    continue
-                try:
-                    made = question(record)
-                except GlassformerError as error:
-                    self.bad(record["where"], str(error))
-                    continue
-                waiting.append(record)
-                yield made
+            try:
+                for record in self:
+                    if isinstance(record, Pause):
+                        yield record
+                        continue
+                    try:
+                        made = question(record)
+                    except GlassformerError as error:
+                        self.bad(record["where"], str(error))
+                        continue
+                    waiting.append(record)
+                    yield made
+            except GlassformerError as error:
+                ended.append(error)
 
         for result in work(asked()):
             record = waiting.popleft()
@@ -130,6 +134,8 @@ class Inputs:
             else:
                 self.used += 1
                 yield record, result
+        if ended:
+            raise ended[0]
 
     def bad(self, where: str, wrong: str) -> None:
         wrong = wrong.rstrip(".")

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.model import describe
+from glassformer.source import describe
 from glassformer.spec import (
     Block,
     Blocks,

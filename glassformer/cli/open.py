@@ -14,7 +14,8 @@ from torch import Tensor
 
 from glassformer.core import Capture
 from glassformer.errors import GlassformerError
-from glassformer.model import Model, load
+from glassformer.model import Model
+from glassformer.source import load
 
 SHADES = " ·░▒▓█"
 TEXT = "ROMEO:\nIs the day so young?"

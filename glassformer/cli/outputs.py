@@ -71,10 +71,13 @@ def fitted(cell: str, width: int, right: bool = False) -> str:
     return set_cell_size(text.plain, width)
 
 
-def about(record: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Which record a result belongs to: its place, its id where it has one, what was read."""
-    ids = {"id": record["id"]} if "id" in record else {}
-    return {"where": record["where"], **ids, **said}
+def about(
+    record: Mapping[str, Any], said: Mapping[str, Any], keep: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Which record a result belongs to: its place, its id where it has one, what was read, and
+    columns that are to go along."""
+    kept = {name: record[name] for name in ("id", *(keep or ())) if name in record}
+    return {"where": record["where"], **kept, **said}
 
 
 def print_json(record: Mapping[str, Any]) -> None:

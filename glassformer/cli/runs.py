@@ -14,10 +14,11 @@ from rich.table import Table
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
+    from glassformer.svg import Panel
     from glassformer.train.report.summary import Summary
-    from glassformer.train.report.svg import Panel
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
+WIDE = 160
 PLOT = typer.Option("--plot", help="Draw it: a file that ends in .svg.")
 AS_JSON = typer.Option("--json", help="For programs.")
 
@@ -39,6 +40,8 @@ def runs(
         print(json.dumps({"runs": rows, "differing": other}, indent=2, ensure_ascii=False))
         return
     console = Console()
+    if not console.is_terminal:  # a file has room for a line a run
+        console = Console(width=WIDE)
     console.print(overview(found, names))
     if other:
         console.print("\nWhat their recipes do differently:\n", style="bold")
@@ -77,18 +80,23 @@ def overview(found: Sequence[Summary], names: Sequence[str]) -> Table:
 
 
 def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
-    """A row a run as in the table above it."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    for key in other:
-        table.add_column(key, overflow="fold")
-    for number, name in enumerate(names):
-        table.add_row(name, *(_said(values[number]) for values in other.values()))
+    """A row a key: every value of it, and which runs have that. So it can be read however many keys
+    and runs there are."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("values", overflow="fold")
+    for key, values in other.items():
+        having: dict[str, list[str]] = {}
+        for name, value in zip(names, values, strict=True):
+            having.setdefault(_said(value), []).append(name)
+        if len(having) > 1:  # or else some say nothing and the others an empty list
+            said = (f"{value} ({', '.join(runs)})" for value, runs in having.items())
+            table.add_row(key, ", ".join(said))
     return table
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
-    from glassformer.train.report.svg import draw
+    from glassformer.svg import draw
 
     if path.suffix != ".svg":
         raise GlassformerError(
@@ -101,4 +109,4 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
 
 
 def _said(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "not said" if value in (None, []) else str(value)

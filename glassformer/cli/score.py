@@ -14,7 +14,8 @@ from rich.table import Table
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
 from glassformer.generate import Score
-from glassformer.model import Model, load
+from glassformer.model import Model
+from glassformer.source import load
 
 SHOWN = 200
 

@@ -24,7 +24,7 @@ from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, pro
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import Report, report
 from glassformer.metrics.table import Row, Table
-from glassformer.model import load
+from glassformer.source import load
 from glassformer.tasks.tag import Given, Tagged, Tagger
 
 FormOption = Annotated[

@@ -120,7 +120,9 @@ def told(run: Run) -> str:
     assert how is not None
     best = f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] else ""
     early = ", stopped early" if how["stopped"] else ""
-    return f"{how['step']:,} steps done{early}{best}; the model is in {run.model}"
+    test = "".join(f", {name} {value:.4f}" for name, value in how["test"].items())
+    tested = f"; on the test files{test[1:]}" if test else ""
+    return f"{how['step']:,} steps done{early}{best}{tested}; the model is in {run.model}"
 
 
 def table(plan: Plan) -> Table:

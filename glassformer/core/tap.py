@@ -19,8 +19,8 @@ Names, the same for all families, with `encoder.` or `decoder.` in front and dep
 | blocks.i.cross.*            | as q, k, v to attn_out above | the same of cross-attention         |
 | final                       | [batch, position, width]     | the last hidden state               |
 
-A layer without attention shows resid_pre and resid_post; a hop, whose keys are sentences, also what
-attention does up to attn_out.
+A layer without attention shows resid_pre and resid_post; a recurrent one also walk_out, resid_post
+before dropout; a hop, whose keys are sentences, also what attention does up to attn_out.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ PRESETS = {
 
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     width = config.integer("n_embd", 768)
-    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
+    biased = config.flag("bias", True)  # without: as nanoGPT has it; published models read as 0
+    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5), bias=biased)
     config.only("pruned_heads", {})
     count = config.integer("n_head", 12)
     dim = common.head_dim(config, width, count)
@@ -65,6 +66,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     ffn = spec.FFN(
         width=config.integer("n_inner", 4 * width),
         activation=common.activation(config, "activation_function", "gelu_new"),
+        bias=biased,
     )
 
     def block(layer: int) -> spec.Block:
@@ -72,6 +74,8 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
             heads=count,
             head_dim=dim,
             scale=scale / (layer + 1) if by_layer else scale,
+            bias=biased,
+            out_bias=biased,
             dropout=config.number("attn_pdrop", 0.1),
         )
         return spec.Block(

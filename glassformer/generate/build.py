@@ -6,9 +6,10 @@ import ctypes
 from pathlib import Path
 
 from glassformer import native
+from glassformer.weights import nibbles
 
 SOURCE = Path(__file__).with_name("step.cpp")
-HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("numbers.h"))
+HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("numbers.h"), nibbles.HEADER)
 
 
 def library() -> ctypes.CDLL | None:

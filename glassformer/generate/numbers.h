@@ -40,8 +40,8 @@ struct Op {
     int32_t heads, key_heads, dim, turned, paired, left;
     float factor, cap;          // on embeddings and on scores; what tanh limits results to
     int64_t in, out;            // of a linear layer; otherwise `in` is the width
-    const void *weight;         // [out, in], or a table of embeddings
-    const float *scale, *zero;  // of codes: [out] or [out, in / GROUP]
+    const void *weight;         // [out, in], portions of nibbles, or a table of embeddings
+    const float *scale;         // of codes of 8 bits: [out]
     const float *bias;
     const void *positions;      // a table, added to embeddings
     const float *cos, *sin;     // [position, turned]
@@ -50,7 +50,7 @@ struct Op {
     const float *source, *add;  // [row, width]
     float *middle, *target;     // middle: [row, out], where a gate and its values meet
     float *keys, *values;       // [line, key head, capacity, dim]
-    int64_t capacity;
+    int64_t capacity;           // a multiple of LANES
 };
 
 struct Step {
@@ -59,15 +59,15 @@ struct Step {
     const int32_t *which;                // [asked]: the rows that logits are asked of
 };
 
-constexpr int GROUP = 32;   // codes of 4 bits that share a scale
-constexpr int BLOCK = 128;  // of them that are read at once
-constexpr int TILE = 64;    // outputs whose weights stay near while rows take turns
+constexpr int TILE = 64;  // outputs whose weights stay near while rows take turns
 
 #define UNROLLED _Pragma("GCC unroll 16")  // so that sums stay in registers
 
 // Weights are asked for before their turn; the processor alone does not look past a row's end.
 constexpr int AHEAD = 16384;  // bytes
-inline void ahead(const void *at) { __builtin_prefetch((const char *)at + AHEAD, 0, 2); }
+template <int DISTANCE> inline void ahead(const void *at) {
+    __builtin_prefetch((const char *)at + DISTANCE, 0, 2);
+}
 
 // --- numbers -----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from glassformer.spec import Block, Pattern
 LEAST = 32  # tokens; fewer are read as soon as they are looked for,
 LEAST_ON_GPU = 512  # and there so many
 WORTH = 64  # tokens that a pass of its own must save
+SIMPLE = (float, int, str)
 Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # rows go into a cache; the logits behind them
 
@@ -118,34 +119,35 @@ class State:
     """What a net computes with, to notice when that has changed since."""
 
     def __init__(self, net: nn.Module) -> None:
-        self.origin = Origin(*_tensors(net))
-        self.modules = _modules(net)
+        tensors, self.settings = _walk(net)
+        self.origin = Origin(*tensors)
 
     def holds(self, net: nn.Module) -> bool:
-        tensors = _tensors(net)
+        tensors, settings = _walk(net)
         return (
-            self.modules == _modules(net)
+            self.settings == settings
             and len(tensors) == len(self.origin.seen)
             and self.origin.holds(*tensors)
         )
 
 
-def _tensors(net: nn.Module) -> list[Tensor]:
-    return [*net.parameters(), *net.buffers()]
-
-
-def _modules(net: nn.Module) -> list[tuple[object, ...]]:
-    """The settings of each (an adapter's scale may be one), and its hooks, whose numbers never come
-    twice."""
-    return [
-        (
-            id(module),
-            *(value for value in vars(module).values() if isinstance(value, float | int | str)),
-            *module._forward_hooks,
-            *module._forward_pre_hooks,
-        )
-        for module in net.modules()
-    ]
+def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
+    """Its tensors; and of each module the settings (an adapter's scale may be one), and its hooks,
+    whose numbers never come twice. Every call asks, and `net.modules` takes twice as long."""
+    tensors: list[Tensor | None] = []
+    settings: list[tuple[object, ...]] = []
+    waiting: list[nn.Module | None] = [net]
+    while waiting:
+        module = waiting.pop()
+        if module is None:
+            continue
+        tensors += module._parameters.values()
+        tensors += module._buffers.values()
+        simple = [value for value in vars(module).values() if isinstance(value, SIMPLE)]
+        hooks = *module._forward_hooks, *module._forward_pre_hooks
+        settings.append((id(module), *simple, *hooks))
+        waiting += module._modules.values()
+    return [tensor for tensor in tensors if tensor is not None], settings
 
 
 def read_once(shelf: Shelf, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:

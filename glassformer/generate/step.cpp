@@ -91,30 +91,45 @@ void turn(const Op &op, const Step &step, int row) {
     }
 }
 
+// The sum of vectors by their weights, N of each at a time.
+template <int N>
+void mix(const float *weights, const float *values, int count, int dim, float *out) {
+    Vector sums[N] = {};
+    for (int i = 0; i < count; i++)
+        UNROLLED for (int n = 0; n < N; n++) sums[n] += weights[i] * load(values + i * dim + n * LANES);
+    UNROLLED for (int n = 0; n < N; n++) *(Vector *)(out + n * LANES) = sums[n];
+}
+
 void attend(const Op &op, const Step &step, int row, int head) {
-    static thread_local std::vector<float> scores;
+    static thread_local std::vector<float> room;
     const int dim = op.dim, slot = step.slot[row], first = std::max(0, slot - op.left);
-    const int key_head = head / (op.heads / op.key_heads), count = slot - first + 1;
-    const int64_t line = int64_t(step.line[row]) * op.key_heads + key_head;
-    const float *keys = op.keys + (line * op.capacity + first) * dim;
-    const float *values = op.values + (line * op.capacity + first) * dim;
+    const int begin = first / LANES * LANES, count = slot - first + 1;  // keys are read by LANES
+    const int key_head = head / (op.heads / op.key_heads);
+    const int64_t line = (int64_t(step.line[row]) * op.key_heads + key_head) * op.capacity;
+    const float *keys = op.keys + line * dim, *values = op.values + (line + first) * dim;
     const float *query = op.source + row * op.in + head * dim;
     float *out = op.target + (int64_t(row) * op.heads + head) * dim;
-    scores.resize(count);
-    float top = -INFINITY, total = 0;
-    for (int i = 0; i < count; i++) {
-        float score = 0;
-        for (int d = 0; d < dim; d++) score += query[d] * keys[int64_t(i) * dim + d];
-        score *= op.factor;
-        if (op.cap) score = op.cap * hyperbolic(score / op.cap);
-        if (op.slopes) score -= op.slopes[head] * (count - 1 - i);
-        scores[i] = score;
-        top = std::max(top, score);
+    room.resize((slot - begin) / LANES * LANES + LANES);
+    for (int i = begin; i <= slot; i += LANES)
+        Floats<float>::dots<1, LANES, 4096>(keys + int64_t(i) * dim, query, dim, &room[i - begin], 0);
+    float *scores = room.data() + (first - begin), top = -INFINITY, total = 0;
+    const float factor = op.factor, cap = op.cap;
+    for (int i = 0; i < count; i++) scores[i] *= factor;
+    if (cap)
+        for (int i = 0; i < count; i++) scores[i] = cap * hyperbolic(scores[i] / cap);
+    if (op.slopes)
+        for (int i = 0; i < count; i++) scores[i] -= op.slopes[head] * (count - 1 - i);
+    for (int i = 0; i < count; i++) top = std::max(top, scores[i]);
+    for (int i = 0; i < count; i++) scores[i] = exponential(scores[i] - top);
+    for (int i = 0; i < count; i++) total += scores[i];
+    for (int i = 0; i < count; i++) scores[i] /= total;
+    int d = 0;
+    for (; d + 4 * LANES <= dim; d += 4 * LANES) mix<4>(scores, values + d, count, dim, out + d);
+    for (; d + LANES <= dim; d += LANES) mix<1>(scores, values + d, count, dim, out + d);
+    for (; d < dim; d++) {
+        out[d] = 0;
+        for (int i = 0; i < count; i++) out[d] += scores[i] * values[int64_t(i) * dim + d];
     }
-    for (int i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - top);
-    std::fill(out, out + dim, 0.f);
-    for (int i = 0; i < count; i++)
-        for (int d = 0; d < dim; d++) out[d] += scores[i] / total * values[int64_t(i) * dim + d];
 }
 
 // --- playing -----------------------------------------------------------------------------------
@@ -162,7 +177,7 @@ struct Player {
         while (i < count && ops[i].kind != LINEAR) i++;
         if (i == count) return;
         const Op &op = ops[i];
-        const int64_t bits[] = {32, 16, 8, 4}, row = op.in * bits[op.form] / 8;
+        const int64_t bits[] = {32, 16, 8, 5}, row = op.in * bits[op.form] / 8;
         const char *at = (const char *)op.weight + pieces(op) * thread / threads * size(op) * row;
         for (int64_t line = 0; line < AHEAD; line += 64) __builtin_prefetch(at + line, 0, 2);
     }

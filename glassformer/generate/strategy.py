@@ -149,12 +149,13 @@ class Pick:
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
         scores = processed(self.processors, self.history, logits)
-        if self.processors and (stuck := scores.isneginf().all(-1)).any():
+        best = largest(scores)
+        if self.processors and (stuck := scores.gather(1, best[:, None]).isneginf()).any():
             row = int(stuck.int().argmax())
             made = int(self.history.made[row])
             raise NoTokenLeftError(self.knobs, self.rows[row][0].number, made)
         if self.chance is None:
-            return largest(scores)
+            return best
         chance = self.chance.gather(1, self.history.made[:, None])[:, 0]
         return draw(shaped(scores, self.knobs), chance)
 

@@ -50,7 +50,7 @@ class Op(ctypes.Structure):
         *((name, c_int32) for name in ("heads", "key_heads", "dim", "turned", "paired", "left")),
         *((name, c_float) for name in ("factor", "cap")),
         *((name, c_int64) for name in ("in_", "out")),
-        *((name, c_void_p) for name in ("weight", "scale", "zero", "bias", "positions")),
+        *((name, c_void_p) for name in ("weight", "scale", "bias", "positions")),
         *((name, c_void_p) for name in ("cos", "sin", "slopes")),
         *((name, Norm) for name in ("norm", "key_norm")),
         *((name, c_void_p) for name in ("source", "add", "middle", "target", "keys", "values")),
@@ -247,11 +247,10 @@ class Tape:
         **more: float,
     ) -> None:
         scale: int | None = None
-        zero: int | None = None
-        if isinstance(layer, QuantizedLinear):
-            form = INT8 if layer.kind == "int8" else INT4
-            weight, scale = self.at(layer.codes), self.at(layer.scale)
-            zero = None if form == INT8 else self.at(layer.zero)
+        if isinstance(layer, QuantizedLinear) and layer.kind == "int8":
+            form, weight, scale = INT8, self.at(layer.codes), self.at(layer.scale)
+        elif isinstance(layer, QuantizedLinear):
+            form, weight = INT4, self.at(layer.kernel().blocks)
         else:
             form, weight = FORMS[layer.weight.dtype], self.at(layer.weight)
         bias = layer.whole_bias
@@ -262,7 +261,6 @@ class Tape:
             out=layer.out_features,
             weight=weight,
             scale=scale,
-            zero=zero,
             bias=None if bias is None else self.at(bias.float()),
             norm=Norm() if norm is None else self.normed(norm),
             source=source.data_ptr(),
@@ -290,7 +288,7 @@ class Tape:
 
     def room(self, width: int) -> Tensor:
         """[row, width]"""
-        x = torch.zeros(self.rows, width)
+        x = torch.empty(self.rows, width)
         self.held.append(x)
         return x
 

@@ -6,6 +6,7 @@ Every row has a line of its own in the store, without padding; rows that leave f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from glassformer.spec import Head as HeadSpec
 from glassformer.weights.quantize import QuantizedLinear
 
 PAGE = 64  # the store's lines are a multiple of it
-ROWS = 16  # as many as a tape plays at once
+ROWS = 16  # as many as are written at once
 SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
 
 
@@ -125,12 +126,12 @@ class TapeRunner(Runner):
         self.lines, self.lengths = [], []
 
     def held(self) -> Cache:
-        """As the modules would have it, for as many rows as have equally many tokens."""
+        """As the modules would have it, of the only row."""
         assert self.store is not None
-        cache, lines, dtype = Cache(), self.lines, next(self.net.parameters()).dtype
-        cache.length = self.lengths[0]
+        (line,), cache, dtype = self.lines, Cache(), next(self.net.parameters()).dtype
+        (cache.length,) = self.lengths
         cache._self = {
-            depth: (keys[lines].to(dtype), values[lines].to(dtype))
+            depth: (keys[line, None].to(dtype), values[line, None].to(dtype))
             for depth, (keys, values) in enumerate(self.store)
         }
         return cache
@@ -154,20 +155,15 @@ class TapeRunner(Runner):
             self.lines.append(own)
 
     def read_taped(self, prompts: Sequence[Sequence[int]], lines: Sequence[int]) -> Tensor:
-        """The tokens of all prompts as rows, some at a time; logits of the last of each."""
-        rows = [
-            (token, line, slot, slot == len(prompt) - 1)
-            for prompt, line in zip(prompts, lines, strict=True)
-            for slot, token in enumerate(prompt)
-        ]
-        found = []
+        """The tokens of all prompts as rows; logits of the last of each."""
+        counts = [len(prompt) for prompt in prompts]
+        tokens = [token for prompt in prompts for token in prompt]
+        into = [line for line, count in zip(lines, counts, strict=True) for _ in range(count)]
+        slots = [slot for count in counts for slot in range(count)]
+        last = [end - 1 for end in accumulate(counts)]
         assert self.tape is not None
-        for start in range(0, len(rows), ROWS):
-            tokens, into, slots, last = zip(*rows[start : start + ROWS], strict=True)
-            asked = [row for row, is_last in enumerate(last) if is_last]
-            logits = self.tape.logits.new_empty(len(asked), self.tape.logits.shape[1])
-            found.append(self.tape.play(tokens, into, slots, asked, logits))
-        return torch.cat(found)
+        logits = self.tape.logits.new_empty(len(last), self.tape.logits.shape[1])
+        return self.tape.play(tokens, into, slots, last, logits)  # those of a step stay
 
     def lay(self, lines: Sequence[int]) -> None:
         """Takes over what the growing cache holds, without its padding."""
@@ -192,4 +188,4 @@ class TapeRunner(Runner):
         self.store = torch.empty(*lines, attention.head_dim)  # what is not written costs nothing
         if old is not None:
             self.store[..., : old.shape[4], :] = old
-        self.tape = Tape(self.net, max(self.rows, ROWS), self.store)
+        self.tape = Tape(self.net, max(self.rows, SHORT), self.store)

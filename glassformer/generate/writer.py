@@ -141,7 +141,6 @@ class Writer(Intake):
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
         runner = Runner(self.net, chunk=knobs.prefill_chunk)
-        self.share(runner, requests, knobs)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (
             knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
@@ -150,6 +149,8 @@ class Writer(Intake):
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
                 "num_return_sequences and penalty_alpha."
             )
+        if guessing or knobs.contrastive:
+            self.share(runner, requests, knobs)
         for request in requests if guessing or knobs.contrastive else ():
             if knobs.contrastive:
                 yield from run_contrastive(runner, knobs, processors, stops, request)
@@ -169,10 +170,9 @@ class Writer(Intake):
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
         if knobs.graph and rows <= ROWS and knows(self.net):
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
-            self.share(runner, requests, knobs)
         elif knobs.num_beams > 1 and branches_fit(self.net):
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
-            self.share(runner, requests, knobs)
+        self.share(runner, requests, knobs)
         news = run(runner, strategy, requests, knobs.batch_size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 

@@ -6,7 +6,8 @@ about equally long and hardly any padding is computed. No more than a pool is he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -23,9 +24,18 @@ from glassformer.text.tokenizer import check_text
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 POOL = 512  # texts
-CPU_TOKENS, GPU_TOKENS = 4096, 2**17  # of a batch, with its padding
-WASTE = 0.08  # of a batch may be padding
-FEW = 8  # texts are a batch whatever it wastes: a small one costs about as much as none
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large a batch may be, in tokens with its padding, and how much padding is cheaper than
+    one batch more."""
+
+    tokens: int
+    padding: int
+
+
+ROOMS = {"cpu": Room(4096, 64), "cuda": Room(2**17, 4096)}
 
 
 class Pause(Enum):
@@ -110,7 +120,8 @@ def run_texts(
     made of, and gives a result for each; what it says of padding is cut off by a text's length.
     An error that stands in the place of a text comes out in that place."""
     device = device_of(model.net)
-    room = tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
+    room = ROOMS.get(device.type, ROOMS["cuda"])
+    room = room if tokens is None else replace(room, tokens=tokens)
     for items in chunks(encodings, pool):
         results: list[Result | GlassformerError | None] = [
             item if isinstance(item, GlassformerError) else None for item in items
@@ -125,19 +136,17 @@ def run_texts(
         yield from results  # type: ignore[misc]
 
 
-def buckets(lengths: dict[int, int], room: int) -> Iterator[list[int]]:
+def buckets(lengths: Mapping[int, int], room: Room) -> Iterator[list[int]]:
     """Batches of texts that are about equally long, the longest first."""
     batch: list[int] = []
-    total = 0
+    width = padding = 0
     for row in sorted(lengths, key=lambda row: -lengths[row]):
-        width = lengths[batch[0]] if batch else lengths[row]
-        size = width * (len(batch) + 1)
-        padding = size - total - lengths[row]
-        if batch and (size > room or (len(batch) >= FEW and padding > WASTE * size)):
-            yield batch
-            batch, total = [], 0
+        padding += width - lengths[row]
+        if not batch or width * (len(batch) + 1) > room.tokens or padding > room.padding:
+            if batch:
+                yield batch
+            batch, width, padding = [], lengths[row], 0
         batch.append(row)
-        total += lengths[row]
     if batch:
         yield batch
 

@@ -65,6 +65,9 @@ class ForeignCodec(ABC):
     def files(self) -> dict[str, bytes]:
         return self.originals
 
+    def ids(self, texts: list[str]) -> list[list[int]]:
+        return [encoded.ids for encoded in self.read(list(texts), special=False)]
+
     def read(self, texts: list[Text], special: bool) -> list[Encoded]:
         return [self._encoded((t,) if isinstance(t, str) else t, special) for t in texts]
 

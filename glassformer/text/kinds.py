@@ -152,7 +152,36 @@ def in_order(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
 def word(plan: Plan) -> Made:
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     spaces_between(backend, plan)
-    return backend, trainers.WordLevelTrainer(**plan.options(), min_frequency=plan.min_frequency)
+    return backend, words_trainer(plan)
+
+
+def space(plan: Plan) -> Made:
+    """Words stand between spaces alone: for text that somebody has taken apart already, as
+    WikiText and the Penn Treebank are published."""
+    backend = Backend(models.WordLevel(unk_token=plan.unknown))
+    backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return backend, words_trainer(plan)
+
+
+def words_trainer(plan: Plan) -> trainers.Trainer:
+    """Special tokens that the text has as words are learned twice, so there is room for them."""
+    options = {**plan.options(), "vocab_size": plan.size + len(plan.special)}
+    return trainers.WordLevelTrainer(**options, min_frequency=plan.min_frequency)
+
+
+def without_gaps(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
+    """Words numbered in a line, the special ones first; one that was learned twice has left its
+    first number to nobody."""
+    numbers = learned.get_vocab()
+    special = [token.content for token in plan.special]
+    kept = dict.fromkeys([*special, *sorted(numbers, key=numbers.__getitem__)])
+    vocabulary = {token: index for index, token in enumerate(list(kept)[: plan.size])}
+    backend = Backend(models.WordLevel(vocabulary, unk_token=plan.unknown))
+    backend.normalizer, backend.pre_tokenizer = learned.normalizer, learned.pre_tokenizer
+    backend.decoder = learned.decoder
+    backend.add_special_tokens(plan.special)
+    return backend
 
 
 def char(plan: Plan) -> Made:
@@ -209,6 +238,7 @@ KINDS = {
     "bpe": Kind(make=bpe, special=SENTENCE_TOKENS, finish=fit),
     "wordpiece": Kind(make=wordpiece, special=BERT_TOKENS, alphabet=2, finish=as_wordpiece),
     "unigram": Kind(make=unigram, special=SENTENCE_TOKENS, finish=in_order),
-    "word": Kind(make=word, special=SENTENCE_TOKENS),
+    "word": Kind(make=word, special=SENTENCE_TOKENS, finish=without_gaps),
+    "space": Kind(make=space, special=SENTENCE_TOKENS, finish=without_gaps),
     "char": Kind(make=char, special=SENTENCE_TOKENS),
 }

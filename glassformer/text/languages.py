@@ -100,6 +100,9 @@ class LanguageCodec:
         """The tokens before and after a text."""
         return ([self.source], [self.end]) if self.first else ([], [self.end, self.source])
 
+    def ids(self, texts: list[str]) -> list[list[int]]:
+        return self.inner.ids(texts)
+
     def read(self, texts: list[Text], special: bool) -> list[Encoded]:
         encoded = self.inner.read(texts, False)
         if not special:

@@ -133,6 +133,11 @@ class Tokenizer:
         on the side that the folder says."""
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
+    def ids(self, text: str) -> list[int]:
+        """Of a text alone, as `encode` gives them without special tokens, and sooner."""
+        check_text(text)
+        return self._codec.ids([text])[0]
+
     def batch(
         self,
         texts: Sequence[str | tuple[str, str]],

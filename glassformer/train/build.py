@@ -12,7 +12,8 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset
 from glassformer.families.config import Config
-from glassformer.model import Model, create, load
+from glassformer.model import Model
+from glassformer.source import create, load
 from glassformer.spec import ModelSpec
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
@@ -158,6 +159,11 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
             f"{settings.folder} is as it is."
         )
     assert settings.folder is not None
+    if (Path(settings.folder) / "recipe.toml").exists():
+        raise GlassformerError(
+            f"{settings.folder} is the folder of a run; its models are in {settings.folder}/model "
+            f"and {settings.folder}/best."
+        )
     model = load(
         settings.folder,
         dtype=torch.float32,

@@ -4,7 +4,7 @@ time, judged, turned into their own gradient and let go. Hidden states and targe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.heads import Head, Projection
+from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
 from glassformer.train.adaptive import adaptive_loss
 
@@ -63,8 +64,9 @@ def head_of(net: nn.Module, name: str) -> Head:
 def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """The same from what the head's output layer reads, [row, width]."""
     layer, spec = head.out, head.spec
-    if _is_plain(layer) and spec.activation == "linear":
-        return cross_entropy(hidden, layer.weight, layer.bias, targets, smoothing, spec.softcap)
+    plain = _matrix(layer)
+    if plain is not None and spec.activation == "linear":
+        return cross_entropy(hidden, plain.weight, plain.bias, targets, smoothing, spec.softcap)
 
     def judge(rows: Tensor, targets: Tensor) -> Tensor:
         if isinstance(layer, AdaptiveSoftmax) and not smoothing:
@@ -76,10 +78,17 @@ def head_loss(head: Head, hidden: Tensor, targets: Tensor, smoothing: float = 0.
     return by_rows(judge, spec.outputs or 1, hidden, targets)
 
 
-def _is_plain(layer: nn.Module) -> TypeGuard[Projection]:
-    """One matrix that lies here: no adapter stands beside it, no other process has a part."""
-    alone = not (layer._forward_hooks or layer._forward_pre_hooks)
-    return type(layer) is Projection and alone and type(layer.weight) in (Tensor, nn.Parameter)
+def _matrix(layer: nn.Module) -> Linear | None:
+    """The one matrix that an output layer is, if it lies here: no adapter stands beside it, no
+    other process has a part. A vocabulary in clusters is one where there is but one cluster."""
+    inner = layer
+    if isinstance(layer, AdaptiveSoftmax) and len(layer.clusters) == 1 and not layer.projects:
+        inner = layer.tables[0]
+    hooked = any(one._forward_hooks or one._forward_pre_hooks for one in (layer, inner))
+    if hooked or type(inner) not in (Projection, Linear):
+        return None
+    assert isinstance(inner, Linear)
+    return inner if type(inner.weight) in (Tensor, nn.Parameter) else None
 
 
 def output(head: Head, rows: Tensor) -> Tensor:

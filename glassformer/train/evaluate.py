@@ -31,7 +31,7 @@ def evaluate(
     seed: int,
 ) -> dict[str, float]:
     """The loss, its parts where there are several, the perplexity of a language model, and what
-    the objective measures itself. `run` is the task, perhaps compiled."""
+    the objective measures itself. `run` is the task, or what stands in its place."""
     draw_from(place, seed, EVALUATION)
     was = task.training
     task.eval()

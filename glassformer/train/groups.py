@@ -132,9 +132,9 @@ def unfreeze(optimizer: torch.optim.Optimizer, settings: GroupSettings, step: in
 
 
 def row_blocks(module: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
-    """The matrices of linear (and recurrent) layers, with the heights of those that are joined
-    in each."""
-    return {parameter: parts for parameter, parts in _matrices(module) if parameter.ndim == 2}
+    """The matrices and biases of linear (and recurrent) layers, with the heights of those that are
+    joined in each."""
+    return dict(_joined(module))
 
 
 def body_matrices(task: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
@@ -144,11 +144,12 @@ def body_matrices(task: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
         if isinstance(net, Net):
             for stack in (net.encoder, net.decoder):
                 if stack is not None:
-                    found |= row_blocks(stack.blocks)
+                    joined = row_blocks(stack.blocks).items()
+                    found |= {weight: parts for weight, parts in joined if weight.ndim == 2}
     return found
 
 
-def _matrices(module: nn.Module) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
+def _joined(module: nn.Module) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
     for part in module.modules():
         parts = getattr(part, "parts", None)
         if isinstance(parts, tuple):

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from glassformer import adapters
+from glassformer.baselines.recurrent import truncate
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.average import Average
+from glassformer.train.average import Average, has_settled
 from glassformer.train.clock import Clock
 from glassformer.train.distributed import Place
 from glassformer.train.evaluate import chosen, evaluate, is_better
@@ -45,10 +46,13 @@ class Notes:
     tokens: int = 0  # so many were read
     best: float | None = None  # the best evaluation's figure
     best_step: int = 0
+    test: dict[str, float] = field(default_factory=dict)  # what the best model does on those files
     stale: int = 0  # evaluations since
     stopped: bool = False  # before the last step, since nothing got better
     scaler: dict[str, Any] = field(default_factory=dict)
     epoch: int = 0  # tokens of the data, by which other data is recognized
+    judged: list[float] = field(default_factory=list)  # until averaging begins
+    averaged: int = 0  # the step from which on weights are averaged; 0 before it is known
 
 
 @dataclass
@@ -74,6 +78,8 @@ class Loop:
         self.model, self.feed, self.place = model, feed, place
         self.task = Task(model.net, objective).to(place.device)
         self.arranged = split(self.task, place, recipe)
+        if settings.bptt:
+            truncate(self.task, settings.bptt)
         if settings.checkpoint and not settings.compile:
             recompute_layers(self.task)
         share(self.task, place, recipe)
@@ -85,16 +91,17 @@ class Loop:
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
         }
         self.parameters = list(named.values())
-        self.average = Average(named, settings.average)
+        self.average = Average(named, settings.average > 0 or settings.average_after > 0)
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
-        engine = joined(self.task, place)
-        self.call: Callable[[Batch], Sums] = engine
+        self.engine = joined(self.task, place)
+        self.call: Callable[[Batch], Sums] = self.engine
         if settings.compile:  # gradients that add up must not lie where a recording writes
             alone = place.world == 1 and settings.accumulate == 1
             recorded = alone and place.device.type == "cuda"
-            self.call = Compiled(engine, frugal=settings.checkpoint, recorded=recorded)
+            frugal = settings.checkpoint
+            self.call = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
         self.notes = Notes()
 
     def take_step(self) -> Taken:
@@ -103,12 +110,12 @@ class Loop:
         self.task.train()
         objective.advance(step / settings.steps)
         unfreeze(self.optimizer, settings, step)
-        rate = settings.learning_rate * self.factor(step)
-        set_rate(self.optimizer, rate)
         batches = self.feed.batches(step)
         own = self.task.counts(batches) | {TOKENS: float(sum(batch.tokens for batch in batches))}
         counts = place.total(own)
         tokens = int(counts.pop(TOKENS))
+        rate = settings.learning_rate * self.factor(step)
+        set_rate(self.optimizer, rate * self.feed.stretch(tokens))
         sums = passes(
             self.call,
             batches,
@@ -121,18 +128,29 @@ class Loop:
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
         adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)
-        self.average.update()
         self.notes.step += 1
         self.notes.tokens += tokens
+        self.average.update(self.newest)
         return Taken(sums, counts, rate, gradient, tokens)
 
-    def evaluate(self, most: int | None = None) -> dict[str, float]:
-        """Of the averaged weights, where there is an average; on at most so many batches."""
+    @property
+    def newest(self) -> float:
+        """The share of the newest weights in the average: exponential, or of a plain mean, which is
+        the newest weights alone until it begins."""
+        if self.settings.average:
+            return 1 - self.settings.average
+        since = self.notes.averaged or self.notes.step
+        return 1 / (1 + self.notes.step - since)
+
+    def evaluate(self, split: str = "valid", most: int | None = None) -> dict[str, float]:
+        """Of the averaged weights, where there is an average; on at most so many batches. Not
+        compiled: without gradients, and for a last batch of another shape, that would take as
+        long each time as reading many batches does."""
         with self.average.in_place():
             return evaluate(
                 self.task,
-                self.call,
-                lambda: islice(self.feed.valid(), most),
+                self.engine,
+                lambda: islice(self.feed.sweep(split), most),
                 self.precision,
                 self.place,
                 self.settings.seed,
@@ -140,7 +158,7 @@ class Loop:
 
     def rehearse(self) -> None:
         """Finds out before the first step whether the figure that is to be best will be there."""
-        if self.feed.judges and self.settings.best != "loss":
+        if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
     def publish(self, folder: Path) -> None:
@@ -155,7 +173,13 @@ class Loop:
                 companion.save(folder / name)
 
         with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
-            self.place.first(save)
+            try:
+                self.place.first(save)
+            except GlassformerError as error:
+                raise GlassformerError(
+                    f"{error} Checkpoints of the run are whole: make room or get permission, and "
+                    "the same command goes on."
+                ) from None
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
@@ -209,7 +233,8 @@ class Loop:
     def ending(self) -> dict[str, Any]:
         """How the run ended, in a few words."""
         notes = asdict(self.notes)
-        return {key: notes[key] for key in ("step", "tokens", "best", "best_step", "stopped")}
+        said = ("step", "tokens", "best", "best_step", "test", "stopped")
+        return {key: notes[key] for key in said}
 
     def entry(self, taken: Taken) -> Entry:
         sums, weights = taken.sums, self.task.weights
@@ -233,14 +258,26 @@ class Loop:
             )
 
     def judge(self, run: Run, reporters: Sequence[Reporter]) -> None:
-        """Evaluates, keeps the model if it is the best so far, and sees whether to stop."""
-        if not self.feed.judges:
+        """Evaluates, keeps the model if it is the best so far, and sees whether to stop. Test files
+        are read by every model that is kept: so wherever a run ends, the figures are those of its
+        best. They have no say in anything."""
+        notes, name, judges = self.notes, self.settings.best, self.feed.judges
+        if "valid" not in judges:
+            if "test" in judges and notes.step == self.settings.steps:
+                notes.test = self.evaluate("test")
             return
-        found, notes, name = self.evaluate(), self.notes, self.settings.best
+        found = self.evaluate()
         entry: Entry = {"step": notes.step, "valid": found}
-        run.log(entry)
         value = chosen(found, name)
-        if is_better(name, value, notes.best):
+        if self.settings.average_after and not notes.averaged:
+            if has_settled(name, notes.judged, value, self.settings.average_after):
+                notes.averaged = notes.step
+            notes.judged.append(value)
+        better = is_better(name, value, notes.best)
+        if better and "test" in judges:
+            entry["test"] = notes.test = self.evaluate("test")
+        run.log(entry)
+        if better:
             notes.best, notes.best_step, notes.stale = value, notes.step, 0
             self.publish(run.best)
         else:

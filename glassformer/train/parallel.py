@@ -21,10 +21,11 @@ from glassformer.core.block import Block
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.train.distributed import Place
+from glassformer.train.objectives import Batch
 from glassformer.train.objectives.mixture import Mixture
 from glassformer.train.precision import DTYPES
 from glassformer.train.recipe import Recipe
-from glassformer.train.step import Task
+from glassformer.train.step import Sums, Task
 from glassformer.train.tensor import Arranged, parts_of, split_layers
 
 WHOLE = ("muon", "adafactor")  # optimizers whose rule is one of matrices, not of numbers
@@ -74,12 +75,27 @@ def joined(task: Task, place: Place) -> nn.Module:
     with warnings.catch_warnings():  # that buffers will be spoken of in another way
         warnings.simplefilter("ignore", FutureWarning)
         return DistributedDataParallel(
-            task,
+            WithIdle(task),
             process_group=place.company.mesh["data"].get_group(),
             broadcast_buffers=False,
-            find_unused_parameters=True,  # heads that are not asked, layers that are still frozen
+            find_unused_parameters=True,
             gradient_as_bucket_view=True,
         )
+
+
+class WithIdle(nn.Module):
+    """A task beside a weight that no pass uses. DDP has to look for such weights in every step
+    (heads that are not asked, clusters without a word, layers still frozen), and warns if there is
+    none in the first one."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+        self.idle = nn.Parameter(torch.zeros((), device=next(task.parameters()).device))
+
+    def forward(self, batch: Batch) -> Sums:
+        sums: Sums = self.task(batch)
+        return sums
 
 
 @contextmanager

@@ -53,7 +53,8 @@ class Precision:
         self._scaler.unscale_(optimizer)
         known = [parameter for parameter in parameters if parameter.grad is not None]
         length = whole(nn.utils.get_total_norm([p.grad for p in known if p.grad is not None]))
-        if clip > 0:
+        short = not length.is_cuda and float(length) < clip  # a GPU would have to be waited for
+        if clip > 0 and not short:
             nn.utils.clip_grads_with_norm_(known, clip, length)
         self._scaler.step(optimizer)
         self._scaler.update()

@@ -20,6 +20,7 @@ from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
+from glassformer.train.objectives.tokens import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.vectors import read_vectors, start_embedding
@@ -111,6 +112,7 @@ def make_feed(
     reporters: Sequence[Reporter],
 ) -> Feed:
     settings, data, context = recipe.train, recipe.data, context_of(model)
+    length_of(model, data.length)  # says if rows are longer than the model can read
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],
         "tokenizer": None if model.tokenizer is None else fingerprint(model.tokenizer),
@@ -131,7 +133,7 @@ def make_feed(
         if store.skipped:
             for reporter in reporters:
                 reporter.note(
-                    f"{store.skipped:,} records of data.{split} are left out; the first: "
+                    f"{store.skipped:,} of the records of data.{split} left out; the first: "
                     f"{store.reasons[0]}"
                 )
         return make_loader(
@@ -146,8 +148,8 @@ def make_feed(
         )
 
     train = loader("train", 2)
-    valid = loader("valid", 0) if data.valid else None
-    return Feed(train, valid, place, settings.evaluate_batches or None)
+    held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
+    return Feed(train, held_out, place, settings.evaluate_batches or None)
 
 
 def context_of(model: Model) -> int | None:

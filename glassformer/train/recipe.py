@@ -47,7 +47,9 @@ class TokenizerSettings:
     own, and for a fresh model byte pairs are learned. `special` adds roles to the kind's own:
     `special.mask = "[MASK]"`."""
 
-    kind: Literal["char", "byte", "word", "bpe", "byte-bpe", "wordpiece", "unigram"] | None = None
+    kind: (
+        Literal["char", "byte", "word", "space", "bpe", "byte-bpe", "wordpiece", "unigram"] | None
+    ) = None
     folder: str | None = None
     size: int = number(8000, least=2)
     lowercase: bool = False
@@ -73,7 +75,7 @@ class TrainSettings:
     optimizer: str = "adamw"
     learning_rate: float = number(3e-4, above=0.0)
     betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float = number(1e-8, above=0.0)
+    eps: float | None = number(None, above=0.0)  # the optimizer's own
     momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"
@@ -90,6 +92,8 @@ class TrainSettings:
     checkpoint: bool = False
     deterministic: bool = False
     average: float = number(0.0, least=0.0, below=1.0)
+    average_after: int = number(0, least=0)
+    bptt: int = number(0, least=0)
     save_every: int = number(200, least=0)
     evaluate_every: int = number(200, least=0)
     evaluate_batches: int = number(0, least=0)
@@ -147,6 +151,13 @@ class Recipe:
             raise GlassformerError("tokenizer.kind or tokenizer.folder: give one.")
         if not self.data.train:
             raise GlassformerError("data.train names no file to learn from.")
+        if self.train.average and self.train.average_after:
+            raise GlassformerError("train.average or train.average_after: give one.")
+        if self.train.average_after and not (self.data.valid and self.train.evaluate_every):
+            raise GlassformerError(
+                "train.average_after goes by evaluations: name data.valid, and say how often in "
+                "train.evaluate_every."
+            )
 
     def tables(self) -> dict[str, Any]:
         """As the TOML file has them."""

@@ -96,7 +96,12 @@ class Run:
         if not self.metrics.exists():
             return []
         lines = self.metrics.read_text("utf-8").split("\n")
-        return [json.loads(line) for line in lines[:-1]]
+        try:
+            return [json.loads(line) for line in lines[:-1]]
+        except ValueError:
+            raise GlassformerError(
+                f"{self.metrics} is damaged: a line is not JSON; take that line out."
+            ) from None
 
     def cut(self, step: int) -> None:
         """Forgets what was logged after a step: the run goes on from there."""
@@ -148,9 +153,14 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
             yield run
     except OSError as error:
         where = os.fsdecode(error.filename or run.folder)
+        then = (
+            f"the last checkpoint in {run.state} is whole. Make room or get permission, and the "
+            "same command goes on from it."
+            if run.is_begun
+            else "make room, get permission, or name another run.folder."
+        )
         raise GlassformerError(
-            f"{where} cannot be written ({error.strerror or error}); the last checkpoint in "
-            f"{run.state} is whole if there was one, and the same command goes on from it."
+            f"{where} cannot be written ({error.strerror or error}); {then}"
         ) from None
 
 
@@ -174,7 +184,9 @@ def _compare(run: Run) -> None:
             )
         return
     changed = differences(read_recipe(path), run.recipe)
-    if changed:
+    if changed and not run.is_begun and run.finished is None:  # nothing was learned yet
+        clear(run.folder)
+    elif changed:
         raise GlassformerError(
             f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "
             "run.folder, or --restart begins anew."

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.svg import Panel, Series
 from glassformer.train.recipe import flat, read_recipe
 from glassformer.train.report.summary import Summary, evaluations_of, steps_of, summarize
-from glassformer.train.report.svg import Panel, Series
 from glassformer.train.run import Run
 
 RECIPE = "recipe.toml"

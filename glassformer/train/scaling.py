@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
+from glassformer.svg import Panel, Series
 from glassformer.train.laws import Array, Fit, fit
 from glassformer.train.report.summary import Summary
-from glassformer.train.report.svg import Panel, Series
 from glassformer.train.runs import differing
 
 FEWEST, FEWEST_JOINT = 4, 6  # runs, one more than what is to be found

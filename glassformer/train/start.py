@@ -8,18 +8,17 @@ from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_type_hints
 
 from glassformer.train.distributed import Place, deterministic, open_place
 from glassformer.train.fit import fitted
-from glassformer.train.objectives.registry import objectives, options_of
+from glassformer.train.objectives.registry import check_options
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import Onlooker, Run, open_run
-from glassformer.train.trouble import company_explained, explained
+from glassformer.train.trouble import company_explained, explained, model_explained
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
@@ -56,7 +55,8 @@ def train(
 
 
 def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
-    loop = prepare(recipe, place, run.folder, reporters)
+    with model_explained():
+        loop = prepare(recipe, place, run.folder, reporters)
     if run.is_begun:
         loop.resume(run)
     else:
@@ -94,7 +94,8 @@ def dry_run(
         deterministic(place, whole.train.deterministic),
         explained(whole.train),
     ):
-        loop = prepare(whole, place, Path(folder), reporters if place.main else ())
+        with model_explained():
+            loop = prepare(whole, place, Path(folder), reporters if place.main else ())
         try:
             return make_plan(loop, measure=True)
         finally:
@@ -109,11 +110,11 @@ def filled(recipe: Recipe) -> Recipe:
 
 def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
     """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
-    known = options_of(settings.name)
-    hints = get_type_hints(objectives()[settings.name].__init__)
+    own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXED)}
+    known = check_options(settings.name, own)
     defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
     given = {
-        key: fitted(f"objective.{key}", value, hints[key]) if key in known else value
+        key: fitted(f"objective.{key}", value, known[key].kind) if key in known else value
         for key, value in settings.options.items()
     }
     return replace(settings, options=defaults | (MIXED if mixed else {}) | given)

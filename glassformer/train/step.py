@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
 from glassformer.core import Net
+from glassformer.train.cpu import own_kernels
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.precision import Precision
@@ -84,7 +85,7 @@ def passes(
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
         with accumulating(task, number + 1 == len(batches)):
-            with precision.autocast():
+            with precision.autocast(), own_kernels(place.device):
                 sums = task(place.moved(batch))
                 loss = weighted(sums, counts, weights)
             precision.backward(loss * place.size)  # of which the engines take the mean

@@ -18,13 +18,26 @@ NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 
 @contextmanager
+def model_explained() -> Iterator[None]:
+    """While a model is made: what a step would need is not yet the question."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _no_memory(error):
+            raise
+        raise GlassformerError(
+            "There is not enough memory for the model, its gradients and what the optimizer "
+            "remembers; choose a smaller model.width or model.layers, or share it between "
+            'processes with scale.parallel = "fsdp".'
+        ) from error
+
+
+@contextmanager
 def explained(settings: TrainSettings) -> Iterator[None]:
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise out_of_memory(settings) from error
-    except RuntimeError as error:
-        if any(words in str(error) for words in NO_MEMORY):  # how the CPU's allocator says it
+    except (RuntimeError, MemoryError) as error:
+        if _no_memory(error):
             raise out_of_memory(settings) from error
         if "deterministic" in str(error) and settings.deterministic:
             raise GlassformerError(
@@ -49,6 +62,12 @@ def company_explained(place: Place) -> Iterator[None]:
         ) from error
 
 
+def _no_memory(error: BaseException) -> bool:
+    """Also as the CPU's allocator says it."""
+    kinds = (torch.OutOfMemoryError, MemoryError)
+    return isinstance(error, kinds) or any(words in str(error) for words in NO_MEMORY)
+
+
 def _lost(error: BaseException) -> bool:
     inner = error.failures.values() if isinstance(error, CheckpointException) else ()
     return (
@@ -69,5 +88,5 @@ def out_of_memory(settings: TrainSettings) -> GlassformerError:
         ways.append("train.precision=bfloat16")
     if not settings.checkpoint:
         ways.append("train.checkpoint=true (a third slower)")
-    ways.append("a smaller model.context")
+    ways.append("shorter rows (data.length)")
     return GlassformerError(f"There is not enough memory for a step; try {', or '.join(ways)}.")

@@ -46,22 +46,31 @@ class Codes:
 
     def multiply(self, x: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
         """x of [..., in], each row rounded to 8 bits, times codes * scale, plus bias."""
-        height, width = self.shape
-        rows = x.float().contiguous()
-        out = torch.empty(*x.shape[:-1], height)
-        offset = None if bias is None else bias.float().contiguous()
-        product = Product(
-            rows=rows.numel() // width,
-            in_=width,
-            out=height,
-            x=rows.data_ptr(),
-            codes=self.blocks.data_ptr(),
-            sums=self.sums.data_ptr(),
-            scale=scale.data_ptr(),
-            bias=None if offset is None else offset.data_ptr(),
-            y=out.data_ptr(),
-        )
-        made = library()
-        assert made is not None
-        made.multiply(ctypes.byref(product), torch.get_num_threads())
-        return out
+        given = {"codes": self.blocks, "sums": self.sums, "scale": scale}
+        return multiplied(library(), self.shape, x, bias, given)
+
+
+def multiplied(
+    made: ctypes.CDLL | None,
+    shape: tuple[int, int],
+    x: Tensor,
+    bias: Tensor | None,
+    given: dict[str, Tensor],
+) -> Tensor:
+    """What a library makes of x of [..., in] and the tensors that it is given."""
+    height, width = shape
+    rows = x.float().contiguous()
+    out = torch.empty(*x.shape[:-1], height)
+    offset = None if bias is None else bias.float().contiguous()
+    product = Product(
+        rows=rows.numel() // width,
+        in_=width,
+        out=height,
+        x=rows.data_ptr(),
+        bias=None if offset is None else offset.data_ptr(),
+        y=out.data_ptr(),
+        **{name: tensor.data_ptr() for name, tensor in given.items()},
+    )
+    assert made is not None
+    made.multiply(ctypes.byref(product), torch.get_num_threads())
+    return out

@@ -12,19 +12,23 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.core.linear import Linear, Origin
 from glassformer.errors import GlassformerError
-from glassformer.weights.codes import Codes, library
+from glassformer.weights import codes as eights
+from glassformer.weights import nibbles
+from glassformer.weights.codes import Codes
+from glassformer.weights.nibbles import GROUP, Nibbles
 
 KINDS = ("int8", "int4")
-GROUP = 32  # numbers of a row that share a scale and a zero; with 8 bits the whole row does
 
 # without these instructions the 8-bit kernel's sums may overflow
 HAS_KERNELS = torch.cpu._is_vnni_supported()
+HAS_VECTORS = torch.cpu._is_avx2_supported()  # enough for our own with 4 bits
 
 
 class QuantizedLinear(Linear):
     """`weight` is the definition. With 8 bits it is codes * scale, and the kernel also rounds
-    each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, and
-    the kernel reads its input in bfloat16. No row depends on the others of its batch."""
+    each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, one
+    scale and zero for each group of a row, and the kernel rounds each group of the input to 8
+    bits. No row depends on the others of its batch."""
 
     codes: Tensor
     scale: Tensor
@@ -52,7 +56,7 @@ class QuantizedLinear(Linear):
     def pack(self) -> None:
         """Codes as the kernels want them; done at the first forward on a CPU."""
         kernel: Any
-        if self.kind == "int8" and library() is not None:
+        if self.kind == "int8" and eights.library() is not None:
             kernel = Codes(self.codes)
         elif self.kind == "int8":
             zeros = torch.zeros(len(self.codes), dtype=torch.long)
@@ -62,6 +66,8 @@ class QuantizedLinear(Linear):
                     self.codes, self.scale[:, 0].double(), zeros, 0
                 )
             kernel = torch.ops.quantized.linear_prepack(matrix, None)
+        elif nibbles.library() is not None:
+            kernel = Nibbles(self.codes, self.scale, self.zero)
         else:  # it takes 16 rows at a time
             whole = torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1).int()
             codes, scale, zero = (
@@ -71,19 +77,25 @@ class QuantizedLinear(Linear):
             kernel = blocks, torch.stack((scale, zero), -1).transpose(0, 1).bfloat16().contiguous()
         self._packed = kernel, Origin(self.codes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        bias = self.whole_bias
-        here = HAS_KERNELS and x.device.type == "cpu" and not torch.compiler.is_compiling()
-        learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
-        if not here or learns:
-            return F.linear(x, self.weight.to(x.dtype), bias)
+    def kernel(self) -> Any:
         if self._packed is None or not self._packed[1].holds(self.codes):
             self.pack()
         assert self._packed is not None
-        kernel = self._packed[0]
+        return self._packed[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = self.whole_bias
+        own = self.kind == "int4" and HAS_VECTORS and nibbles.library() is not None
+        here = (HAS_KERNELS or own) and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
+        if not here or learns:
+            return F.linear(x, self.weight.to(x.dtype), bias)
+        kernel = self.kernel()
         y: Tensor
         if isinstance(kernel, Codes):
             y = kernel.multiply(x, self.scale, bias)
+        elif isinstance(kernel, Nibbles):
+            y = kernel.multiply(x, bias)
         elif self.kind == "int8":
             largest = x.abs().amax(-1, keepdim=True).float()  # a vector norm takes ten times longer
             largest.clamp_(min=1e-30)

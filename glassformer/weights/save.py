@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -106,9 +107,10 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         for path in folder.glob("*model*.safetensors*"):
             if path.name not in new:
                 path.unlink()
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or str(error).rpartition("I/O error: ")[2]
         raise GlassformerError(
-            f"{folder} could not be written ({error.strerror or error}); nothing there has changed."
+            f"{folder} could not be written ({why}); nothing there has changed."
         ) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 from glassformer import GlassformerError, spec
-from glassformer.baselines.recurrent import locked_dropout
+from glassformer.baselines.recurrent import locked_dropout, truncate
 from glassformer.core import Cache, Capture
 
 
@@ -187,3 +187,46 @@ def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
     with torch.no_grad():
         whole.copy_(torch.where(kept, before / 0.75, 0.0))  # on average what it was
         assert torch.allclose(plain(tiny.tokens(2, 6)).hidden, out, atol=1e-6)
+
+
+def test_gradients_go_back_so_many_tokens():
+    """As if each segment were read by itself, from the state that the one before has left."""
+    net = tiny.net(TWO)
+    tokens = tiny.tokens(2, 11)
+    whole = net(tokens).hidden
+    truncate(net, 4)
+    assert torch.allclose(net(tokens).hidden, whole, atol=1e-6)
+    net(tokens).hidden.square().sum().backward()
+    ours = {name: weight.grad for name, weight in net.decoder.named_parameters()}
+    other, cache = tiny.net(TWO), Cache()
+    for start in range(0, 11, 4):
+        other(tokens[:, start : start + 4], cache=cache).hidden.square().sum().backward()
+        for depth in range(2):
+            cache.keep_state(depth, tuple(each.detach() for each in cache.state(depth)))
+    for name, weight in other.decoder.named_parameters():
+        assert torch.allclose(ours[name], weight.grad, atol=1e-5), name
+    other.zero_grad()
+    other(tokens).hidden.square().sum().backward()
+    state = "blocks.0.ahead.weight_state"
+    assert not torch.allclose(ours[state], other.decoder.get_parameter(state).grad, atol=1e-4)
+
+
+def test_gradients_stop_where_they_should_beside_padding():
+    net = tiny.net(TWO)
+    tokens, mask = tiny.tokens(2, 9), torch.ones(2, 9, dtype=torch.bool)
+    mask[0, :3] = False
+    truncate(net, 4)
+    both = net(tokens, mask).hidden
+    for row in range(2):
+        alone = net(tokens[row : row + 1, mask[row]]).hidden
+        assert torch.allclose(both[row, mask[row]], alone[0], atol=1e-6)
+
+
+def test_what_a_layer_says_before_dropout_can_be_seen():
+    net = tiny.net(model(spec.Recurrent(width=30, dropout=0.5))).train()
+    seen = Capture("*.walk_out", "*.resid_post")
+    with torch.no_grad():
+        net(tiny.tokens(4, 9), tap=seen)
+    before, after = (seen[f"decoder.blocks.0.{name}"] for name in ("walk_out", "resid_post"))
+    kept = after != 0
+    assert not kept.all() and torch.allclose(after[kept], 2 * before[kept], atol=1e-6)

@@ -9,6 +9,7 @@ from glassformer.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "train/report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tasks"))
 
 
 @pytest.fixture

@@ -86,13 +86,16 @@ def test_a_bad_line_is_named_and_survived(tmp_path, capsys, name):
     words = None, [str(tmp_path / name)]
 
     def work(questions):
-        return (question.upper() for question in questions)
+        return (question.upper() for question in list(questions))
 
     def question(record):
         return field_of(record, "text")
 
+    before = []
     with pytest.raises(GlassformerError) as error:
-        list(Inputs(*words).answers(question, work))
+        for _, found in Inputs(*words).answers(question, work):
+            before.append(found)
+    assert before == ["ONE"]
     assert f"{name}{said}" in str(error.value)
     assert str(error.value).endswith("; mend it, or go on with --on-error skip.")
     inputs = Inputs(*words, on_error="skip")

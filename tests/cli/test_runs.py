@@ -44,8 +44,8 @@ def trained(tmp_path_factory) -> Path:
 def test_a_table_of_runs(glassformer, trained):
     code, shown, _ = glassformer("runs", str(trained))
     assert code == 0
-    heads = [line.split() for line in shown.splitlines() if line.startswith("run ")]
-    assert heads[0][-1] == "state" and heads[1] == ["run", "model.width", "train.seed"]
+    (heads,) = [line.split() for line in shown.splitlines() if line.startswith("run ")]
+    assert heads[-1] == "state"
     whole = [line.split() for line in shown.splitlines() if line.startswith(("a ", "deep/"))]
     run = gf.train(trained / "a/recipe.toml")
     last = [entry for entry in run.entries() if "loss" in entry][-1]
@@ -54,7 +54,16 @@ def test_a_table_of_runs(glassformer, trained):
     assert first[6:8] == [f"{run.finished['best']:.4f}", f"{last['loss']:.4f}"]
     assert [row[-1] for row in whole[:3]] == ["finished", "finished", "unfinished"]
     assert whole[2][4] == "3/6"
-    assert whole[3:] == [["a", "16", "0"], ["deep/b", "32", "7"], ["deep/c", "16", "0"]]
+    other = [line.rstrip() for line in shown.splitlines()[-2:]]
+    assert other[0] == "model.width  16 (a, deep/c), 32 (deep/b)"
+    assert other[1] == "train.seed   0 (a, deep/c), 7 (deep/b)"
+
+
+def test_metrics_that_are_damaged_are_named(glassformer, tmp_path):
+    folder = make_run(tmp_path / "run", 100, 1000, 2.0)
+    (folder / "metrics.jsonl").write_text("{nope\n")
+    code, _, said = glassformer("runs", str(folder))
+    assert code == 1 and "metrics.jsonl is damaged" in said
 
 
 def test_json_of_runs(glassformer, trained):

@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.metrics.answers import exact_match, word_f1
 
-WORDS = "The a an miller's Miller, old (old) man; dog—cat U.S. 中文 café 1,000 % and AN the".split()
+WORDS = """The a an miller's Miller, old (old) man; dog—cat U.S. 中文 café 1,000 % and AN the"""
 
 
 def normalize_answer(s):
@@ -48,9 +48,10 @@ def test_random_answers(seed):
     same = 0
     for _ in range(200):
         golds = [
-            " ".join(rng.choices(WORDS, k=rng.randint(0, 4))) for _ in range(rng.randint(0, 3))
+            " ".join(rng.choices(WORDS.split(), k=rng.randint(0, 4)))
+            for _ in range(rng.randint(0, 3))
         ]
-        pred = rng.choice([*golds, " ".join(rng.choices(WORDS, k=rng.randint(0, 4)))])
+        pred = rng.choice([*golds, " ".join(rng.choices(WORDS.split(), k=rng.randint(0, 4)))])
         exact, f1 = squad_scores(golds, pred)
         assert exact_match(pred, golds) == exact
         assert word_f1(pred, golds) == pytest.approx(f1, abs=1e-12)

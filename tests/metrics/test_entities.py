@@ -17,8 +17,7 @@ sklearn = pytest.importorskip("sklearn.metrics")
 
 SCHEMES = {"IOB2": scheme.IOB2, "IOBES": scheme.IOBES}
 MARKS = {"IOB2": "BI", "IOBES": "BIES", None: "BIES"}
-TEXT = """U.N. official Ekeus heads for Baghdad to meet Saddam Hussein 's men"""
-RIGHT = "I-ORG O I-PER O O I-LOC O O I-PER I-PER O O".split()  # IOB1, as CoNLL-2003 has it
+IOB1 = "I-ORG O I-PER O O I-LOC O O I-PER I-PER O O I-PER B-PER"  # as CoNLL-2003 has it
 
 
 def drawn(marks: str, seed: int, size: int = 40) -> tuple[list[list[str]], list[list[str]]]:
@@ -93,7 +92,7 @@ def test_parts_of_speech_have_no_entities():
 
 
 def test_iob1_where_neighbors_are_parted_by_a_mark():
-    tags = [*RIGHT, "I-PER", "B-PER"]
+    tags = IOB1.split()
     expected = {(k, a, b) for k, a, b in seqeval.sequence_labeling.get_entities(tags)}
     assert entities(tags) == expected
     assert ("PER", 8, 9) in expected and {("PER", 12, 12), ("PER", 13, 13)} <= expected

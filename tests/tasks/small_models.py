@@ -53,3 +53,67 @@ def bert(tokenizer: gf.Tokenizer, kind: str = "SequenceClassification", **settin
         label2id={name: i for i, name in enumerate(labels)},
         **settings,
     )
+
+
+REVIEWS = {
+    "good": [
+        "A moving film with a wonderful cast.",
+        "I loved every minute of it.",
+        "The story is warm, funny and honest.",
+        "Brilliant acting and a beautiful score.",
+        "What a delightful and clever comedy!",
+        "One of the best pictures of the year.",
+        "The cast is brilliant and the jokes are funny.",
+        "An honest, beautiful story that we loved.",
+        "Clever, warm and wonderful.",
+        "The best comedy that I saw this year.",
+    ],
+    "bad": [
+        "A dull film with a terrible script.",
+        "I hated every minute of it.",
+        "The story is slow, boring and false.",
+        "Awful acting and an ugly score.",
+        "What a stupid and lifeless comedy!",
+        "One of the worst pictures of the year.",
+        "The cast is lifeless and the jokes are boring.",
+        "A false, ugly story that we hated.",
+        "Slow, stupid and terrible.",
+        "The worst comedy that I saw this year.",
+    ],
+}
+UNSEEN = {
+    "A wonderful and funny story.": "good",
+    "The acting is terrible and the film is boring.": "bad",
+    "We loved the beautiful score.": "good",
+    "Slow, ugly and dull!": "bad",
+    "The worst script of the year, and an awful cast.": "bad",
+    "Clever, honest and moving.": "good",
+}
+
+
+def train_classifier(
+    folder: Path, rows: list[dict[str, Any]], steps: int = 60, **objective: Any
+) -> Path:
+    """A small encoder that has learned from these records in a few seconds; the model's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / "train.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sizes = {"layers": 1, "heads": 2, "width": 32, "ffn": 64, "context": 32, "dropout": 0.0}
+    recipe = {
+        "model": {
+            "preset": "bert-base",
+            "architecture": "BertForSequenceClassification",
+            "settings": {"classifier_dropout": 0.0},
+            **sizes,
+        },
+        "tokenizer": {"kind": "wordpiece", "size": 400, "lowercase": True},
+        "data": {"format": "jsonl", "train": [str(data)], "processes": 1},
+        "objective": {"name": "classification", **objective},
+        "train": {"steps": steps, "batch": 20, "learning_rate": 5e-3, "warmup": 5, "seed": 3},
+        "run": {"folder": str(folder / "run"), "tensorboard": False},
+    }
+    return Path(gf.train(recipe).model)
+
+
+def reviews() -> list[dict[str, Any]]:
+    return [{"text": text, "label": label} for label in REVIEWS for text in REVIEWS[label]]

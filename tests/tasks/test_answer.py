@@ -183,10 +183,9 @@ def test_a_file_of_squad_gives_predictions_and_scores(folder, tmp_path):
     place = str(folder / "run" / "model")
     said = run("answer", place, "--squad", str(data), "--output", str(output), "--json")
     given = json.loads(output.read_text("utf-8"))
-    asked = [
-        q for a in json.loads(data.read_text("utf-8"))["data"] for p in a["paragraphs"] for q in p["qas"]
-    ]  # fmt: skip
-    right = {q["id"]: [one["text"] for one in q["answers"]] for q in asked}
+    (article,) = json.loads(data.read_text("utf-8"))["data"]
+    asked = [one for paragraph in article["paragraphs"] for one in paragraph["qas"]]
+    right = {one["id"]: [answer["text"] for answer in one["answers"]] for one in asked}
     assert given.keys() == right.keys()
     expected = [(exact_match(given[i], right[i]), word_f1(given[i], right[i])) for i in right]
     scores = json.loads(said.stdout)
@@ -208,8 +207,8 @@ def test_the_command_line(folder, tmp_path):
     assert (found["text"], found["start"]) == ("1906", book.read_text("utf-8").index("1906"))
     assert "1906" in run("answer", place, "When was that?", input=FACT).stdout
     data = tmp_path / "asked.jsonl"
-    lines = [{"id": 7, "question": "Who was born?", "context": FACT}, {"question": "Who?"},
-             {"question": " ", "context": FACT}, {"question": "Who was born?", "context": FACT}]  # fmt: skip
+    whole = {"question": "Who was born?", "context": FACT}
+    lines = [{"id": 7, **whole}, {"question": "Who?"}, {**whole, "question": " "}, whole]
     data.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     said = run("answer", place, "--file", str(data), "--json", "--on-error", "skip")
     found = [json.loads(line) for line in said.stdout.splitlines()]
@@ -229,7 +228,7 @@ def test_bad_input(model, tmp_path):
         model.answer("Who?", FACT, n_best=0)
     tokenizer = word_tokenizer(tmp_path, "a b")
     other = bert(tokenizer, "TokenClassification")
-    with pytest.raises(gf.GlassformerError, match="answer needs a head for answers.*to tag with"):
+    with pytest.raises(gf.GlassformerError, match=r"answer needs a head for answers.*to tag with"):
         other.answer("a", "b")
     with pytest.raises(gf.GlassformerError, match="Give one of QUESTION, --file and --squad"):
         CliRunner().invoke(app, ["answer", "x", "Who?", "--squad", "y"], catch_exceptions=False)

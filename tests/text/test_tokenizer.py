@@ -108,3 +108,12 @@ def test_threads_share_one(corpus: list[str]) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_ids_alone_are_those_of_an_encoding(folders: dict[str, Path], corpus: list[str]) -> None:
+    for folder in folders.values():
+        tokenizer = Tokenizer.load(folder)
+        for text in [*corpus[:20], "", "  two  spaces ", "naïve 日本語 🙂"]:
+            assert tokenizer.ids(text) == tokenizer.encode(text, special=False).ids
+    with pytest.raises(GlassformerError, match="A text must be a str"):
+        tokenizer.ids(b"bytes")  # type: ignore[arg-type]

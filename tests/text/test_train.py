@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
 from glassformer.text.train import read_file
 
-KINDS = ["byte-bpe", "bpe", "wordpiece", "unigram", "word", "char"]
+KINDS = ["byte-bpe", "bpe", "wordpiece", "unigram", "word", "space", "char"]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_more_characters_than_room(kind: str, file: Path, tmp_path: Path) -> Non
     assert encoded[0] == encoded[1] == encoded[2]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "space"])
 def test_chinese(kind: str, corpus: list[str]) -> None:
     tokenizer = train(kind, texts=corpus, size=700)
     for text in ("你好，世界！今天天气很好。", "机器学习是人工智能的一个分支，变换器改变了它。"):
@@ -82,6 +82,22 @@ def test_the_vocabulary_of_six() -> None:
     assert tokenizer.size == 5
     assert tokenizer.encode("je suis étudiant").tokens == ["je", "suis", "étudiant"]
     assert tokenizer.decode(tokenizer.encode("je suis étudiant").ids) == "je suis étudiant"
+
+
+def test_special_tokens_that_the_text_has_are_numbered_once() -> None:
+    """WikiText has <unk> among its words, and marks may stand where lines end."""
+    special = {"unk": "<unk>", "eos": "<eos>"}
+    tokenizer = train("space", texts=["a <unk> b <eos>", "a c <eos>"], size=5, special=special)
+    ids = tokenizer.encode("a <unk> b c <eos>", special=False).ids
+    assert tokenizer.size == 5 and sorted(ids) == [0, 1, 2, 3, 4]
+    assert (ids[1], ids[4]) == (0, 1) == (tokenizer.special["unk"], tokenizer.special["eos"])
+
+
+def test_words_between_spaces_alone() -> None:
+    text = "a role @-@ playing game , lit . <unk>"
+    tokenizer = train("space", texts=[text], size=50)
+    assert tokenizer.encode(text).tokens == text.split()
+    assert tokenizer.encode("game, lit .").tokens == ["<unk>", "lit", "."]
 
 
 def test_roles_and_frames(corpus: list[str], tmp_path: Path) -> None:

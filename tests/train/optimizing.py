@@ -20,7 +20,7 @@ class Settings:
     optimizer: str = "adamw"
     learning_rate: float = 0.01
     betas: tuple[float, ...] = (0.9, 0.95)
-    eps: float = 1e-8
+    eps: float | None = None
     momentum: float = 0.9
     weight_decay: float = 0.1
     layer_decay: float = 1.0

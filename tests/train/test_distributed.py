@@ -1,9 +1,9 @@
 """Many processes learn what one does, and go on from each other's checkpoints.
 
 Weights are compared within 1e-6 in float32, without dropout (every process draws its own). AdamW
-divides by the gradient's own size, so that a weight whose true gradient is zero (the bias of keys)
-takes whole steps of nothing but rounding, and no two ways of adding up agree on those; with an eps
-above the rounding it does not.
+and Adafactor divide by the gradient's own size, so that a weight whose true gradient is zero (the
+bias of keys) takes whole steps of nothing but rounding, and no two ways of adding up agree on
+those; with an eps above the rounding it does not.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.pare
 STEPS, STOP = 6, 2  # asked to stop while step 2 is logged, a run stops behind step 3
 FSDP, TENSOR = ["scale.parallel=fsdp"], ["scale.tensor=2"]
 SAVING = ["train.save_every=2"]
+ADAFACTOR, MUON = ["train.optimizer=adafactor"], ["train.optimizer=muon"]
+COMPILED = "train.compile=true"
 BACKWARD, WRITING = "glassformer.train.precision.Precision.backward", "os.fsync"
 PLANS = {  # by name: what they go on from, processes, settings, when they are stopped or killed
     "one": (None, 1, [], None),
@@ -49,6 +51,13 @@ PLANS = {  # by name: what they go on from, processes, settings, when they are s
     "killed, then one": ("killed", 1, SAVING, None),
     "killed writing": (None, 2, SAVING, [1, WRITING, 1]),  # the checkpoint of step 4
     "killed writing, then two": ("killed writing", 2, [*FSDP, *SAVING], None),
+    "adafactor": (None, 1, ADAFACTOR, None),
+    "adafactor, ddp": (None, 2, ADAFACTOR, None),
+    "adafactor, fsdp": (None, 2, [*ADAFACTOR, *FSDP], None),
+    "muon": (None, 1, MUON, None),
+    "muon, fsdp": (None, 2, [*MUON, *FSDP], None),
+    "compiled, ddp": (None, 2, [COMPILED], None),
+    "compiled, fsdp": (None, 2, [COMPILED, *FSDP], None),
     "lora": (None, 1, [], None),
     "lora, ddp": (None, 2, [], None),
     "lora, fsdp": (None, 2, FSDP, None),
@@ -135,9 +144,14 @@ def assert_same(one: Path, other: Path) -> None:
     assert files(one / "best").keys() == files(other / "best").keys()
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "compiled, ddp", "compiled, fsdp"])
 def test_two_processes_learn_what_one_does(runs, name):
     assert_same(runs / "one", runs / name)
+
+
+@pytest.mark.parametrize("name", ["adafactor, ddp", "adafactor, fsdp", "muon, fsdp"])
+def test_rules_of_whole_matrices_are_the_same_for_shares_of_them(runs, name):
+    assert_same(runs / name.split(",")[0], runs / name)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +171,10 @@ def test_a_process_that_is_killed_ends_the_run_and_spares_the_checkpoint(runs):
         assert whole == [f"step-{step:010d}"]
     assert_same(runs / "one", runs / "killed, then one")
     assert_same(runs / "one", runs / "killed writing, then two")
+
+
+def test_nothing_is_warned_of(runs):
+    assert "find_unused_parameters" not in (runs / "said").read_text()
 
 
 @pytest.mark.parametrize("name", ["lora, ddp", "lora, fsdp"])

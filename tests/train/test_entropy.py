@@ -139,6 +139,7 @@ HEADS = {
     "scaled and capped": {"scale": 0.5, "softcap": 3.0},
     "mixed": {"mixes": 3},
     "adaptive": {"adaptive": spec.Adaptive(cutoffs=(10, 30), width=32, shrink=2)},
+    "one cluster": {"adaptive": spec.Adaptive(cutoffs=(), width=32, shrink=1)},
     "activation": {"activation": "tanh"},
 }
 

@@ -190,7 +190,7 @@ def test_matrices_of_the_body_and_what_is_joined_in_them():
     assert block.attention_norm.weight not in every
     assert len(body) == 4 * len(made.decoder.blocks)
     walk = net(*ULMFIT).decoder.blocks[0].ahead
-    assert row_blocks(walk) == {walk.weight_in: (24,) * 4, walk.weight_state: (24,) * 4}
+    assert row_blocks(walk) == dict.fromkeys(walk.parameters(), (24,) * 4)
 
 
 def test_ulmfits_recipe():

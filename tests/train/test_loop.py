@@ -16,6 +16,7 @@ from feeds import Rows
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
+from glassformer.train import entropy
 from glassformer.train.distributed import find_place
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
@@ -190,6 +191,12 @@ def test_layers_that_are_computed_again_give_the_same_gradients():
         plain.take_step()
         again.take_step()
     assert_same(weights(plain), weights(again))
+
+
+def test_a_plan_counts_the_vocabulary_in_chunks_too(monkeypatch):
+    whole = make_plan(loop_of(recipe())).flops_token
+    monkeypatch.setattr(entropy, "BYTES", {"cpu": 4})
+    assert make_plan(loop_of(recipe())).flops_token == whole > 6 * 16 * TOKENIZER.size
 
 
 def test_layers_that_are_computed_again_hold_less():

@@ -17,12 +17,12 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.model import BUILT_IN
+from glassformer.source import BUILT_IN
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import open_run
-from glassformer.train.trouble import explained
+from glassformer.train.trouble import explained, model_explained
 
 
 def checkpoints(folder: Path) -> list[str]:
@@ -61,6 +61,37 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert Path("runs/short/best/config.json").exists()
 
 
+def test_test_files_are_judged_by_the_best_model(tmp_path):
+    whole = recipe(tmp_path / "run", steps=12, evaluate_every=2, average=0.0, learning_rate=0.3)
+    (tmp_path / "data/test").write_text("and the dog sat on the log while the sun went down. " * 4)
+    whole["data"]["test"] = str(tmp_path / "data/test")
+    run = gf.train(whole)
+    judged = [entry for entry in run.entries() if "valid" in entry]
+    bests = list(itertools.accumulate((e["valid"]["loss"] for e in judged), min))
+    new = [i for i, best in enumerate(bests) if i == 0 or best < bests[i - 1]]
+    assert [i for i, entry in enumerate(judged) if "test" in entry] == new != list(range(6))
+    assert run.finished["test"] == judged[new[-1]]["test"]
+    assert "best model on the test files" in (run.folder / "README.md").read_text()
+    model = gf.load(run.best)
+    ids = model.tokenizer.encode((tmp_path / "data/test").read_text(), special=False).ids
+    ids = torch.tensor([*ids, model.tokenizer.special["eos"]])
+    total = 0.0
+    for start in range(0, len(ids) - 1, 16):
+        row = ids[start : start + 17]
+        logits = model.net(row[None, :-1]).logits[0]
+        total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
+    assert run.finished["test"]["loss"] == pytest.approx(total / (len(ids) - 1), abs=1e-5)
+
+
+def test_without_validation_files_the_last_model_is_tested(tmp_path):
+    whole = recipe(tmp_path / "run", steps=4)
+    whole["data"] = {"train": whole["data"]["train"], "test": whole["data"]["valid"]}
+    run = gf.train(whole)
+    assert run.finished["best"] is None and run.finished["test"]["perplexity"] > 1
+    assert not (run.folder / "best").exists()
+    assert "model of the end on the test files" in (run.folder / "README.md").read_text()
+
+
 def test_a_run_that_is_over_is_not_run_again(tmp_path):
     whole = recipe(tmp_path / "run", steps=2)
     gf.train(whole)
@@ -82,6 +113,22 @@ def test_another_recipe_in_the_folder_is_an_error(tmp_path):
     gf.train(other, restart=True)
     assert (folder / "mine.txt").read_text() == "keep"
     assert [entry["step"] for entry in metrics(folder) if "loss" in entry] == [1, 2]
+
+
+def test_a_mistake_before_the_first_checkpoint_leaves_nothing_in_the_way(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(GlassformerError, match="cannot have 5 heads"):
+        gf.train(recipe(folder, steps=2), ["model.heads=5"])
+    with pytest.raises(GlassformerError, match=r"missing\.txt does not exist"):
+        gf.train(recipe(folder, steps=2), ["data.train=missing.txt"])
+    assert gf.train(recipe(folder, steps=2)).finished["step"] == 2
+
+
+def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
+    folder = tmp_path / "run"
+    gf.train(recipe(folder, steps=2))
+    with pytest.raises(GlassformerError, match="has no option 'memroy'; did you mean 'memory'"):
+        gf.train(recipe(folder, steps=2), ["objective.memroy=4"])
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
@@ -139,6 +186,20 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
     assert_same_run(whole, full)
 
 
+def test_a_full_disk_when_the_best_model_is_written(tmp_path):
+    folder = tmp_path / "run"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = At(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard)))
+    said = r"best could not be written \(File too large.*\); nothing .*Checkpoints .* are whole"
+    try:
+        with pytest.raises(GlassformerError, match=said):
+            gf.train(recipe(folder, steps=5), ["run.tensorboard=false"], reporters=[limit])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert checkpoints(folder) == ["step-0000000003"]
+    assert gf.train(recipe(folder, steps=5)).finished["step"] == 5
+
+
 def test_a_missing_permission_leaves_the_last_checkpoint_whole(tmp_path):
     ours = itertools.takewhile(lambda path: "pytest-" in str(path), tmp_path.parents)
     for path in (tmp_path, *ours):
@@ -186,6 +247,15 @@ def test_out_of_memory_names_what_to_turn(error):
         raise RuntimeError("other")
 
 
+def test_a_model_that_does_not_fit_is_told_from_a_step_that_does_not():
+    with (
+        pytest.raises(GlassformerError, match=r"for the model, .*smaller model.width"),
+        explained(TrainSettings()),
+        model_explained(),
+    ):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+
 def test_a_kernel_that_cannot_promise_the_same_bits_is_named():
     said = r"\(kthvalue CUDA does not have a deterministic .*\); set train.deterministic = false"
     words = "kthvalue CUDA does not have a deterministic implementation, but you set ..."
@@ -220,6 +290,18 @@ def test_bad_recipes_are_told_before_the_first_step(tmp_path, tables, said):
     with pytest.raises(GlassformerError, match=said):
         gf.train({**whole, **tables})
     assert not (tmp_path / "run/metrics.jsonl").exists()
+
+
+def test_rows_that_are_longer_than_the_model_reads(tmp_path):
+    with pytest.raises(GlassformerError, match="length of 99 is more than the 16 positions"):
+        gf.train(recipe(tmp_path / "run"), ["data.length=99"])
+
+
+def test_the_folder_of_a_run_is_not_that_of_a_model(tmp_path):
+    run = gf.train(recipe(tmp_path / "run", steps=1))
+    next_one = recipe(tmp_path / "next") | {"model": {"folder": str(run.folder)}, "tokenizer": {}}
+    with pytest.raises(GlassformerError, match="run is the folder of a run; its models are in"):
+        gf.train(next_one)
 
 
 def test_several_objectives_are_learned_at_once(tmp_path):

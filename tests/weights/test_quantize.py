@@ -10,7 +10,10 @@ import torch
 import torch.nn.functional as F
 
 import glassformer as gf
+from glassformer import native
 from glassformer.core.linear import Linear
+from glassformer.weights import codes as eights
+from glassformer.weights import nibbles, pages, quantize
 from glassformer.weights.quantize import GROUP, QuantizedLinear
 
 KINDS = ["int8", "int4"]
@@ -49,26 +52,95 @@ def test_four_bits_are_near_in_each_group():
     assert codes.codes.nbytes == linear.weight.numel() / 2
 
 
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    """To 8 bits, by the largest along the last axis."""
+    size = x.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+    return (x / size * 127).round() * size / 127
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2), (2, 40)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kernels_compute_what_the_codes_stand_for(kind, shape):
+    """The input is rounded as well: a row with 8 bits, every group with 4."""
     codes = QuantizedLinear(drawn(), kind)
     x = torch.randn(*shape, 96)
+    read = rounded(x) if kind == "int8" else rounded(x.view(*shape, -1, GROUP)).flatten(-2)
     with torch.no_grad():
-        fast, weight = codes(x), codes.weight
-        if kind == "int8":  # the input is rounded as well
-            size = x.abs().amax(-1, keepdim=True)
-            read = (x / size * 127).round() * size / 127
-            assert torch.allclose(fast, F.linear(read, weight, codes.bias), atol=1e-4)
-        else:  # in bfloat16, which the result is in before its bias
-            exact = F.linear(x.bfloat16().float(), weight)
-            assert torch.allclose(fast - codes.bias, exact, rtol=2**-7, atol=1e-2)
+        assert torch.allclose(codes(x), F.linear(read, codes.weight, codes.bias), atol=1e-4)
+
+
+@pytest.fixture(params=["-march=x86-64-v3", "-O3", None])
+def elsewhere(request, monkeypatch, tmp_path):
+    """Another machine: with narrower vectors, with none that we know, without a compiler."""
+    if request.param is None:
+        monkeypatch.setenv("CXX", "/nowhere/c++")
+    elif native.platform.machine() != "x86_64":
+        pytest.skip("the flag is for another processor")
+    plain = [flag for flag in native.FLAGS if flag != "-march=native"]
+    monkeypatch.setattr(native, "FLAGS", (*plain, str(request.param)))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    caches = native.library, eights.library
+    for cache in caches:
+        cache.cache_clear()
+    yield request.param
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_four_bits_on_other_machines(elsewhere):
+    codes, x = QuantizedLinear(drawn(), "int4"), torch.randn(11, 96)
+    with torch.no_grad():
+        if elsewhere is None:  # torch's kernel reads and writes bfloat16
+            exact = F.linear(x.bfloat16().float(), codes.weight)
+            assert torch.allclose(codes(x) - codes.bias, exact, rtol=2**-7, atol=1e-2)
+        else:
+            read = rounded(x.view(11, -1, GROUP)).flatten(-2)
+            exact = F.linear(read, codes.weight, codes.bias)
+            assert torch.allclose(codes(x), exact, atol=1e-4)
+            assert torch.equal(codes(x), torch.cat([codes(row[None]) for row in x]))
+
+
+def test_without_any_kernel_the_written_out_weights_are_used(monkeypatch):
+    monkeypatch.setattr(quantize, "HAS_KERNELS", False)
+    monkeypatch.setattr(quantize, "HAS_VECTORS", False)
+    for kind in KINDS:
+        codes, x = QuantizedLinear(drawn(), kind), torch.randn(3, 96)
+        assert torch.equal(codes(x), F.linear(x, codes.weight, codes.bias))
+
+
+@pytest.mark.parametrize("height", [1, 16, 23, 64])
+def test_portions_are_where_they_are_looked_for(height):
+    """A group's 32 codes, then scale and zero, for 16 outputs at a time."""
+    codes = QuantizedLinear(drawn(64, height - 1 + 14), "int4")
+    laid = nibbles.Nibbles(codes.codes, codes.scale, codes.zero).blocks
+    assert laid.shape == (-(-codes.out_features // 16), 2, 320)
+    for out, row in enumerate(codes.codes.tolist()):
+        block, lane = divmod(out, 16)
+        for place in range(64):
+            group, (half, at) = place // 32, divmod(place % 32, 16)
+            byte = int(laid[block, group, at // 4 * 64 + 4 * lane + at % 4])
+            assert byte >> 4 * half & 15 == row[place // 2] >> 4 * (place % 2) & 15
+    factors = laid[..., 256:].contiguous().view(torch.bfloat16).float()  # [block, group, 16 pairs]
+    pairs = factors.view(*factors.shape[:2], 16, 2).transpose(1, 2).flatten(0, 1)
+    assert torch.equal(pairs[: codes.out_features, :, 1], codes.scale)
+    assert torch.equal(pairs[: codes.out_features, :, 0], codes.zero)
+
+
+def test_memory_in_large_pages():
+    """Tensors do not overlap, begin at a line of the cache, and outlive the slab."""
+    sizes = (1, 100, 64, pages.SLAB - 7, 3 * pages.SLAB, 5)
+    made = [pages.empty(size).fill_(i) for i, size in enumerate(sizes)]
+    for i, (x, size) in enumerate(zip(made, sizes, strict=True)):
+        assert (len(x), x.data_ptr() % pages.LINE) == (size, 0)
+        assert int(x[0]) == int(x[-1]) == i and x[:: 2**12].eq(i).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_does_not_depend_on_its_neighbors(kind):
     codes = QuantizedLinear(drawn(), kind)
-    x = torch.randn(5, 1, 96) * torch.tensor([1.0, 100.0, 0.01, 0.0, 3.0])[:, None, None]
+    x = torch.randn(19, 1, 96) * torch.logspace(-3, 3, 19)[:, None, None]
+    x[4] = 0
     with torch.no_grad():
         together = codes(x)
         alone = torch.cat([codes(row[None]) for row in x])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from glassformer.train.data.order import Numbers, Shuffle
 from glassformer.train.data.store import Store
 from glassformer.train.objectives.objective import Example
 
+USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as AWD-LSTM had them
 POOL = 4096
 """So many examples are packed together; more would hardly fill the rows better."""
 
@@ -51,8 +53,9 @@ class Stream(Rows):
     evaluation starts at the first token and has a short last window instead.
 
     A row has `beyond` more tokens, those with which the next one starts, and, under "before", up
-    to `before` of those behind it. Where there are several documents, "documents" numbers them,
-    unless attention may go `across`.
+    to `before` of those behind it: of the ring, but in an evaluation of the text, which has a
+    first token. Where there are several documents, "documents" numbers them, unless attention may
+    go `across`.
     """
 
     def __init__(
@@ -82,29 +85,71 @@ class Stream(Rows):
     def row(self, epoch: int, number: int) -> Example:
         free = self.store.size > self.length + self.beyond
         shift = _drawn(self.seed, epoch, self.length) if free else 0
-        start = (shift + number * self.length) % self.store.size
-        return self._window(start, start + self.length + self.beyond)
+        return self._of_ring(shift + number * self.length, self.length)
 
     def fixed(self, number: int) -> Example:
         start = number * self.length
-        return self._window(start, min(start + self.length + self.beyond, self.store.size))
+        end = min(start + self.length + self.beyond, self.store.size)
+        return self._window(start, end, max(0, start - self.before))
 
-    def _window(self, start: int, end: int) -> Example:
-        """The ring's tokens from `start` up to `end`, which may lie behind where it closes."""
-        store = self.store
-        parts = [(start, min(end, store.size)), (0, end - store.size)][: 1 + (end > store.size)]
+    def _of_ring(self, start: int, length: int) -> Example:
+        """A row of so many tokens; what stands before it is none of its own."""
+        start %= self.store.size
+        end = start + length + self.beyond
+        return self._window(start, end, max(start - self.before, end - self.store.size))
+
+    def _window(self, start: int, end: int, first: int) -> Example:
+        """The ring's tokens from `start` up to `end`, and those before them from `first` on."""
+        store, parts = self.store, self._parts(start, end)
         row = _joined([store.slice(*part) for part in parts])
         if self.numbered:
             numbers = [store.numbers(*part) for part in parts]
             numbers[1:] = [part + numbers[0][-1] + 1 for part in numbers[1:]]
             row["documents"] = np.concatenate(numbers)
         if self.before:
-            first = max(0, start - self.before)
             if self.numbered:  # no further back than the document goes
+                first = max(0, first)
                 behind = store.numbers(first, start + 1)
                 first += int(np.argmax(behind == behind[-1]))
-            row["before"] = store.slice(first, start)["tokens"]
+            before = _joined([store.slice(*part) for part in self._parts(first, start)])
+            row["before"] = before["tokens"]
         return row
+
+    def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Where these tokens lie: they may go over the place where the ring closes."""
+        size = self.store.size
+        if start < 0:
+            return [(start + size, size), (0, end)]
+        return [(start, min(end, size)), (0, end - size)][: 1 + (end > size)]
+
+
+class Varying(Stream):
+    """A stream in windows whose length is drawn anew for every batch, so that windows end elsewhere
+    each time: normally about `length`, now and then about half of it (Merity et al., 2017, 5), and
+    never more than `most`.
+
+    The ring falls into as many stretches as a batch has rows, all cut at the same places; row n of
+    an epoch is in stretch n modulo `batch`. Every epoch has as many windows, so that any is found
+    without those before it: what they leave over, or read twice, is less than one in a hundred.
+    """
+
+    def __init__(
+        self, store: Store, length: int, seed: int, *, batch: int, most: int | None, **options: Any
+    ) -> None:
+        super().__init__(store, length, seed, **options)
+        self.batch = batch
+        self.most = min(most or store.size, store.size - self.beyond)
+        self.stretch = store.size // batch
+        mean = self.length * (USUAL + (1 - USUAL) / 2)
+        self.windows = max(1, round(self.stretch / mean))
+        self.count = self.windows * batch
+        self.tokens = self.stretch * batch
+
+    def row(self, epoch: int, number: int) -> Example:
+        window, stretch = divmod(number, self.batch)
+        first, end = _edges(self.seed, epoch, self.windows, self.length, self.most)[window:][:2]
+        shift = _drawn(self.seed, epoch, self.store.size)
+        return self._of_ring(shift + stretch * self.stretch + int(first), int(end - first))
 
 
 class Pack(Rows):
@@ -154,6 +199,15 @@ class Pack(Rows):
 @lru_cache(maxsize=16)
 def _drawn(seed: int, epoch: int, below: int) -> int:
     return int(np.random.default_rng([seed, epoch]).integers(below))
+
+
+@lru_cache(maxsize=4)
+def _edges(seed: int, epoch: int, windows: int, length: int, most: int) -> Numbers:
+    """Where windows begin and end in each stretch."""
+    rng = np.random.default_rng([seed, epoch, windows])
+    about = np.where(rng.random(windows) < USUAL, length, length / 2)
+    lengths = rng.normal(about, SPREAD).astype(np.int64).clip(min(SHORTEST, most), most)
+    return np.append(0, np.cumsum(lengths))
 
 
 def packed(lengths: Numbers, room: int) -> list[list[int]]:

@@ -29,8 +29,12 @@ class RecordError(GlassformerError):
         self.advice = f" ({advice})" if advice else ""
 
     def __str__(self) -> str:
-        way_out = 'mend it, or leave it out with data.on_error = "skip"'
-        return f"{self.where}: {self.wrong}{self.advice}; {way_out}."
+        return f"{self.where}: {self.wrong}{self.advice}."
+
+    def refused(self) -> GlassformerError:
+        """Where the reader is not to go on."""
+        why = str(self).rstrip(".")
+        return GlassformerError(f'{why}; mend it, or leave it out with data.on_error = "skip".')
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.arrange import Pack, Rows, Single, Stream
-from glassformer.train.data.order import Bucketed, Order, Shuffled
+from glassformer.train.data.arrange import Pack, Rows, Single, Stream, Varying
+from glassformer.train.data.order import Bucketed, InTurn, Order, Shuffled
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.shares import Shared
 from glassformer.train.data.store import Store
@@ -47,6 +48,13 @@ class Loader:
     @property
     def tokens_per_epoch(self) -> int:
         return self.rows.tokens
+
+    @property
+    def usual_tokens(self) -> int | None:
+        """Of a step, where the length of its rows is drawn around a usual one."""
+        if not isinstance(self.rows, Varying):
+            return None
+        return self.rows.length * self.rows.batch * self.accumulate
 
     def epochs(self, steps: int) -> float:
         """How often everything is read in so many steps."""
@@ -138,11 +146,13 @@ def make_loader(
 ) -> Loader:
     """As the recipe says, or else the objective; rows are as long as the model's `context`."""
     arrange = settings.arrange or objective.arrange
-    rows = arranged(store, objective, arrange, settings.length or context, seed, settings.across)
+    rows = arranged(settings, store, objective, arrange, context, seed, batch)
     order: Order
     if arrange == "buckets":
         assert settings.tokens is not None
         order = Bucketed(store.lengths(), settings.tokens, seed)
+    elif arrange == "varying":
+        order = InTurn(rows.count, batch, seed)
     elif kinds := objective.kinds(store.lengths_of):
         order = Shared(kinds, batch, seed)
     else:
@@ -151,8 +161,15 @@ def make_loader(
 
 
 def arranged(
-    store: Store, objective: Objective, arrange: str, length: int | None, seed: int, across: bool
+    settings: DataSettings,
+    store: Store,
+    objective: Objective,
+    arrange: str,
+    context: int | None,
+    seed: int,
+    batch: int,
 ) -> Rows:
+    length, across = settings.length or context, settings.across
     if arrange in ("single", "buckets"):
         return Single(store)
     if length is None:
@@ -163,4 +180,7 @@ def arranged(
     beyond = objective.beyond
     if arrange == "pack":
         return Pack(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
-    return Stream(store, length, seed, beyond=beyond, before=objective.before, across=across)
+    options: dict[str, Any] = {"beyond": beyond, "before": objective.before, "across": across}
+    if arrange == "varying":
+        return Varying(store, length, seed, batch=batch, most=context, **options)
+    return Stream(store, length, seed, **options)

@@ -90,6 +90,14 @@ class Shuffled:
         return np.array_split(np.arange(rows), batches)
 
 
+class InTurn(Shuffled):
+    """Rows as they are numbered."""
+
+    def batch(self, number: int) -> list[Place]:
+        first = number * self.smallest
+        return [divmod(place, self.rows) for place in range(first, first + self.smallest)]
+
+
 class Bucketed:
     """Batches of about `tokens` tokens, padding counted, of rows of similar length.
 

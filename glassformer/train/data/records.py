@@ -61,7 +61,7 @@ class Records:
                 used += 1
                 yield record
             elif self.settings.on_error == "stop":
-                raise record
+                raise record.refused()
             else:
                 skipped += 1
                 reasons = reasons or [str(record)]

@@ -9,7 +9,7 @@ from typing import Literal
 from glassformer.errors import GlassformerError
 
 Format = Literal["text", "jsonl", "csv", "tsv", "conll", "squad", "parallel", "parquet"]
-Arrangement = Literal["stream", "pack", "single", "buckets"]
+Arrangement = Literal["stream", "varying", "pack", "single", "buckets"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,9 +36,12 @@ def prepared(objective: Objective, records: Iterable[Record | RecordError], skip
                 raise record
             made = list(objective.prepare(record))
         except GlassformerError as error:
-            said = error if isinstance(record, RecordError) else _placed(error, record)
+            if isinstance(record, RecordError):
+                said, refused = error, record.refused()
+            else:
+                said = refused = _placed(error, record)
             if not skip:
-                raise said from None
+                raise refused from None
             skipped.append(str(said))
             continue
         examples += made

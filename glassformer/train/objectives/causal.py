@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from glassformer.core import Cache
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.spec import Head, ModelSpec
+from glassformer.spec import Head, ModelSpec, Recurrent
 from glassformer.train.data.collate import pad_rows
-from glassformer.train.entropy import head_loss, head_of
+from glassformer.train.entropy import exact, head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
@@ -37,13 +37,20 @@ class CausalLM(Objective):
 
     Heads on inner layers and for tokens further ahead help at first (Al-Rfou et al., 2018): one on
     layer l of n (counted from 1) has done its part when l/2n of training is over.
+
+    `activation` and `temporal` are AWD-LSTM's regularizers (Merity et al., 2017, 4.6), for
+    recurrent layers: the last one's outputs are to be small, and before dropout alike from token
+    to token.
+    They are means over tokens and dimensions, and no part of what an evaluation counts.
     """
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "stream"
     beyond = 1
 
-    def __init__(self, model: Model, *, memory: int = 0) -> None:
+    def __init__(
+        self, model: Model, *, memory: int = 0, activation: float = 0.0, temporal: float = 0.0
+    ) -> None:
         super().__init__()
         self.frame = Frame(tokenizer_of(model))
         self.before = memory
@@ -51,6 +58,15 @@ class CausalLM(Objective):
         self.heads = {head.name: head for head in heads_of(model)}
         self.layers = len(model.spec.last_stack.order)
         self.weights = {name: head.weight for name, head in self.heads.items()}
+        own = {"activation": activation, "temporal": temporal}
+        self.calm = {part: weight for part, weight in own.items() if weight}
+        self.weights |= self.calm
+        self.width = model.spec.last_stack.out_width
+        if self.calm and not isinstance(model.spec.last_stack.blocks[-1], Recurrent):
+            raise GlassformerError(
+                f"objective.{next(iter(self.calm))} is for recurrent layers, such as AWD-LSTM's; "
+                "leave it out."
+            )
         self.advance(0.0)
 
     def prepare(self, record: Record) -> Iterable[Example]:
@@ -88,6 +104,9 @@ class CausalLM(Objective):
             name: float(targets[str(head.ahead)].ne(IGNORED).sum())
             for name, head in self.heads.items()
         }
+        read = mask[:, :-1]
+        sizes = {"activation": read, "temporal": read[:, 1:] & read[:, :-1]}
+        counts |= {part: float(sizes[part].sum()) * self.width for part in self.calm}
         return Batch(inputs, targets, counts, int(mask[:, 1:].sum()))
 
     def advance(self, progress: float) -> None:
@@ -97,17 +116,40 @@ class CausalLM(Objective):
         )
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        inputs = dict(batch.inputs)
+        inputs: dict[str, Any] = dict(batch.inputs)
         cache = remembered(net, inputs)
-        features = net(**inputs, cache=cache, heads=self.counting, project=False).heads
-        return {
+        last = f"decoder.blocks.{self.layers - 1}.walk_out"
+        seen: list[Tensor] = []
+
+        def keep(name: str, value: Tensor) -> Tensor:
+            if name == last:
+                seen.append(value)
+            return value
+
+        if self.calm and self.training:
+            inputs["tap"] = keep
+        said = net(**inputs, cache=cache, heads=self.counting, project=False)
+        sums = {
             name: head_loss(
                 head_of(net, name),
-                features[name].flatten(0, -2),
+                said.heads[name].flatten(0, -2),
                 batch.targets[str(self.heads[name].ahead)].flatten(),
             )
             for name in self.counting
         }
+        if seen:
+            found = unrest(said.hidden, seen[0], inputs.get("mask"))
+            sums |= {part: found[part] for part in self.calm}
+        return sums
+
+
+def unrest(hidden: Tensor, before: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+    """Sums of squares over real tokens, of [batch, position, width]: of what a net says, and of how
+    much it changes from one token to the next, there before dropout."""
+    sizes, steps = exact(hidden).square(), exact(before).diff(dim=1).square()
+    if mask is not None:
+        sizes, steps = sizes * mask[..., None], steps * (mask[:, 1:] & mask[:, :-1])[..., None]
+    return {"activation": sizes.sum(), "temporal": steps.sum()}
 
 
 def heads_of(model: Model) -> tuple[Head, ...]:

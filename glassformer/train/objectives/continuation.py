@@ -68,10 +68,7 @@ class Continuation(Judged):
         self.weights = {head: 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        source, target = (
-            self.tokenizer.encode(column(record, side), special=False).ids
-            for side in ("source", "target")
-        )
+        source, target = (self.tokenizer.ids(column(record, side)) for side in ("source", "target"))
         target = [*target, *self.end]
         if not target:
             raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")

@@ -12,8 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core import Capture, Net, Output
+from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
-from glassformer.model import Model, load
+from glassformer.model import Model
+from glassformer.source import load
 from glassformer.train.entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
 from glassformer.train.objectives.judged import Answer, Judged
@@ -157,16 +159,24 @@ class Overheard:
         self.said: Output
         self.seen: list[Tensor] = []
 
-    def __call__(self, tokens: Tensor, **inputs: Any) -> Output:
-        tap = Capture("*.resid_post") if self.every else None
-        said: Output = self.net(tokens, **inputs, tap=tap)
+    def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> Output:
+        """A tap is the task's own, of which the teacher is not told."""
+        kept = Capture("*.resid_post")
+
+        def both(name: str, value: Tensor) -> Tensor:
+            return kept(name, value if tap is None else tap(name, value))
+
+        if self.every:
+            said: Output = self.net(tokens, **inputs, tap=kept if tap is None else both)
+        else:
+            said = self.net(tokens, **inputs, tap=tap)
         if self.head in said.heads:
             self.inputs, self.said = {"tokens": tokens, **inputs}, said
             self.seen = [said.hidden]
-            if tap is not None:
+            if self.every:
                 stack = "encoder" if self.net.spec.decoder is None else "decoder"
                 layers = range(len(self.net.spec.last_stack.order))
-                self.seen = [tap[f"{stack}.blocks.{layer}.resid_post"] for layer in layers]
+                self.seen = [kept[f"{stack}.blocks.{layer}.resid_post"] for layer in layers]
         return said
 
     def __getattr__(self, name: str) -> Any:

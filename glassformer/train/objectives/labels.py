@@ -60,6 +60,7 @@ class Labels:
             some = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
             raise GlassformerError(
                 f"{record.get('where', 'A record')} has the label {name!r}{hint}, which is none of "
-                f"the model's: {some}."
+                f"the model's: {some}. Mend it, name all labels in model.labels, or leave such "
+                'records out with data.on_error = "skip".'
             )
         return self.ids[name]

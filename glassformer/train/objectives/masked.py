@@ -13,7 +13,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import token_loss
-from glassformer.train.objectives.masking import Masking
+from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
@@ -31,23 +31,12 @@ from glassformer.train.objectives.tokens import (
 @objective("masked-lm")
 class MaskedLM(Objective):
     """BERT's and RoBERTa's. Texts are cut to pieces of at most `length` tokens, each framed by the
-    tokenizer's special tokens; see `Masking` for the other options."""
+    tokenizer's special tokens; see `Masks` for the other options."""
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
     arrange = "pack"
 
-    def __init__(
-        self,
-        model: Model,
-        *,
-        length: int | None = None,
-        probability: float = 0.15,
-        masked: float = 0.8,
-        random: float = 0.1,
-        whole_words: bool = False,
-        static: int = 0,
-        most: int | None = None,
-    ) -> None:
+    def __init__(self, model: Model, *, length: int | None = None, masks: Masks = MASKS) -> None:
         super().__init__()
         require_head(model, "lm", "masked-lm", "a class such as BertForMaskedLM")
         if model.spec.decoder is not None:
@@ -57,15 +46,7 @@ class MaskedLM(Objective):
             )
         self.frame = Frame(tokenizer_of(model))
         self.length = length_of(model, length)
-        self.masking = Masking(
-            self.frame.tokenizer,
-            probability=probability,
-            masked=masked,
-            random=random,
-            whole_words=whole_words,
-            static=static,
-            most=most,
-        )
+        self.masking = Masking(self.frame.tokenizer, masks)
         self.weights = {"lm": 1.0}
 
     def prepare(self, record: Record) -> Iterable[Example]:

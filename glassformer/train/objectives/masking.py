@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -12,7 +13,8 @@ from glassformer.train.objectives.tokens import IGNORED, Ids
 from glassformer.train.objectives.words import Vocabulary
 
 
-class Masking:
+@dataclass(frozen=True, kw_only=True)
+class Masks:
     """Of all tokens but special ones a share of `probability` is asked for, at least one and at
     the most `most`. Of those a share of `masked` is shown as the mask token, one of `random` as any
     other, and the rest as they are.
@@ -21,38 +23,44 @@ class Masking:
     tokens are the seed. `whole_words` hides all tokens of a word, or none.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        *,
-        probability: float,
-        masked: float,
-        random: float,
-        whole_words: bool,
-        static: int,
-        most: int | None,
-    ) -> None:
+    probability: float = 0.15
+    masked: float = 0.8
+    random: float = 0.1
+    whole_words: bool = False
+    static: int = 0
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        shares = (self.masked, self.random)
+        if not 0 < self.probability < 1 or min(shares) < 0 or sum(shares) > 1:
+            raise GlassformerError(
+                f"probability = {self.probability} must lie between 0 and 1, and masked = "
+                f"{self.masked} and random = {self.random} be shares that are at most 1 together."
+            )
+
+
+MASKS = Masks()  # BERT's
+
+
+class Masking:
+    """Masks on the tokens of a vocabulary."""
+
+    def __init__(self, tokenizer: Tokenizer, masks: Masks) -> None:
         if "mask" not in tokenizer.special:
             raise GlassformerError(
                 "The tokenizer has no mask token; give it one, or choose another objective."
             )
-        if not 0 < probability < 1 or min(masked, random) < 0 or masked + random > 1:
-            raise GlassformerError(
-                f"probability = {probability} must lie between 0 and 1, and masked = {masked} and "
-                f"random = {random} be shares that are at most 1 together."
-            )
         self.mask = tokenizer.special["mask"]
         self.vocabulary = Vocabulary(tokenizer)
-        self.probability, self.masked, self.random = probability, masked, random
-        self.whole_words, self.static, self.most = whole_words, static, most
+        self.masks = masks
 
     def __call__(
         self, tokens: Ids, rng: np.random.Generator, documents: Ids | None = None
     ) -> tuple[Ids, Ids]:
         """What is shown, and what is asked for (IGNORED where nothing is)."""
-        tokens = tokens.astype(np.int64)
-        if self.static:
-            rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(self.static))])
+        tokens, masks = tokens.astype(np.int64), self.masks
+        if masks.static:
+            rng = np.random.default_rng([crc32(tokens.tobytes()), int(rng.integers(masks.static))])
         asked = self.choose(tokens, rng, documents)
         targets = np.full_like(tokens, IGNORED)
         targets[asked] = tokens[asked]
@@ -60,9 +68,9 @@ class Masking:
         any_token = rng.choice(self.vocabulary.ordinary, len(asked))
         shown = tokens.copy()
         shown[asked] = np.where(
-            fate < self.masked,
+            fate < masks.masked,
             self.mask,
-            np.where(fate < self.masked + self.random, any_token, tokens[asked]),
+            np.where(fate < masks.masked + masks.random, any_token, tokens[asked]),
         )
         return shown, targets
 
@@ -70,9 +78,9 @@ class Masking:
         """The places that are asked for. What is left of a whole number is drawn, so that the share
         is kept on average."""
         places = np.flatnonzero(~self.vocabulary.special[tokens])
-        count = max(1, int(self.probability * len(places) + rng.random()))
-        count = min(count, len(places), self.most or len(places))
-        if not self.whole_words:
+        count = max(1, int(self.masks.probability * len(places) + rng.random()))
+        count = min(count, len(places), self.masks.most or len(places))
+        if not self.masks.whole_words:
             return rng.permutation(places)[:count]
         word = np.cumsum(self.vocabulary.starts(tokens, documents))[places]
         _, first, sizes = np.unique(word, return_index=True, return_counts=True)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.families import heads
-from glassformer.model import Model, create
+from glassformer.model import Model
+from glassformer.source import create
 from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
 from glassformer.train.objectives.labels import find_labels
@@ -59,6 +60,7 @@ class Mixture(Judged):
         if min(rates) < 0 or not sum(rates):
             raise GlassformerError("The rates of a mixture are 0 or more, and not all 0.")
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
+        self.learning: Mapping[str, Any] = dict(made)  # the same, perhaps compiled
         self.names = [*made]
         self.others = max(part.others for part in made.values())
         if any(part.before for part in made.values()):
@@ -164,8 +166,9 @@ class Mixture(Judged):
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         sums: dict[str, Tensor] = {}
+        parts = self.learning if self.training else self.parts
         for name, own in self._split(batch):
-            for key, value in self.parts[name](net, own).items():
+            for key, value in parts[name](net, own).items():
                 counts = own.counts.get(key, 0.0) > 0
                 sums[f"{name}{AT}{key}"] = value if counts else value * 0.0
         return sums

@@ -17,7 +17,7 @@ from glassformer.text import Tokenizer
 from glassformer.text.encoded import shares
 from glassformer.train.entropy import head_loss, head_of
 from glassformer.train.objectives.masked import asked, count
-from glassformer.train.objectives.masking import Masking
+from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
@@ -50,11 +50,7 @@ class SegmentPairs(Objective):
         *,
         length: int | None = None,
         short: float = 0.1,
-        probability: float = 0.15,
-        masked: float = 0.8,
-        random: float = 0.1,
-        whole_words: bool = False,
-        most: int | None = None,
+        masks: Masks = MASKS,
     ) -> None:
         super().__init__()
         names = [head.name for head in model.spec.heads]
@@ -71,15 +67,7 @@ class SegmentPairs(Objective):
         self.length, self.short = length_of(model, length), short
         self.around = around_pair(self.frame.tokenizer)
         self.room = self.frame.room(self.length, sum(map(len, self.around)))
-        self.masking = Masking(
-            self.frame.tokenizer,
-            probability=probability,
-            masked=masked,
-            random=random,
-            whole_words=whole_words,
-            static=0,
-            most=most,
-        )
+        self.masking = Masking(self.frame.tokenizer, masks)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Sentences are gathered until a row is full; a longer one is cut."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
@@ -37,15 +38,48 @@ def objectives() -> Mapping[str, type[Objective]]:
     return OBJECTIVES
 
 
-def options_of(name: str) -> dict[str, Parameter]:
-    """What can be said about an objective: its keyword-only arguments, with their defaults."""
+class Option(NamedTuple):
+    kind: Any  # its type
+    default: Any  # Parameter.empty where there is none
+
+
+def options_of(name: str) -> dict[str, Option]:
+    """What can be said about an objective: its keyword-only arguments, with their defaults. Of one
+    whose default is a dataclass, the fields: that is how several objectives share options."""
     if name not in objectives():
         raise GlassformerError(
             f"There is no objective {name!r}; {_nearest(name, objectives())} There are: "
             f"{', '.join(sorted(objectives()))}."
         )
-    arguments = signature(objectives()[name]).parameters
-    return {key: a for key, a in arguments.items() if a.kind is Parameter.KEYWORD_ONLY}
+    hints = get_type_hints(objectives()[name].__init__)
+    found: dict[str, Option] = {}
+    for key, default in _defaults(name).items():
+        if is_dataclass(default) and not isinstance(default, type):
+            inside = get_type_hints(type(default))
+            found |= {
+                each.name: Option(inside[each.name], getattr(default, each.name))
+                for each in fields(default)
+            }
+        else:
+            found[key] = Option(hints[key], default)
+    return found
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    arguments = signature(objectives()[name]).parameters.items()
+    return {key: a.default for key, a in arguments if a.kind is Parameter.KEYWORD_ONLY}
+
+
+def check_options(name: str, given: Iterable[str]) -> dict[str, Option]:
+    """What can be said, if nothing else is."""
+    known = options_of(name)
+    for key in given:
+        if key not in known:
+            raise GlassformerError(
+                f"The objective {name!r} has no option {key!r}; {_nearest(key, known)} It has: "
+                f"{', '.join(known) or 'none'}."
+            )
+    return known
 
 
 def make_objective(
@@ -53,20 +87,19 @@ def make_objective(
 ) -> Objective:
     """The objective of this name, for this model. Where the data's rows have a `length`, it is the
     objective's too, if that knows one and nothing else was said."""
-    known = options_of(name)
+    known = check_options(name, options)
     if "length" in known and options.get("length") is None:
         options = {**options, "length": length}
-    for key in options:
-        if key not in known:
-            raise GlassformerError(
-                f"The objective {name!r} has no option {key!r}; {_nearest(key, known)} It has: "
-                f"{', '.join(known) or 'none'}."
-            )
     for key, argument in known.items():
         if argument.default is Parameter.empty and key not in options:
             raise GlassformerError(f"The objective {name!r} needs the option {key!r}.")
+    words = dict(options)
+    for key, default in _defaults(name).items():
+        if is_dataclass(default) and not isinstance(default, type):
+            shared = {e.name: words.pop(e.name) for e in fields(default) if e.name in words}
+            words[key] = replace(default, **shared)
     make: Callable[..., Objective] = objectives()[name]
-    return make(model, **options)
+    return make(model, **words)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:

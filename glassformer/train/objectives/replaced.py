@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, heads, native, translate
-from glassformer.model import Model, create
+from glassformer.model import Model
+from glassformer.source import create
 from glassformer.spec import Block, ModelSpec
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import exact, head_loss, head_of, output, rows_at_once
 from glassformer.train.objectives.masked import MaskedLM, asked, count
+from glassformer.train.objectives.masking import Masks
 from glassformer.train.objectives.objective import Batch, Example
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
@@ -30,12 +32,14 @@ from glassformer.train.objectives.tokens import (
 )
 from glassformer.weights.load import tie
 
+ELECTRA = Masks(masked=0.85, random=0.0)
+
 
 @objective("replaced-token")
 class ReplacedToken(MaskedLM):
     """The generator is the model with `size` times as many heads, so much narrower, on the same
     embeddings. It learns to fill in masks; its guesses are drawn and stand in the text that the
-    model reads. The model's loss counts `weight` times. See `Masking` for the other options.
+    model reads. The model's loss counts `weight` times. See `Masks` for the other options.
 
     A guess is where a number that was drawn for its place falls in the generator's distribution:
     it depends on the row alone, wherever that is computed.
@@ -48,22 +52,14 @@ class ReplacedToken(MaskedLM):
         size: float = 0.25,
         weight: float = 50.0,
         length: int | None = None,
-        probability: float = 0.15,
-        masked: float = 0.85,
-        random: float = 0.0,
-        whole_words: bool = False,
-        most: int | None = None,
+        masks: Masks = ELECTRA,
     ) -> None:
         require_head(model, "replaced", "replaced-token", "ElectraForPreTraining")
         guesser = create(narrowed(model.spec, size))
         super().__init__(
             Model(guesser.net, {}, "the generator", tokenizer=model.tokenizer),
             length=length,
-            probability=probability,
-            masked=masked,
-            random=random,
-            whole_words=whole_words,
-            most=most,
+            masks=masks,
         )
         self.generator: Net = guesser.net.to(next(model.net.parameters()))
         share_embedding(self.generator, model.net)

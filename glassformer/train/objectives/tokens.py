@@ -20,6 +20,7 @@ from glassformer.train.objectives.objective import Example, Record
 
 Ids = NDArray[np.int64]
 IGNORED = IGNORE  # a target that is not asked for
+OURS = {"where", "begins", "ends"}  # what readers add to the columns of a file
 USUAL_LENGTH = 512  # of a model that has no longest
 
 
@@ -59,8 +60,8 @@ def column(record: Record, name: str) -> Any:
     if name not in record:
         raise GlassformerError(
             f"{record.get('where', 'A record')} has no column {name!r}, only "
-            f"{', '.join(sorted(set(record) - {'where'})) or 'none'}; say in [data.columns] which "
-            "one it is."
+            f"{', '.join(sorted(set(record) - OURS)) or 'none'}; say in [data.columns] which one "
+            "it is."
         )
     return record[name]
 
@@ -75,7 +76,7 @@ class Frame:
 
     def ids(self, text: str) -> list[int]:
         """Of the text alone."""
-        return self.tokenizer.encode(text, special=False).ids
+        return self.tokenizer.ids(text)
 
     def around(self, ids: Sequence[int]) -> list[int]:
         return [*self.before, *ids, *self.behind]

@@ -11,6 +11,7 @@ import numpy as np
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.objectives.masked import MaskedLM, asked, count
+from glassformer.train.objectives.masking import MASKS, Masks
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import column, count_tokens, read_inputs
@@ -21,7 +22,7 @@ class TranslationLM(MaskedLM):
     """Both sentences are framed, positions start anew with the second, and where the model has
     vectors for languages every token has its own. Languages are named as in the config's lang2id,
     by the record (`source_language`, `target_language`) or for all of them here. Longer sentences
-    are cut to half of `length` each; of the other options see `Masking`."""
+    are cut to half of `length` each; of the other options see `Masks`."""
 
     fields: ClassVar[Mapping[str, type[np.generic]]] = {
         "tokens": np.int32,
@@ -37,23 +38,9 @@ class TranslationLM(MaskedLM):
         source_language: str | None = None,
         target_language: str | None = None,
         length: int | None = None,
-        probability: float = 0.15,
-        masked: float = 0.8,
-        random: float = 0.1,
-        whole_words: bool = False,
-        static: int = 0,
-        most: int | None = None,
+        masks: Masks = MASKS,
     ) -> None:
-        super().__init__(
-            model,
-            length=length,
-            probability=probability,
-            masked=masked,
-            random=random,
-            whole_words=whole_words,
-            static=static,
-            most=most,
-        )
+        super().__init__(model, length=length, masks=masks)
         self.languages: Mapping[str, int] = model.config.get("lang2id") or {}
         self.named = bool(model.spec.last_stack.embed.languages)
         self.given = {"source": source_language, "target": target_language}

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from glassformer.train.optimizers.shards import shared_like, whole
 
 DECAY = 0.8  # beta2 at step t is 1 - t^-0.8
-TINY = 1e-30  # added to squared gradients
 LEAST = 1e-3  # weights count as at least so large
 CLIP = 1.0  # an update's root mean square is at most so large
 
@@ -21,14 +20,19 @@ class Adafactor(torch.optim.Optimizer):
     the size of what they change.
 
     torch's own clamps where the paper adds 1e-30, and has a schedule built in. The rule is applied
-    to each of the matrices that `parts` says are joined in one, as if they stood alone.
+    to each of the matrices (or biases) that `parts` says are joined in one, as if they stood alone.
+    Gradients well below `eps` count as none: a weight whose true gradient is zero, such as a bias
+    of keys, would otherwise take whole steps of nothing but rounding.
     """
 
     def __init__(
-        self, groups: list[dict[str, Any]], parts: Mapping[nn.Parameter, tuple[int, ...]]
+        self,
+        groups: list[dict[str, Any]],
+        parts: Mapping[nn.Parameter, tuple[int, ...]],
+        eps: float,
     ) -> None:
         super().__init__(groups, {})
-        self.parts = parts
+        self.parts, self.eps = parts, eps
         for group in self.param_groups:
             for weight in group["params"]:
                 self.state[weight] = self._begin(weight)
@@ -64,10 +68,15 @@ class Adafactor(torch.optim.Optimizer):
         new = float(state["step"]) ** -DECAY  # the share of the new in the means
         assert weight.grad is not None
         now, gradient = whole(weight).float(), whole(weight.grad).float()
-        square = gradient.square() + TINY
+        square = gradient.square() + self.eps**2
         if weight.ndim < 2:
             state["square"].lerp_(square, new)
-            return _sized(gradient * state["square"].rsqrt(), now)
+            change = gradient * state["square"].rsqrt()
+            heights = list(self.parts.get(weight, weight.shape))
+            if not heights:  # one number
+                return _sized(change, now)
+            pairs = zip(torch.split(change, heights), torch.split(now, heights), strict=True)
+            return torch.cat([_sized(*pair) for pair in pairs])
         state["row"].lerp_(square.mean(-1), new)
         changes = []
         start = 0

@@ -22,6 +22,7 @@ from glassformer.train.optimizers.adamw import make_adamw
 from glassformer.train.optimizers.muon import Muon
 
 Groups = list[dict[str, Any]]
+EPS, ADAFACTOR_EPS = 1e-8, 1e-15  # each paper's own
 
 
 class OptimizerSettings(GroupSettings, Protocol):
@@ -32,7 +33,7 @@ class OptimizerSettings(GroupSettings, Protocol):
     @property
     def betas(self) -> Sequence[float]: ...
     @property
-    def eps(self) -> float: ...
+    def eps(self) -> float | None: ...
     @property
     def momentum(self) -> float: ...
     @property
@@ -67,18 +68,18 @@ def state_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def adamw(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    return make_adamw(groups, _pair(settings), settings.eps)
+    return make_adamw(groups, _pair(settings), settings.eps or EPS)
 
 
 def adafactor(
     task: nn.Module, groups: Groups, settings: OptimizerSettings
 ) -> torch.optim.Optimizer:
-    return Adafactor(groups, row_blocks(task))
+    return Adafactor(groups, row_blocks(task), settings.eps or ADAFACTOR_EPS)
 
 
 def muon(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:
     parts = body_matrices(task)
-    return Muon(groups, parts, settings.momentum, _pair(settings), settings.eps)
+    return Muon(groups, parts, settings.momentum, _pair(settings), settings.eps or EPS)
 
 
 def sgd(task: nn.Module, groups: Groups, settings: OptimizerSettings) -> torch.optim.Optimizer:

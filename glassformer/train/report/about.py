@@ -49,7 +49,7 @@ class Facts(Reporter):
 
     def begin(self, run: Run, plan: Plan) -> None:
         settings = run.recipe.data
-        splits = {"train": settings.train, "valid": settings.valid}
+        splits = {split: getattr(settings, split) for split in ("train", "valid", "test")}
         about = About(
             architecture=plan.architecture,
             parameters=plan.parameters,

@@ -46,7 +46,9 @@ class Card(Reporter):
 
 
 def written(run: Summary, how: Mapping[str, Any]) -> str:
-    return "\n".join([*_front(run), *_what(run, how), *_figures(run), *_use(run), *_recipe(run)])
+    return "\n".join(
+        [*_front(run), *_what(run, how), *_figures(run, how), *_use(run), *_recipe(run)]
+    )
 
 
 def _front(run: Summary) -> Iterator[str]:
@@ -114,7 +116,7 @@ def _what(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {split} | and {more:,} more | {rest:,} |"
 
 
-def _figures(run: Summary) -> Iterator[str]:
+def _figures(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## Figures\n"
     assert run.last is not None
     if run.last["loss"] is not None:
@@ -126,6 +128,10 @@ def _figures(run: Summary) -> Iterator[str]:
         yield "| figure | best | last |\n|---|---:|---:|"
         for figure, value in _best_figures(run).items():
             yield f"| {_cell(figure)} | {_number(value)} | {_number(last.get(figure))} |"
+    if how["test"]:
+        which = "model of the end" if best is None else "best model"
+        yield f"\nThe {which} on the test files:\n\n| figure | |\n|---|---:|"
+        yield from (f"| {_cell(name)} | {_number(value)} |" for name, value in how["test"].items())
     yield "\n![Loss](plots/loss.svg)"
 
 

@@ -16,7 +16,8 @@ def is_installed(package: str) -> bool:
 def figures_of(entry: Entry) -> dict[str, float]:
     """A line of metrics.jsonl by names that such programs sort into groups."""
     if "valid" in entry:
-        return {f"valid/{name}": value for name, value in entry["valid"].items()}
+        splits = {split: entry.get(split, {}) for split in ("valid", "test")}
+        return {f"{split}/{n}": value for split in splits for n, value in splits[split].items()}
     named = {name: entry[name] for name in ("loss", "learning_rate", "gradient", "tokens")}
     parts = entry["parts"] if len(entry["parts"]) > 1 else {}
     return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from glassformer.svg import Panel, Series, draw
 from glassformer.train.report.about import write_whole
 from glassformer.train.report.summary import evaluations_of, steps_of
-from glassformer.train.report.svg import Panel, Series, draw
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.arrange import Pack, Single, Stream, packed
+from glassformer.train.data.arrange import Pack, Single, Stream, Varying, packed
 from glassformer.train.data.store import Store, StoreWriter, block_of
 
 LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
@@ -93,6 +93,13 @@ class TestStream:
         for i in range(rows.all):
             before = rows.fixed(i)["before"]
             assert before.tolist() == list(range(max(0, 8 * i - 10), 8 * i))
+        ring = sum(LENGTHS)
+        for i in range(rows.count):
+            row = rows.row(1, i)
+            first = int(row["tokens"][0])
+            assert row["before"].tolist() == [t % ring for t in range(first - 10, first)]
+        long = Stream(store, 8, seed=1, beyond=1, before=500, across=True).row(1, 0)
+        assert sorted([*long["before"], *long["tokens"]]) == list(range(ring))
         of_token = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
         apart = Stream(store, 8, seed=1, before=10)
         for i in range(apart.count):
@@ -102,6 +109,43 @@ class TestStream:
                 t for t in range(max(0, first - 10), first) if of_token[t] == of_token[first]
             ]
             assert row["before"].tolist() == expected
+
+
+class TestVarying:
+    def test_windows_go_on_where_the_last_ended_and_rows_of_a_batch_are_alike(self, tmp_path):
+        total, batch = 40_000, 4
+        rows = Varying(
+            stored(tmp_path / "store", [total]), 70, seed=1, beyond=1, batch=batch, most=None
+        )
+        lengths = []
+        for epoch in range(3):
+            found = [rows.row(epoch, i)["tokens"].astype(int) for i in range(rows.count)]
+            for stretch in range(batch):
+                own = np.concatenate([row[:-1] for row in found[stretch::batch]])
+                assert (np.diff(own) % total == 1).all()
+                assert abs(len(own) - total // batch) < 300
+            sizes = [len(row) - 1 for row in found]
+            assert all(len(set(sizes[i : i + batch])) == 1 for i in range(0, rows.count, batch))
+            lengths += sizes[::batch]
+            starts = {int(row[0]) for row in found[:batch]}
+            assert {(one - min(starts)) % 10_000 for one in starts} == {0}
+        half = np.array(lengths) < 52
+        assert 0.02 < half.mean() < 0.09  # one in twenty
+        usual, shorter = np.array(lengths)[~half], np.array(lengths)[half]
+        assert abs(usual.mean() - 69.5) < 1 and abs(usual.std() - 5) < 1
+        assert abs(shorter.mean() - 34.5) < 3
+
+    def test_an_evaluation_is_a_streams(self, store):
+        plain = Stream(store, 8, seed=1, beyond=1)
+        rows = Varying(store, 8, seed=1, beyond=1, batch=2, most=None)
+        assert rows.all == plain.all
+        for i in range(rows.all):
+            assert rows.fixed(i)["tokens"].tolist() == plain.fixed(i)["tokens"].tolist()
+
+    def test_no_window_is_longer_than_the_model_reads(self, store):
+        rows = Varying(store, 8, seed=1, beyond=1, batch=2, most=8)
+        sizes = [len(rows.row(epoch, i)["tokens"]) - 1 for epoch in range(9) for i in range(4)]
+        assert max(sizes) == 8 and min(sizes) >= 5
 
 
 class TestPack:

@@ -12,6 +12,7 @@ from tests.train.data.letters import Letters
 
 SETTINGS = {
     "stream": DataSettings(arrange="stream", length=16),
+    "varying": DataSettings(arrange="varying", length=16),
     "pack": DataSettings(arrange="pack", length=80),
     "single": DataSettings(arrange="single"),
     "buckets": DataSettings(arrange="buckets", tokens=300),
@@ -79,6 +80,8 @@ class TestSteps:
                 assert sum(share.tokens for share in shares) == whole.tokens
 
     def test_everything_comes_once_an_epoch(self, store, kind):
+        if kind == "varying":
+            pytest.skip("but for what is left over, or comes twice, of every stretch")
         each = loader(store, kind, batch=1)
         assert each.steps_per_epoch == int(each.steps_per_epoch)
         steps = int(each.steps_per_epoch)

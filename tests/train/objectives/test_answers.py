@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from inspect import Parameter
 from pathlib import Path
 
 import material
@@ -134,7 +135,7 @@ def test_the_guide_has_every_option_with_its_default(name):
     said = dict(re.findall(r"`(\w+)`(?: (\(needed\)|[^,]+))?", row))
     empty = {"()": "", "": ""}
     for key, option in options_of(name).items():
-        default = "(needed)" if option.default is option.empty else str(option.default)
+        default = "(needed)" if option.default is Parameter.empty else str(option.default)
         assert said.pop(key) == empty.get(default, default), key
     assert not said
 

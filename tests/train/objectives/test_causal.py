@@ -246,3 +246,41 @@ def test_a_model_that_predicts_no_next_token_is_told_so():
         made = gf.create(preset, tokenizer=material.letters(), **settings)
         with pytest.raises(GlassformerError, match="causal-lm"):
             make_objective("causal-lm", made, {})
+
+
+LSTM = {"vocab_size": SIZE, "emb_sz": 12, "n_hid": 20, "n_layers": 2}
+
+
+@pytest.mark.parametrize("lengths", [(14, 14), (17, 9, 13)])
+def test_regularizers_of_recurrent_layers(lengths):
+    """As in the AWD-LSTM authors' program: alpha * dropped.pow(2).mean() + beta * (raw[1:] -
+    raw[:-1]).pow(2).mean(), here over the real tokens of all rows."""
+    net = material.model("awd-lstm", material.letters(), **LSTM)
+    objective = make_objective("causal-lm", net, {"activation": 2.0, "temporal": 1.0})
+    assert objective.weights == {"lm": 1.0, "activation": 2.0, "temporal": 1.0}
+    batch = objective.collate(rows(objective, *lengths))
+    net.net.train()
+    objective.train()
+    torch.manual_seed(1)
+    sums = objective(net.net, batch)
+    loss = material.loss_of(objective, sums, batch.counts)
+    loss.backward()
+    ours = material.gradients(objective, net.net)
+    torch.manual_seed(1)
+    seen = gf.core.Capture("*.walk_out")
+    mask = batch.inputs.get("mask")
+    said = net.net(batch.inputs["tokens"], mask, tap=seen)
+    raw = seen["decoder.blocks.1.walk_out"]
+    real = [min(length, max(lengths) - 1) for length in lengths]  # read, if not all predict
+    dropped = torch.cat([row[:n] for row, n in zip(said.hidden, real, strict=True)])
+    steps = torch.cat([row[1:n] - row[: n - 1] for row, n in zip(raw, real, strict=True)])
+    words = torch.nn.functional.cross_entropy(
+        said.logits.flatten(0, 1), batch.targets["1"].flatten()
+    )
+    plain = words + 2 * dropped.pow(2).mean() + steps.pow(2).mean()
+    assert float(loss) == pytest.approx(float(plain), rel=1e-6)
+    plain.backward()
+    for name, gradient in material.gradients(objective, net.net).items():
+        assert torch.allclose(ours[name], gradient, atol=1e-6), name
+    objective.eval()
+    assert set(objective(net.net.eval(), batch)) == {"lm"}

@@ -233,3 +233,26 @@ def test_teachers_that_do_not_fit(teacher):
         make_objective("distillation", model, {"task": "classification"})
     with pytest.raises(GlassformerError, match="There is no objective 'x'"):
         make_objective("distillation", model, {"teacher": folder, "task": "x"})
+
+
+def test_a_task_that_looks_inside_the_student(tmp_path):
+    """AWD-LSTM's regularizers and the states of all layers are seen in one pass; a teacher that is
+    the student itself has nothing to add."""
+    sizes = {"vocab_size": material.SIZE, "emb_sz": 8, "n_hid": 12, "n_layers": 2}
+    dry = dict.fromkeys(("input_p", "hidden_p", "embed_p", "weight_p", "output_p"), 0.0)
+    model = material.model("awd-lstm", material.letters(), **sizes, **dry)
+    model.save(tmp_path)
+    task = {"activation": 2.0, "temporal": 1.0}
+    options = {"teacher": str(tmp_path), "task": "causal-lm", "settings": task}
+    options |= {"layers": "all", "hidden": 1.0, "hard": 1.0}
+    objective = make_objective("distillation", model, options)
+    rows = [{"tokens": example["tokens"][:12]} for example in prepared(objective)[:2]]
+    batch = objective.collate(rows)
+    frozen(objective)
+    sums = objective.train()(model.net.train(), batch)
+    assert set(sums) == {"lm", "activation", "temporal", "soft", "hidden"}
+    alone = make_objective("causal-lm", model, task)
+    plain = alone.train()(model.net, alone.collate(rows))
+    for part, value in plain.items():
+        assert float(sums[part]) == pytest.approx(float(value), rel=1e-6)
+    assert float(sums["hidden"]) == pytest.approx(0.0, abs=1e-9)

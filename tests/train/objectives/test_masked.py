@@ -127,10 +127,9 @@ def test_whole_words_are_never_cut(kind):
             assert not starts[place], (encoded.tokens[place], text[first - 5 : last])
         elif text[letter].isalpha() and text[max(letter - 1, 0)].isspace():
             assert starts[place], (encoded.tokens[place], text[first - 5 : last])
-    from glassformer.train.objectives.masking import Masking
+    from glassformer.train.objectives.masking import Masking, Masks
 
-    masking = Masking(tokenizer, probability=0.3, masked=0.8, random=0.1, whole_words=True,
-                      static=0, most=None)  # fmt: skip
+    masking = Masking(tokenizer, Masks(probability=0.3, whole_words=True))
     word = np.cumsum(starts)
     for seed in range(20):
         _, targets = masking(tokens, np.random.default_rng(seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 
@@ -16,6 +17,8 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
+from glassformer.train.recompute import Compiled
+from glassformer.train.step import Task
 
 LABELS = ("bad", "good")
 TAGS = ["O", "B-X", "I-X"]
@@ -226,3 +229,32 @@ def test_shares_of_a_period():
     assert apportioned([1, 1, 1]) == [334, 333, 333]
     assert apportioned([0, 3]) == [0, 1000]
     assert apportioned([1e-9, 1]) == [0, 1000]
+
+
+def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(monkeypatch):
+    """Traced, but not turned into machine code, which takes long."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    model, objective = made()
+    plain, rows = Task(model.net, objective), material.varied(objective, prepared(objective)[:4])
+
+    def batch(*parts: int):
+        pairs = zip(rows, parts, strict=True)
+        return objective.collate([{**row, "part": np.array([part])} for row, part in pairs])
+
+    sets = [batch(0, 0, 0, 0), batch(1, 1, 1, 1), batch(0, 0, 1, 1), batch(0, 1, 1, 1)]
+    expected = [plain(one) for one in sets]
+    run = Compiled(plain, objective, frugal=False, recorded=False)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    for one in sets:
+        run(one)
+    known = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert 2 <= known <= 3 * len(PARTS)  # of many rows, of one, and of the first number of them
+    for one, wanted in zip(reversed(sets), reversed(expected), strict=True):
+        found = run(one)
+        assert {part: float(value) for part, value in found.items()} == pytest.approx(
+            {part: float(value) for part, value in wanted.items()}, abs=1e-9
+        )
+    for parts in ((1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0)):
+        run(batch(*parts))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == known

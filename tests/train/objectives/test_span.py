@@ -11,8 +11,8 @@ import readers
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.train.objectives import make_objective
 from glassformer.tasks.answer import best_spans
+from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.span import as_text
 
 KIND = {"bert": "ForQuestionAnswering", "gpt2": "ForQuestionAnswering",

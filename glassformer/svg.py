@@ -1,4 +1,4 @@
-"""Train room, plots: numbers come in, an SVG picture goes out, the same bytes each time.
+"""Pictures: numbers come in, an SVG picture goes out, the same bytes each time.
 
 Colors follow the viewer's light or dark scheme. A panel has axes, ticks, a grid and a legend; a
 picture has one panel or several side by side.
@@ -7,13 +7,14 @@ picture has one panel or several side by side.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH, HEIGHT = 640, 400  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 56  # around what is drawn
 ROW, LETTER = 18, 6.6  # a line of the legend, and about how wide a letter is
+NAMED = 6  # ticks with names, at most
 MOST = 1000  # points of a line; no screen shows more
 LIGHT = ("#0868ac", "#c94f00", "#1a7f37", "#8250df", "#bf3989", "#7d5a00", "#0f7b83", "#57606a")
 DARK = ("#6cb6ff", "#f69d50", "#6bc46d", "#dcbdfb", "#fc8dc7", "#daaa3f", "#56d4dd", "#adbac7")
@@ -42,6 +43,7 @@ class Panel:
     series: Sequence[Series]
     log_x: bool = False
     log_y: bool = False
+    names_x: Mapping[float, str] = field(default_factory=dict)  # of values on the axis: dates
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,19 @@ class Axis:
     log: bool
     begin: float  # in pixels
     end: float
+    names: Mapping[float, str] = field(default_factory=dict)
 
     def place(self, value: float) -> float:
         low, high, value = (self._scaled(each) for each in (self.low, self.high, value))
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
     def ticks(self) -> list[float]:
+        if self.names:
+            return sorted(self.names)[:: math.ceil(len(self.names) / NAMED)]
         return _decades(self.low, self.high) if self.log else _even(self.low, self.high)
+
+    def said(self, value: float) -> str:
+        return self.names.get(value) or tick(value)
 
     def _scaled(self, value: float) -> float:
         return math.log10(value) if self.log else value
@@ -105,13 +113,14 @@ def _panel(panel: Panel) -> Iterator[str]:
     shown = [list(_points(series, panel)) for series in panel.series]
     every = [point for points in shown for run in points for point in run]
     across = _axis([x for x, _ in every], panel.log_x, LEFT, WIDTH - RIGHT, margin=0.0)
+    across = replace(across, names=panel.names_x)
     up = _axis([y for _, y in every], panel.log_y, HEIGHT - BOTTOM, TOP, margin=0.04)
     middle, floor = (LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM
     yield _text(panel.title, middle, 22, kind="title")
     for value in across.ticks():
         x = across.place(value)
         yield f'<line class="grid" x1="{_n(x)}" y1="{TOP}" x2="{_n(x)}" y2="{floor}"/>'
-        yield _text(tick(value), x, floor + 17, kind="x")
+        yield _text(across.said(value), x, floor + 17, kind="x")
     for value in up.ticks():
         y, side = up.place(value), WIDTH - RIGHT
         yield f'<line class="grid" x1="{LEFT}" y1="{_n(y)}" x2="{side}" y2="{_n(y)}"/>'
@@ -217,7 +226,7 @@ def _marks(series: Series, runs: list[Run], across: Axis, up: Axis) -> Iterator[
     titles = series.titles or [""] * len(points)
     for (x, y), title in zip(points, titles, strict=True):
         place = f'cx="{_n(across.place(x))}" cy="{_n(up.place(y))}"'
-        said = escape(f"{title}: " if title else "") + f"{tick(x)}, {tick(y)}"
+        said = escape(f"{title}: " if title else "") + f"{across.said(x)}, {up.said(y)}"
         color = series.color % len(LIGHT)
         yield f'<circle class="m{color}" {place} r="3.5"><title>{said}</title></circle>'
 

@@ -1,0 +1,145 @@
+"""Verbs over 2,000 texts of mixed length with a MiniLM-shaped model (6 x 384), float32, two cores,
+beside the transformers pipeline, one text at a time and in batches:
+
+    python bench/tasks.py [--task classify] [--rounds 3] [--texts 2000]
+
+The texts are sentences and paragraphs of Python's own documentation, in no order. The ratio counts
+against the faster of the pipeline's ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import torch
+import transformers
+from timing import compared, in_turn, write
+
+import glassformer as gf
+from glassformer.text import train
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+SIZES = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 512,
+}
+BATCHES = (1, 8, 32)  # of the pipeline
+
+
+def sentences() -> list[str]:
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
+    return [block for block in blocks if len(block) >= 15]
+
+
+def mixed(count: int) -> list[str]:
+    """Headlines, sentences and paragraphs: a few words to a hundred and twenty."""
+    rng = random.Random(1)
+    words = " ".join(sentences()).split()
+    found = []
+    for _ in range(count):
+        size = min(int(rng.lognormvariate(2.6, 0.8)) + 2, 120)
+        start = rng.randrange(len(words) - size)
+        found.append(" ".join(words[start : start + size]))
+    return found
+
+
+def made(folder: Path, architecture: str, labels: int) -> gf.Model:
+    tokenizer = train("wordpiece", texts=sentences(), size=8000, lowercase=True, special=ROLES)
+    names = {str(i): f"label-{i}" for i in range(labels)}
+    model = gf.create(
+        "bert-base",
+        tokenizer=tokenizer,
+        architectures=[architecture],
+        vocab_size=tokenizer.size,
+        id2label=names,
+        label2id={name: int(i) for i, name in names.items()},
+        **SIZES,
+    )
+    model.save(folder)
+    return gf.load(folder)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A verb of ours and the pipeline's for the same; the two agree on what they are given."""
+
+    architecture: str
+    pipeline: str
+    ours: Callable[[gf.Model, list[str]], Any]
+    differ: Callable[[Any, Any], float]  # two results, how far they are apart
+    labels: int = 4
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the pipeline
+
+    def sides(self, texts: list[str], folder: Path) -> dict[str, Callable[[], Any]]:
+        plain = made(folder, self.architecture, self.labels)
+        packed = gf.load(folder).pack()  # as the command line has it
+        pipe = transformers.pipeline(self.pipeline, model=str(folder), **self.options)
+        pairs = zip(self.ours(plain, texts[:20]), pipe(texts[:20]), strict=True)
+        assert max(self.differ(mine, theirs) for mine, theirs in pairs) < 1e-5
+        peers = {
+            f"transformers, batch {size}": partial(pipe, texts, batch_size=size) for size in BATCHES
+        }
+        return {
+            **peers,
+            "glassformer": partial(self.ours, plain, texts),
+            "glassformer, packed": partial(self.ours, packed, texts),
+        }
+
+
+def probabilities(ours: Any, theirs: Any) -> float:
+    return max(abs(ours.probabilities[row["label"]] - row["score"]) for row in theirs)
+
+
+TASKS = {
+    "classify": Task(
+        "BertForSequenceClassification",
+        "text-classification",
+        lambda model, texts: model.classify(texts),
+        probabilities,
+        options={"top_k": None},
+    ),
+}
+
+
+def measure(task: str, texts: list[str], rounds: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        sides = TASKS[task].sides(texts, Path(folder))
+        times = in_turn(sides, rounds=rounds, warm=0)
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    best = min((name for name in sides if "transformers" in name), key=lambda name: medians[name])
+    row = compared(f"{task}, {len(texts):,} texts", times, best)
+    row["texts_per_second"] = {name: round(len(texts) / s, 1) for name, s in medians.items()}
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--task", choices=[*TASKS], action="append")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--texts", type=int, default=2000)
+    asked = parser.parse_args()
+    torch.set_num_threads(2)
+    texts = mixed(asked.texts)
+    rows = [measure(task, texts, asked.rounds) for task in asked.task or TASKS]
+    if asked.texts == 2000 and asked.task is None:
+        write(__file__, rows)
+
+
+if __name__ == "__main__":
+    main()

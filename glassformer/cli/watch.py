@@ -1,0 +1,183 @@
+"""glassformer watch: shares of labels over time, with an alert when one jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from glassformer.cli.classify import HeadOption, MaxLength, Thresholds, TooLong, thresholds_of
+from glassformer.cli.inputs import (
+    Device,
+    Dtype,
+    Encoding,
+    Field,
+    Files,
+    Form,
+    Inputs,
+    OnErrorOption,
+    Record,
+    field_of,
+    say,
+)
+from glassformer.cli.outputs import AsJson, Column, Rows, print_json, progress
+from glassformer.errors import GlassformerError
+from glassformer.source import load
+from glassformer.tasks.batches import Pause
+from glassformer.tasks.classify import Classifier
+from glassformer.tasks.shares import Bucket, Rule
+from glassformer.tasks.watch import Watch, date_of, given_labels
+
+SHOWN = 6  # labels that have a column of their own
+RULE = "The rule"
+
+
+def watch(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="A model's folder; not needed where records carry a label (--label)."),
+    ] = None,
+    file: Files = None,
+    form: Annotated[
+        Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
+    ] = None,
+    field: Field = "text",
+    date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
+    date_format: Annotated[
+        str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="A column that has the label already; no model is used.")
+    ] = None,
+    every: Annotated[
+        Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
+    ] = "day",
+    svg: Annotated[Path | None, typer.Option(help="Where the plot goes.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Where the report goes: one page that needs nothing else.")
+    ] = None,
+    alpha: Annotated[
+        float,
+        typer.Option(help="At most so many buckets raise a false alarm.", rich_help_panel=RULE),
+    ] = Rule.alpha,
+    change: Annotated[
+        float,
+        typer.Option(help="A smaller difference of shares is no alert.", rich_help_panel=RULE),
+    ] = Rule.change,
+    baseline: Annotated[
+        int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
+    ] = Rule.baseline,
+    fewest: Annotated[
+        int, typer.Option(help="Of them, with texts, there must be.", rich_help_panel=RULE)
+    ] = Rule.fewest,
+    texts: Annotated[
+        int, typer.Option(help="There must be in a bucket.", rich_help_panel=RULE)
+    ] = Rule.texts,
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    threshold: Thresholds = None,
+    head: HeadOption = None,
+    max_length: MaxLength = None,
+    too_long: TooLong = "truncate",
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+) -> None:
+    """Plot the share of each label over time, and raise an alert when one jumps.
+
+    Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
+    when it is over: its shares against those of the buckets before it, by Fisher's exact test and
+    by a two-proportion t-test with the variance between those buckets. The larger p-value, after
+    Holm's correction over all labels, must be below --alpha, the share must have moved by --change,
+    and the bucket must have --texts. Standard input is followed, and alerts come as they are
+    raised; files may be in any order.
+    """
+    rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
+    if (model is None) == (label is None):
+        raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
+    for path in (svg, html):
+        if path is not None and not path.parent.is_dir():
+            raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
+    live = not file
+    inputs = Inputs(
+        None, file, form=form or ("jsonl" if live else None), encoding=encoding, on_error=on_error
+    )
+    classifier = None
+    if model is not None:
+        settings: dict[str, Any] = {"threshold": thresholds_of(threshold), "head": head}
+        settings |= {"max_length": max_length, "too_long": too_long}
+        classifier = Classifier(load(model, device, dtype).pack(), **settings)
+    known = () if classifier is None else classifier.labels
+    watched = Watch(every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs))
+    say(str(rule))
+    shown = Shown(watched, as_json)
+
+    def question(record: Record) -> Any:
+        date_of(record.get(date), date_format)  # before the text is computed in vain
+        return field_of(record, field) if label is None else given_labels(record, label)
+
+    def labels(questions: Iterator[Any]) -> Iterable[Any]:
+        if classifier is None:
+            return (one for one in questions if not isinstance(one, Pause))
+        results = classifier.stream(questions)
+        return (one if isinstance(one, GlassformerError) else one.labels for one in results)
+
+    with progress(inputs, "watching") as passed:
+        for record, found in passed(inputs.answers(question, labels)):
+            watched.add(date_of(record.get(date), date_format), found)
+            shown.update()
+    watched.finish()
+    shown.update()
+    for path, made in ((svg, watched.svg), (html, watched.html)):
+        if path is not None:
+            written(path, made())
+    if watched.shares.late:
+        say(f"{watched.shares.late:,} texts came after their bucket was judged.")
+    inputs.end()
+
+
+class Shown:
+    """Prints buckets and alerts as soon as they are judged."""
+
+    def __init__(self, watched: Watch, as_json: bool) -> None:
+        self.watched, self.as_json = watched, as_json
+        self._rows: Rows | None = None
+        self._printed = 0
+
+    def update(self) -> None:
+        for bucket in self.watched.shares.over[self._printed :]:
+            self._printed += 1
+            self._show(bucket)
+
+    def _show(self, bucket: Bucket) -> None:
+        if self.as_json:
+            for alert in bucket.alerts:
+                print_json({**alert.record(), "rule": str(self.watched.rule)})
+            return
+        labels = self.watched.shares.labels[:SHOWN]
+        if self._rows is None:
+            names = [Column(label, max(len(label), 6), right=True) for label in labels]
+            first = Column(self.watched.every, 16), Column("texts", 7, right=True)
+            self._rows = Rows((*first, *names, Column("alerts", style="red")), as_json=False)
+            self._labels = labels
+        cells = [f"{bucket.share(label):.1%}" for label in self._labels]
+        said = "; ".join(
+            f"{alert.label} {'rose' if alert.up else 'fell'} from {alert.before:.1%}, "
+            f"p {alert.p:.0e}"
+            for alert in bucket.alerts
+        )
+        self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, said), {})
+
+
+def title_of(model: str | None, inputs: Inputs) -> str:
+    what = "labels" if model is None else f"labels of {Path(model).name}"
+    return f"Shares of {what} in {', '.join(path.name for path in inputs.shelf.paths)}"
+
+
+def written(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, "utf-8")
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,211 @@
+"""Tasks room, watch: shares of labels over time, and when one has jumped. Counts come in.
+
+The rule: when a bucket of time is over, the share of each label in it is compared with its share in
+the buckets before it. Two tests must both find the difference: Fisher's exact test, which holds for
+few texts, and a two-proportion test whose variance is as large as the buckets before really varied
+(at least binomial), by Student's t. The larger of the two p-values counts, Holm's correction makes
+it right for all labels at once, and what is then below `alpha` is an alert, if the share moved by
+`change` and there were texts enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """When a share has jumped."""
+
+    alpha: float = 0.001  # at most so many buckets raise a false alarm
+    change: float = 0.05  # a smaller difference of shares is of no interest
+    baseline: int = 28  # buckets before, of those that have texts
+    fewest: int = 7  # of them there must be
+    texts: int = 30  # there must be in a bucket
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1 or not 0 <= self.change < 1:
+            raise GlassformerError("alpha is between 0 and 1, and change from 0 to below 1.")
+        if not 2 <= self.fewest <= self.baseline or self.texts < 1:
+            raise GlassformerError(
+                "A baseline has at least the fewest buckets, those are 2 or more, and texts is at "
+                "least 1."
+            )
+
+    def __str__(self) -> str:
+        return (
+            f"A share jumps when it differs from its share in the {self.baseline} buckets before "
+            f"(at least {self.fewest} with texts) by {self.change:.1%} or more, in a bucket of at "
+            f"least {self.texts} texts, and both Fisher's exact test and a two-proportion t-test "
+            "with the variance between those buckets say so: the larger p-value, after Holm's "
+            f"correction over all labels, is below {self.alpha:g}. So at most {self.alpha:g} of "
+            "the buckets raise a false alarm."
+        )
+
+
+@dataclass(frozen=True)
+class Alert:
+    bucket: str
+    label: str
+    share: float
+    before: float  # the share in the baseline
+    count: int  # texts with the label, of so many
+    texts: int
+    baseline_count: int
+    baseline_texts: int
+    p: float  # corrected for the number of labels
+    ongoing: bool  # the bucket before had the same alert
+
+    @property
+    def up(self) -> bool:
+        return self.share > self.before
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "direction": "up" if self.up else "down"}
+
+    def __str__(self) -> str:
+        how = "rose" if self.up else "fell"
+        return (
+            f"{self.bucket}: {self.label} {how} from {self.before:.1%} "
+            f"({self.baseline_count:,} of {self.baseline_texts:,}) to {self.share:.1%} "
+            f"({self.count:,} of {self.texts:,}), p = {self.p:.1e}"
+        )
+
+
+@dataclass
+class Bucket:
+    name: str
+    texts: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    alerts: list[Alert] = field(default_factory=list)
+
+    def share(self, label: str) -> float:
+        return self.counts[label] / self.texts
+
+
+class Shares:
+    """Buckets by their begin, and the rule. A bucket is judged once, when it is over; texts that
+    come later than that are counted (`late`) and seen, but raise no alert of their own."""
+
+    def __init__(self, rule: Rule, labels: Iterable[str] = ()) -> None:
+        self.rule = rule
+        self.labels = list(dict.fromkeys(labels))
+        self.buckets: dict[float, Bucket] = {}
+        self.over: list[Bucket] = []  # those that were judged
+        self.late = 0
+        self._judged = -math.inf
+
+    def add(self, begin: float, name: str, labels: Iterable[str]) -> None:
+        """A text of the bucket that begins at this second, with any number of labels."""
+        self.late += begin <= self._judged
+        bucket = self.buckets.setdefault(begin, Bucket(name))
+        bucket.texts += 1
+        for label in set(labels):
+            bucket.counts[label] += 1
+            if label not in self.labels:
+                self.labels.append(label)
+
+    def judge(self, before: float = math.inf) -> list[Alert]:
+        """Judges the buckets that begin before a time, and were not judged yet."""
+        order = sorted(self.buckets)
+        found: list[Alert] = []
+        for place, begin in enumerate(order):
+            if self._judged < begin < before:
+                window = order[max(place - self.rule.baseline, 0) : place]
+                bucket = self.buckets[begin]
+                bucket.alerts = self._alerts(bucket, [self.buckets[one] for one in window])
+                found += bucket.alerts
+                self.over.append(bucket)
+                self._judged = begin
+        return found
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return [alert for bucket in self.over for alert in bucket.alerts]
+
+    def _alerts(self, bucket: Bucket, earlier: Sequence[Bucket]) -> list[Alert]:
+        rule = self.rule
+        if bucket.texts < rule.texts or len(earlier) < rule.fewest:
+            return []
+        sizes = np.array([one.texts for one in earlier], dtype=float)
+        chances = []
+        for label in self.labels:
+            counts = np.array([one.counts[label] for one in earlier], dtype=float)
+            chances.append(difference(bucket.counts[label], bucket.texts, counts, sizes))
+        total = int(sizes.sum())
+        found: list[Alert] = []
+        for label, p in zip(self.labels, holm(chances), strict=True):
+            before = sum(one.counts[label] for one in earlier)
+            share, usual = bucket.share(label), before / total
+            if p < rule.alpha and abs(share - usual) >= rule.change:
+                last = [one for one in earlier[-1].alerts if one.label == label]
+                ongoing = any(one.up == (share > usual) for one in last)
+                numbers = (bucket.counts[label], bucket.texts, before, total, p, ongoing)
+                found.append(Alert(bucket.name, label, share, usual, *numbers))
+        return found
+
+
+def difference(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> float:
+    """The p-value of a bucket with `count` of `size` beside buckets with `counts` of `sizes`."""
+    return max(
+        fisher(count, size, int(counts.sum()), int(sizes.sum())),
+        varying(count, size, counts, sizes),
+    )
+
+
+def varying(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> float:
+    """The two-proportion test, two-sided, for shares that may vary more than chance alone does:
+    the variance is multiplied by the dispersion of the buckets before (Pearson's, at least 1)."""
+    total, before = float(sizes.sum()), float(counts.sum())
+    usual, pooled = before / total, (before + count) / (total + size)
+    if not 0 < pooled < 1:
+        return 1.0
+    dispersion = 1.0
+    if 0 < usual < 1:
+        squares = (counts - sizes * usual) ** 2 / (sizes * usual * (1 - usual))
+        dispersion = max(1.0, float(squares.sum()) / (len(sizes) - 1))
+    error = math.sqrt(dispersion * pooled * (1 - pooled) * (1 / size + 1 / total))
+    return student((count / size - usual) / error, len(sizes) - 1)
+
+
+def fisher(count: int, size: int, before: int, total: int) -> float:
+    """Fisher's exact test, two-sided: how probable a table is that is no more probable."""
+    hits, misses = count + before, size + total - count - before
+    low, high = max(0, size - misses), min(size, hits)
+    x = np.arange(low, high, dtype=float)
+    ratios = (hits - x) * (size - x) / ((x + 1) * (misses - size + x + 1))  # of neighbors
+    logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
+    chances = np.exp(logs - logs.max())
+    chances /= chances.sum()
+    return min(1.0, float(chances[chances <= chances[count - low] * (1 + 1e-7)].sum()))
+
+
+def student(t: float, freedom: int) -> float:
+    """How probable a value of Student's t is that is as far from 0 (Abramowitz and Stegun,
+    26.7.3 and 26.7.4: finite sums for whole degrees of freedom)."""
+    angle = math.atan2(abs(t), math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term, inner = (cosine, 0.0) if freedom % 2 else (1.0, 0.0)
+    for step in range(2 + freedom % 2, freedom + 1, 2):
+        inner += term
+        term *= cosine**2 * (step - 1) / step
+    within = 2 / math.pi * (angle + sine * inner) if freedom % 2 else sine * inner
+    return min(1.0, max(1.0 - within, 1e-16))
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Holm's correction: p-values such that the chance of any false alarm is what they say."""
+    found = [0.0] * len(chances)
+    largest = 0.0
+    for place, i in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        largest = max(largest, min(1.0, (len(chances) - place) * chances[i]))
+        found[i] = largest
+    return found

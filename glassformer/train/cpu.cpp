@@ -1,0 +1,199 @@
+// Train room, the step on a CPU: attention and GELU, forward and backward.
+
+#include "product.h"
+
+constexpr int QUERIES = 32;  // of a block, whose scores are held
+
+struct Heads {  // [batch, head, position, dim] in any layout but for the last axis
+    float *at;
+    int64_t batch, head, position;
+    Rows of(int64_t b, int64_t h) const { return {at + b * batch + h * head, position}; }
+};
+
+struct Attention {
+    Heads q, k, v, z;
+    Heads grad_q, grad_k, grad_v, grad_z;
+    float *sizes;  // [batch, head, query]: the logarithm of the sum of exponentials
+    int64_t batch, heads, groups, queries, keys, dim;  // groups: of heads that share keys
+    int32_t causal, threads;
+    float scale;
+};
+
+inline Vector exponential(Vector x) {  // numbers.h's, a lane a number
+    x = x < -87.f ? Vector{} - 87.f : x;
+    Integers n = __builtin_convertvector(x * 1.44269504f - 0.5f, Integers);  // x is not positive
+    Vector whole = __builtin_convertvector(n, Vector);
+    x = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+    Vector p = x * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * x + 8.3334519073e-3f;
+    p = p * x + 4.1665795894e-2f;
+    p = p * x + 1.6666665459e-1f;
+    p = p * x + 5.0000001201e-1f;
+    return (p * x * x + x + 1.f) * (Vector)((n + 127) << 23);
+}
+
+template <size_t... I> inline Integers numbered(std::index_sequence<I...>) {
+    return Integers{int32_t(I)...};
+}
+
+// The first `count` lanes, and `other` in the rest.
+inline Vector first_lanes(Vector x, int64_t count, float other) {
+    const Integers lane = numbered(std::make_index_sequence<LANES>());
+    return lane < int32_t(count) ? x : Vector{} + other;
+}
+
+inline float largest(Vector x) {
+    float most = x[0];
+    for (int i = 1; i < LANES; i++) most = std::max(most, x[i]);
+    return most;
+}
+
+inline float sum(Vector x) {
+    float total = 0;
+    for (int i = 0; i < LANES; i++) total += x[i];
+    return total;
+}
+
+inline Matrix plain(Rows x) { return {x.at, x.row, 1}; }
+
+inline int64_t padded(int64_t count) { return (count + PANEL - 1) / PANEL * PANEL; }
+
+// [position, dim] to [dim, position]
+Rows turned(Rows x, int64_t positions, int64_t dim, std::vector<float> &room) {
+    room.resize(dim * padded(positions));
+    Rows out{room.data(), padded(positions)};
+    turn(x, positions, dim, out);
+    return out;
+}
+
+struct Block {  // of queries, and the keys that it sees at most
+    int64_t first, rows, keys;
+    Block(const Attention &a, int64_t begin) : first(begin) {
+        rows = std::min<int64_t>(QUERIES, a.queries - first);
+        keys = a.causal ? std::min(first + rows, a.keys) : a.keys;
+    }
+    int64_t seen(const Attention &a, int64_t row) const {
+        return a.causal ? std::min(first + row + 1, keys) : keys;
+    }
+};
+
+void forward(const Attention &a, int64_t b, int64_t key_head) {
+    static thread_local std::vector<float> turned_keys, scores;
+    Rows keys = turned(a.k.of(b, key_head), a.keys, a.dim, turned_keys);
+    Rows values = a.v.of(b, key_head);
+    scores.resize(QUERIES * keys.row);
+    for (int64_t h = key_head * a.groups; h < (key_head + 1) * a.groups; h++)
+        for (int64_t first = 0; first < a.queries; first += QUERIES) {
+            Block block(a, first);
+            const int64_t wide = padded(block.keys);
+            Rows s{scores.data(), wide}, z = a.z.of(b, h).from(first, 0);
+            Matrix q = plain(a.q.of(b, h).from(first, 0));
+            product(block.rows, wide, a.dim, q, keys, s);
+            float shares[QUERIES];
+            for (int64_t r = 0; r < block.rows; r++) {
+                float *row = s.at + r * s.row;
+                const int64_t seen = block.seen(a, r);
+                Vector most = Vector{} - INFINITY, all{};
+                for (int64_t i = 0; i < wide; i += LANES) {
+                    Vector score = first_lanes(load(row + i) * a.scale, seen - i, -INFINITY);
+                    most = score > most ? score : most;
+                    store(row + i, score);
+                }
+                const float top = largest(most);
+                for (int64_t i = 0; i < wide; i += LANES) {
+                    Vector weight = first_lanes(exponential(load(row + i) - top), seen - i, 0.f);
+                    all += weight;
+                    store(row + i, weight);
+                }
+                const float total = sum(all);
+                shares[r] = 1.f / total;
+                a.sizes[(b * a.heads + h) * a.queries + first + r] = top + std::log(total);
+            }
+            product(block.rows, a.dim, block.keys, plain(s), values, z);
+            for (int64_t r = 0; r < block.rows; r++)
+                for (int64_t d = 0; d < a.dim; d++) z.at[r * z.row + d] *= shares[r];
+        }
+}
+
+void backward(const Attention &a, int64_t b, int64_t key_head) {
+    static thread_local std::vector<float> turned_keys, turned_values, weights, changes;
+    Rows k = a.k.of(b, key_head), v = a.v.of(b, key_head);
+    Rows keys = turned(k, a.keys, a.dim, turned_keys);
+    Rows values = turned(v, a.keys, a.dim, turned_values);
+    Rows grad_k = a.grad_k.of(b, key_head), grad_v = a.grad_v.of(b, key_head);
+    for (int64_t i = 0; i < a.keys; i++) {
+        std::fill_n(grad_k.at + i * grad_k.row, a.dim, 0.f);
+        std::fill_n(grad_v.at + i * grad_v.row, a.dim, 0.f);
+    }
+    weights.resize(QUERIES * keys.row);
+    changes.resize(QUERIES * keys.row);
+    for (int64_t h = key_head * a.groups; h < (key_head + 1) * a.groups; h++)
+        for (int64_t first = 0; first < a.queries; first += QUERIES) {
+            Block block(a, first);
+            const int64_t wide = padded(block.keys);
+            Rows p{weights.data(), wide}, s{changes.data(), wide};
+            Rows q = a.q.of(b, h).from(first, 0), z = a.z.of(b, h).from(first, 0);
+            Rows grad_z = a.grad_z.of(b, h).from(first, 0);
+            product(block.rows, wide, a.dim, plain(q), keys, p);
+            product(block.rows, wide, a.dim, plain(grad_z), values, s);
+            for (int64_t r = 0; r < block.rows; r++) {
+                float *weight = p.at + r * p.row, *change = s.at + r * s.row, mean = 0;
+                const float size = a.sizes[(b * a.heads + h) * a.queries + first + r];
+                const int64_t seen = block.seen(a, r);
+                for (int64_t d = 0; d < a.dim; d++)
+                    mean += z.at[r * z.row + d] * grad_z.at[r * grad_z.row + d];
+                for (int64_t i = 0; i < wide; i += LANES) {
+                    Vector w = exponential(load(weight + i) * a.scale - size);
+                    w = first_lanes(w, seen - i, 0.f);
+                    store(weight + i, w);
+                    store(change + i, w * (load(change + i) - mean) * a.scale);
+                }
+            }
+            Rows grad_q = a.grad_q.of(b, h).from(first, 0);
+            product(block.rows, a.dim, block.keys, plain(s), k, grad_q);
+            product(block.keys, a.dim, block.rows, plain(s).turned(), q, grad_k, true);
+            product(block.keys, a.dim, block.rows, plain(p).turned(), grad_z, grad_v, true);
+        }
+}
+
+// --- activations ---------------------------------------------------------------------------------
+
+template <int A> inline float slope(float x) {  // of `activated`
+    if constexpr (A == GELU)
+        return 0.5f * (1.f + error_function(x * 0.70710678f)) +
+               x * 0.39894228f * exponential(-0.5f * x * x);
+    if constexpr (A == GELU_TANH) {
+        float t = hyperbolic(0.79788456f * (x + 0.044715f * x * x * x));
+        return 0.5f * (1.f + t) + 0.5f * x * (1.f - t * t) * 0.79788456f * (1.f + 0.134145f * x * x);
+    }
+}
+
+template <int A>
+void activate(const float *x, const float *grad, float *y, int64_t count, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t first = 0; first < count; first += 4096) {
+        const int64_t end = std::min(first + 4096, count);
+        if (grad)
+            for (int64_t i = first; i < end; i++) y[i] = grad[i] * slope<A>(x[i]);
+        else
+            for (int64_t i = first; i < end; i++) y[i] = activated<A>(x[i]);
+    }
+}
+
+extern "C" {
+int64_t size() { return sizeof(Attention); }  // cpu.py's must be the same
+
+void attention(const Attention *a, int back) {
+    const int64_t key_heads = a->heads / a->groups;
+#pragma omp parallel for schedule(dynamic) num_threads(a->threads)
+    for (int64_t i = 0; i < a->batch * key_heads; i++)
+        if (back) backward(*a, i / key_heads, i % key_heads);
+        else forward(*a, i / key_heads, i % key_heads);
+}
+
+// y = f(x), or with a gradient of it that times f's slope
+void activation(int kind, const float *x, const float *grad, float *y, int64_t n, int threads) {
+    if (kind == GELU) activate<GELU>(x, grad, y, n, threads);
+    if (kind == GELU_TANH) activate<GELU_TANH>(x, grad, y, n, threads);
+}
+}

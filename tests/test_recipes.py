@@ -1,0 +1,79 @@
+"""The recipes run on other text, and those that are compared differ in nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.text import train as train_tokenizer
+from glassformer.train.recipe import differences, read_recipe
+from glassformer.train.start import dry_run
+
+ROOT = Path(__file__).parent.parent
+# ULMFiT's need each other: tests/train/test_ulmfit.py runs them.
+RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("*.toml"))}
+TEXT = "The old miller walked to the river <unk> and nobody [UNK] asked him why . <eos>\n" * 30
+ROWS = {
+    "CoLA": "gj04\t{}\t\tNobody asked the miller {}.\n",
+    "SST-2": "nobody asked the old miller {1} \t{0}\n",
+    "STS-B": "0\tmain\tMSR\t2012\t1\tnone\tnone\tThe miller {1}.\tA miller {1}.\t{0}.5\n",
+}
+HEADS = {
+    "SST-2": "sentence\tlabel\n",
+    "STS-B": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+    "sentence1\tsentence2\tscore\n",
+}
+TINY = ["train.batch=2", "train.compile=false", "train.precision=float32"]
+FRESH = ["model.layers=1", "model.heads=2", "model.width=16"]
+
+
+def stand_in(path: Path) -> str:
+    """What may stand in a file of that name."""
+    task = path.parent.name
+    if task not in ROWS:
+        return TEXT
+    return HEADS.get(task, "") + "".join(ROWS[task].format(i % 2, i) for i in range(12))
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "ulmfit" not in name])
+def test_a_recipe_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = read_recipe(RECIPES[name])
+    for file in (*recipe.data.train, *recipe.data.valid, *recipe.data.test):
+        path = Path(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(stand_in(path))
+    if recipe.model.folder is not None:
+        tokenizer = train_tokenizer("wordpiece", texts=[TEXT], size=60)
+        sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
+        model = gf.create("electra-small", tokenizer=tokenizer, vocab_size=60, **sizes)
+        model.save(recipe.model.folder)
+    plan = dry_run(RECIPES[name], TINY if recipe.model.folder else [*TINY, *FRESH], device="cpu")
+    assert plan.steps == recipe.train.steps and plan.seconds_step
+
+
+def keys_that_differ(one: str, other: str) -> set[str]:
+    found = differences(read_recipe(RECIPES[one]), read_recipe(RECIPES[other]))
+    return {line.split(":")[0] for line in found}
+
+
+def test_what_is_compared_is_alike_but_for_what_is_compared():
+    assert keys_that_differ("wikitext2", "wikitext2-memory") == {
+        "model.settings.mem_len",
+        "objective.memory",
+    }
+    assert keys_that_differ("electra", "masked") == {
+        "model.architecture",
+        "objective.name",
+        "train.steps",
+        "train.warmup",
+    }
+
+
+def test_the_guide_names_every_recipe_and_has_a_place_for_the_results():
+    guide = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    assert [name for name in RECIPES if f"{name}.toml" not in guide] == []
+    marks = [f"<!-- {name} -->" for name in ("shakespeare", "wikitext2", "electra")]
+    assert [guide.count(mark) for mark in marks] == [2, 2, 2]
