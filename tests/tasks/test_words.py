@@ -19,7 +19,7 @@ def words(text: str, split="words") -> list[str]:
     ("text", "expected"),
     [
         ("Ada Hussein's men, in Paris.", ["Ada", "Hussein", "'s", "men", ",", "in", "Paris", "."]),
-        ("the U.S. pays $1,000.50 (3:15)", ["the", "U.S.", "pays", "$", "1,000.50", "(", "3:15", ")"]),
+        ("the U.S. pays $1,000.50, 3:15", ["the", "U.S.", "pays", "$", "1,000.50", ",", "3:15"]),
         ("(Jean-Pierre) 'said' so", ["(", "Jean-Pierre", ")", "'", "said", "'", "so"]),
         ("@paul #tag https://t.co/x?y=1).", ["@paul", "#tag", "https://t.co/x?y=1", ")", "."]),
         ("我在2008年，北京。", ["我", "在", "2008", "年", "，", "北", "京", "。"]),
