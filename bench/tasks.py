@@ -1,5 +1,6 @@
 """Verbs over 2,000 texts of mixed length with a MiniLM-shaped model (6 x 384), float32, two cores,
-beside the transformers pipeline, one text at a time and in batches:
+beside the transformers pipeline, one text at a time and in batches, and for embeddings beside
+sentence-transformers where it is installed:
 
     python bench/tasks.py [--task classify] [--rounds 3] [--texts 2000]
 
@@ -17,10 +18,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from timing import compared, in_turn, write
@@ -50,7 +53,7 @@ def sentences() -> list[str]:
 def mixed(count: int) -> list[str]:
     """Headlines, sentences and paragraphs: a few words to a hundred and twenty."""
     rng = random.Random(1)
-    words = " ".join(sentences()).split()
+    words = re.findall(r"(?<!\S)[A-Za-z]{1,16}[,.;:]?(?!\S)", " ".join(sentences()))
     found = []
     for _ in range(count):
         size = min(int(rng.lognormvariate(2.6, 0.8)) + 2, 120)
@@ -85,6 +88,7 @@ class Task:
     differ: Callable[[Any, Any], float]  # two results, how far they are apart
     labels: int = 4
     options: Mapping[str, Any] = field(default_factory=dict)  # of the pipeline
+    another: Callable[[Path], Callable[[list[str]], Any]] | None = None  # side, where installed
 
     def sides(self, texts: list[str], folder: Path) -> dict[str, Callable[[], Any]]:
         plain = made(folder, self.architecture, self.labels)
@@ -95,6 +99,8 @@ class Task:
         peers = {
             f"transformers, batch {size}": partial(pipe, texts, batch_size=size) for size in BATCHES
         }
+        if self.another is not None:
+            peers[self.another.__name__] = partial(self.another(folder), texts)
         return {
             **peers,
             "glassformer": partial(self.ours, plain, texts),
@@ -102,8 +108,24 @@ class Task:
         }
 
 
+def sentence_transformers(folder: Path) -> Callable[[list[str]], Any]:
+    from sentence_transformers import SentenceTransformer, models
+
+    body = models.Transformer(str(folder))
+    return SentenceTransformer(modules=[body, models.Pooling(384)], device="cpu").encode
+
+
 def probabilities(ours: Any, theirs: Any) -> float:
     return max(abs(ours.probabilities[row["label"]] - row["score"]) for row in theirs)
+
+
+def first_tokens(ours: Any, theirs: Any) -> float:
+    scores = {row["start"]: row["score"] for row in theirs}
+    return max(abs(word.probability - scores[word.start]) for word in ours.words)
+
+
+def means(ours: Any, theirs: Any) -> float:
+    return float(np.abs(ours - np.mean(theirs[0], 0)).max())
 
 
 TASKS = {
@@ -114,7 +136,21 @@ TASKS = {
         probabilities,
         options={"top_k": None},
     ),
+    "tag": Task(
+        "BertForTokenClassification",
+        "token-classification",
+        lambda model, texts: model.tag(texts),
+        first_tokens,
+    ),
+    "embed": Task(
+        "BertModel",
+        "feature-extraction",
+        lambda model, texts: model.embed(texts),
+        means,
+        another=sentence_transformers if find_spec("sentence_transformers") else None,
+    ),
 }
+TASKS = {name: task for name, task in TASKS.items() if hasattr(gf.Model, name)}
 
 
 def measure(task: str, texts: list[str], rounds: int) -> dict[str, Any]:
@@ -122,7 +158,9 @@ def measure(task: str, texts: list[str], rounds: int) -> dict[str, Any]:
         sides = TASKS[task].sides(texts, Path(folder))
         times = in_turn(sides, rounds=rounds, warm=0)
     medians = {name: statistics.median(seconds) for name, seconds in times.items()}
-    best = min((name for name in sides if "transformers" in name), key=lambda name: medians[name])
+    best = min(
+        (name for name in sides if name.startswith("transformers")), key=lambda name: medians[name]
+    )
     row = compared(f"{task}, {len(texts):,} texts", times, best)
     row["texts_per_second"] = {name: round(len(texts) / s, 1) for name, s in medians.items()}
     return row

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 WIDTH, HEIGHT = 640, 400  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 56  # around what is drawn
 ROW, LETTER = 18, 6.6  # a line of the legend, and about how wide a letter is
-NAMED = 6  # ticks with names, at most
+NAMED = 5  # ticks with names, at most
 MOST = 1000  # points of a line; no screen shows more
 LIGHT = ("#0868ac", "#c94f00", "#1a7f37", "#8250df", "#bf3989", "#7d5a00", "#0f7b83", "#57606a")
 DARK = ("#6cb6ff", "#f69d50", "#6bc46d", "#dcbdfb", "#fc8dc7", "#daaa3f", "#56d4dd", "#adbac7")

@@ -1,0 +1,58 @@
+"""Tasks room, thresholds: where a label begins to hold, from texts whose labels are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.classify import Classification
+
+
+def best_threshold(results: Sequence[Classification], right: Sequence[str | None]) -> float:
+    """Of a model for one label: from which probability on to believe it, so that most texts get
+    what is right; None is right for a text that has none of the labels (out of scope)."""
+    check(results, right)
+    chances = np.array([max(one.probabilities.values()) for one in results])
+    said = [max(one.probabilities, key=one.probabilities.__getitem__) for one in results]
+    gains = np.array([(a == b) - (b is None) for a, b in zip(said, right, strict=True)])
+    return _best(chances, gains.astype(float))
+
+
+def best_thresholds(
+    results: Sequence[Classification], right: Sequence[Collection[str]]
+) -> dict[str, float]:
+    """Of a model for several labels: for each where its F1 is best."""
+    check(results, right)
+    found: dict[str, float] = {}
+    for label in results[0].probabilities:
+        chances = np.array([one.probabilities[label] for one in results])
+        true = np.array([label in labels for labels in right])
+        order = np.argsort(-chances, kind="stable")
+        hits, said = np.cumsum(true[order]), np.arange(1, len(order) + 1)
+        scores = 2 * hits / (said + true.sum())  # F1, if all up to here hold
+        found[label] = _between(chances[order], int(scores.argmax())) if true.any() else 0.5
+    return found
+
+
+def _best(chances: np.ndarray, gains: np.ndarray) -> float:
+    """Where the gains of all that holds are largest in sum."""
+    order = np.argsort(-chances, kind="stable")
+    sums = np.cumsum(gains[order])
+    place = int(sums.argmax())
+    return 1.0 if sums[place] < 0 else _between(chances[order], place)
+
+
+def _between(falling: np.ndarray, last: int) -> float:
+    """Half way from the last that holds to the first that does not."""
+    after = falling[last + 1] if last + 1 < len(falling) else 0.0
+    return float((falling[last] + after) / 2)
+
+
+def check(results: Sequence[Classification], right: Sequence[object]) -> None:
+    if not results or len(results) != len(right):
+        raise GlassformerError(
+            f"There are {len(results)} results and {len(right)} texts whose labels are known; "
+            "thresholds are found from one or more, with as many of both."
+        )
