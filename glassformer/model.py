@@ -16,6 +16,7 @@ from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
@@ -23,6 +24,7 @@ from glassformer.tasks.fill import fill
 from glassformer.tasks.filled import Filled
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.summarize import summarize
+from glassformer.tasks.tag import tag
 from glassformer.tasks.translate import translate as translate_texts
 from glassformer.tasks.watch import Watch, watch
 from glassformer.text import Tokenizer
@@ -307,6 +309,25 @@ class Model:
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
         """
         return classify(self, texts, **options)
+
+    def tag(self, texts: Any, **options: Any) -> Any:
+        """The entities and the words' tags of a text of any length, with where they stand in it: a
+        `Tagged`; of a list (of texts, or of lists of words) a list, of an iterator an iterator.
+        The options are those of `tasks.tag.Tagger`.
+
+        >>> for entity in model.tag("Ada Lovelace was born in London.").entities: print(entity)
+        """
+        return tag(self, texts, **options)
+
+    def answer(
+        self, question: str | Iterable[str], context: str | Iterable[str], **options: Any
+    ) -> Any:
+        """Where the answer to a question stands in a context of any length: an `Answer`; of lists
+        a list, of iterators an iterator. The options are those of `tasks.answer.Answerer`.
+
+        >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
+        """
+        return answer(self, question, context, **options)
 
     def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Watch:
         """Classifies texts with a date, counts labels by the hour, day or week, and finds shares

@@ -31,11 +31,19 @@ FRESH = ["model.layers=1", "model.heads=2", "model.width=16"]
 
 
 RECORD = {"source": ["A miller walked."], "target": ["He walked."], "email": "Hi", "subject": "a"}
+TAGS = "The\tO\nold\tB-PER\nmiller\tI-PER\nwalked\tO\n\n" * 12
+QUESTIONS = [
+    {"id": str(i), "question": "Who?", "answers": [{"text": "old miller", "answer_start": 4}]}
+    for i in range(12)
+]
+SQUAD = json.dumps({"data": [{"paragraphs": [{"context": TEXT[:60], "qas": QUESTIONS}]}]})
 
 
-def stand_in(path: Path) -> str:
+def stand_in(path: Path, form: str) -> str:
     """What may stand in a file of that name."""
     task = path.parent.name
+    if form in ("conll", "squad"):
+        return TAGS if form == "conll" else SQUAD
     if path.suffix == ".jsonl":
         return (json.dumps(RECORD) + "\n") * 12
     if task not in ROWS:
@@ -50,7 +58,7 @@ def test_a_recipe_runs(name, tmp_path, monkeypatch):
     for file in (*recipe.data.train, *recipe.data.valid, *recipe.data.test):
         path = Path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(stand_in(path))
+        path.write_text(stand_in(path, recipe.data.format))
     if recipe.model.folder is not None and recipe.objective[0].name == "continuation":
         tokenizer = train_tokenizer("byte-bpe", texts=[TEXT], size=300)
         sizes = {"n_layer": 1, "n_embd": 16, "n_head": 2}
@@ -58,7 +66,9 @@ def test_a_recipe_runs(name, tmp_path, monkeypatch):
     elif recipe.model.folder is not None:
         tokenizer = train_tokenizer("wordpiece", texts=[TEXT], size=60)
         sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
-        model = gf.create("electra-small", tokenizer=tokenizer, vocab_size=60, **sizes)
+        kind = "bert-base" if "Bert" in recipe.model.architecture else "electra-small"
+        made = {"architectures": ["BertModel"]} if kind == "bert-base" else {}
+        model = gf.create(kind, tokenizer=tokenizer, vocab_size=60, **sizes, **made)
         model.save(recipe.model.folder)
     plan = dry_run(RECIPES[name], TINY if recipe.model.folder else [*TINY, *FRESH], device="cpu")
     assert plan.steps == recipe.train.steps and plan.seconds_step

@@ -24,6 +24,8 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert said.startswith("good ") and re.search(
         r"^2026-01-26: bad rose from 3\d\.\d%", said, re.M
     )
+    assert "LOC 北京 北京\nPER Ada Lovelace Ada Lovelace\n['B-PER', 'I-PER', 'O']\n" in said
+    assert "New York\n['Alan Turing', 'New York']\n" in said
     assert (
         "Where is the station?\nGood morning. The book is new.\n\nWhere is the station?\n" in said
     )

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from glassformer import __version__
+from glassformer.cli.answer import answer
 from glassformer.cli.check import check
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
@@ -23,6 +24,7 @@ from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.search import search
 from glassformer.cli.summarize import summarize
+from glassformer.cli.tag import tag
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
@@ -47,6 +49,8 @@ app.command()(embed)
 app.command()(index)
 app.command()(search)
 app.command()(classify)
+app.command()(tag)
+app.command()(answer)
 app.command()(watch)
 app.command()(translate)
 app.command()(summarize)

@@ -29,7 +29,12 @@ Question = TypeVar("Question")
 Result = TypeVar("Result")
 OnError = Literal["stop", "skip"]
 Form = Literal["text", "jsonl", "csv", "tsv"]
-ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+ENDINGS = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".conll", ".bio", ".iob", ".bmes"), "conll"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+}
 STDIN = Path("standard input")
 WAIT = 0.05  # seconds without a new line are a pause
 
@@ -65,7 +70,7 @@ class Inputs:
         word: str | None = None,
         files: Sequence[str] | None = None,
         *,
-        form: Form | None = None,
+        form: str | None = None,
         encoding: str = "utf-8",
         whole: bool = False,
         on_error: OnError = "stop",
@@ -187,9 +192,9 @@ class Opened(Shelf):
         yield cast(BinaryIO, own)
 
 
-def form_of(path: Path) -> Form:
+def form_of(path: Path) -> str:
     name = path.with_suffix("") if path.suffix == ".gz" else path
-    return cast(Form, ENDINGS.get(name.suffix.lower(), "text"))
+    return ENDINGS.get(name.suffix.lower(), "text")
 
 
 def field_of(record: Record, name: str) -> str:

@@ -1,7 +1,8 @@
 """Text room, the result: what encoding gives, for one text or a batch. Encodings come in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from tokenizers import Encoding
@@ -54,6 +55,14 @@ class Encoded:
             words=[self.words[i] for i in positions],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
+        """One after another."""
+        joined: dict[str, Any] = {
+            name: [x for part in parts for x in getattr(part, name)] for name in FIELDS
+        }
+        return cls(**joined)
+
     def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "Encoded":
         """With these special tokens, given with their ids, around it."""
         first, last = len(before), len(after)
@@ -86,6 +95,9 @@ class Encoded:
         kept = [cut(text, size, side) for text, size in zip((first, second), room, strict=True)]
         whole = self.take(sorted([*special, *kept[0], *kept[1]]))
         return replace(whole, cut=len(self) - len(whole))
+
+
+FIELDS = tuple(field.name for field in fields(Encoded) if field.name != "cut")  # of tokens
 
 
 def shares(first: int, second: int, room: int) -> tuple[int, int]:

@@ -58,37 +58,3 @@ def test_correlations_as_scipy_has_them():
 def test_perplexity():
     assert metrics.perplexity(2 * math.log(8), 2) == pytest.approx(8.0)
     assert metrics.perplexity(1e6, 1) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("said", "answers", "exact", "f1"),
-    [
-        ("The Miller.", ["miller"], 1.0, 1.0),
-        ("an old miller", ["the miller", "miller"], 0.0, 2 / 3),
-        ("old old man", ["old man"], 0.0, 4 / 5),
-        ("", [], 1.0, 1.0),
-        ("miller", [], 0.0, 0.0),
-        ("", ["miller"], 0.0, 0.0),
-        ("the", [], 1.0, 1.0),
-    ],
-)
-def test_answers_as_squads_script_judges_them(said, answers, exact, f1):
-    assert metrics.exact_match(said, answers) == exact
-    assert metrics.word_f1(said, answers) == pytest.approx(f1)
-
-
-def test_entities_as_seqeval_reads_them():
-    tags = ["B-PER", "I-PER", "O", "I-LOC", "I-PER", "S-LOC", "E-LOC", "B-PER", "B-PER", "E-PER"]
-    assert metrics.entities(tags) == {
-        ("PER", 0, 1), ("LOC", 3, 3), ("PER", 4, 4), ("LOC", 5, 5), ("LOC", 6, 6), ("PER", 7, 7),
-        ("PER", 8, 9),
-    }  # fmt: skip
-    assert metrics.entities(["O", "O"]) == metrics.entities([]) == set()
-
-
-def test_entity_scores():
-    right = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
-    found = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
-    expected = {"precision": 0.5, "recall": 0.5, "f1": 0.5}  # seqeval's own example
-    assert metrics.entity_scores(found, right) == expected
-    assert metrics.entity_scores([["O"]], [["O"]])["f1"] == 0.0

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.answers import exact_match, word_f1
 from glassformer.model import Model
+from glassformer.tasks.answer import best_spans
+from glassformer.tasks.base import keep_settings
+from glassformer.tasks.windows import parts
 from glassformer.text.encoded import Encoded
-from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
@@ -76,12 +79,16 @@ class Span(Judged):
         self.stride, self.question, self.longest = stride, question, longest
         self.impossible, self.head = impossible, head
         self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if impossible:
+            keep_settings(model, head, threshold=0.0)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
         question, context = column(record, "question").strip(), column(record, "context")
         whole = self.texts.tokenizer.encode(question, context)
-        before, inside, behind = parts(whole, self.question)
+        before, inside, behind = parts(whole, 1, self.question)
         room = self.texts.length - len(before) - len(behind)
         if not inside or room < 1:
             raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
@@ -157,14 +164,15 @@ class Span(Judged):
         none = scores[rows, targets["none"].cpu()].sum(-1)
         offsets = targets["offsets"].cpu()
         inside = offsets[..., 1] > 0
-        best, span = best_span(scores.masked_fill(~inside[..., None], float("-inf")), self.longest)
+        low = scores.masked_fill(~inside[..., None], float("-inf"))
+        best, span = best_spans(low, self.longest, 1)
         found: list[Answer] = []
         for row in rows:
-            first, last = span[row].tolist()
+            first, last = span[row, 0].tolist()
             start, stop = int(offsets[row, first, 0]), int(offsets[row, last, 1])
             text = as_text(targets["text"][row])[start:stop].strip()
             asked = int(targets["asked"][row])
-            window = Window(asked, text, float(best[row]), float(none[row]))
+            window = Window(asked, text, float(best[row, 0]), float(none[row]))
             found.append((window, json.loads(as_text(targets["answers"][row]))))
         return found
 
@@ -177,25 +185,14 @@ class Span(Judged):
             right[window.question] = texts
         given = {asked: self._given(own) for asked, own in windows.items()}
         return {
-            "exact": float(np.mean([metrics.exact_match(given[q], right[q]) for q in given])),
-            "f1": float(np.mean([metrics.word_f1(given[q], right[q]) for q in given])),
+            "exact": float(np.mean([exact_match(given[q], right[q]) for q in given])),
+            "f1": float(np.mean([word_f1(given[q], right[q]) for q in given])),
         }
 
     def _given(self, windows: Sequence[Window]) -> str:
         best = max(windows, key=lambda window: window.score)
         none = min(window.none for window in windows)
         return "" if self.impossible and none > best.score else best.text
-
-
-def parts(whole: Encoded, most: int) -> tuple[list[int], list[int], list[int]]:
-    """The places of what stands before the context, with so many tokens of the question at most,
-    of the context, and of what stands behind it."""
-    inside = [i for i, text in enumerate(whole.sequence) if text == 1 and not whole.special_mask[i]]
-    asked = [i for i, text in enumerate(whole.sequence) if text == 0 and not whole.special_mask[i]]
-    left_out = {*asked[most:], *inside}
-    kept = [i for i in range(len(whole)) if i not in left_out]
-    end = inside[0] if inside else 0
-    return [i for i in kept if i < end], inside, [i for i in kept if i >= end]
 
 
 def chosen(record: Record, context: str) -> tuple[int, int] | None:
@@ -222,16 +219,6 @@ def tokens_of(
         if whole.offsets[place][1] > start and whole.offsets[place][0] < stop
     ]
     return (touched[0], touched[-1]) if touched else None
-
-
-def best_span(scores: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """[window, slot, 2] to the best sum of a start and an end at or behind it, [window], and both
-    slots, [window, 2]."""
-    slots = scores.shape[1]
-    pairs = scores[:, :, None, 0] + scores[:, None, :, 1]  # [window, start, end]
-    allowed = torch.ones(slots, slots, dtype=torch.bool).triu().tril(longest - 1)
-    best, place = pairs.masked_fill(~allowed, float("-inf")).flatten(1).max(-1)
-    return best, torch.stack((place // slots, place % slots), -1)
 
 
 def number_of(name: str) -> int:

@@ -11,7 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.entities import entity_scores, names_entities
 from glassformer.model import Model
+from glassformer.tasks.base import keep_settings
+from glassformer.tasks.windows import encode_words
+from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad
@@ -27,14 +31,13 @@ from glassformer.train.objectives.tokens import (
     require_head,
 )
 
-MARKS = ("B-", "I-", "E-", "S-")  # of IOB and IOBES
-
 
 @objective("tagging")
 class Tagging(Judged):
     """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
     spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
-    more than `length` tokens becomes several, cut between words."""
+    more than `length` tokens becomes several, cut between words. `split` is for later: how the
+    model is to find such words in a text by itself (see `tasks.words`)."""
 
     fields: ClassVar = {**TEXT, "tags": np.int32}
 
@@ -44,6 +47,7 @@ class Tagging(Judged):
         *,
         labels: tuple[str, ...] = (),
         length: int | None = None,
+        split: Split = "words",
         head: str = "tag",
     ) -> None:
         super().__init__()
@@ -53,6 +57,11 @@ class Tagging(Judged):
         self.labels = Labels(model, head, labels)
         self.head = head
         self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if split not in SPLITS:
+            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {split!r}.")
+        keep_settings(model, head, split=split)
 
     @staticmethod
     def labels_of(record: Record) -> list[str]:
@@ -103,24 +112,19 @@ class Tagging(Judged):
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
         scores = {"accuracy": metrics.accuracy([*chain(*found)], [*chain(*right)])}
-        if any(name.startswith(MARKS) for name in self.labels.names):
-            scores |= metrics.entity_scores(found, right)
+        if names_entities(self.labels.names):
+            scores |= entity_scores(found, right)
         return scores
 
 
 def aligned(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
     """The tokens of a sentence, and which of them each word begins with; None for a word that the
     tokenizer makes nothing of."""
-    owner: list[int | None] = []  # of each letter of the text: the word it belongs to
-    for number, word in enumerate(words):
-        owner += [None, *[number] * len(word)] if number else [number] * len(word)
-    encoded = tokenizer.encode(" ".join(words), special=False)
+    encoded = encode_words(tokenizer, words)
     first: list[int | None] = [None] * len(words)
-    for token, (start, stop) in enumerate(encoded.offsets):
-        # a token may begin with the space before its word
-        word_of = next((number for number in owner[start:stop] if number is not None), None)
-        if word_of is not None and first[word_of] is None:
-            first[word_of] = token
+    for token, word in enumerate(encoded.words):
+        if word is not None and first[word] is None:
+            first[word] = token
     return encoded.ids, first
 
 

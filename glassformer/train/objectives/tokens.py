@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
+from glassformer.tasks import windows
 from glassformer.text import Tokenizer
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.entropy import IGNORE
@@ -95,11 +96,8 @@ class Frame:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        sample = tokenizer.encode("a")
-        inner = [i for i, special in enumerate(sample.special_mask) if not special]
-        first, last = (inner[0], inner[-1]) if inner else (len(sample), len(sample))
-        self.before, self.behind = sample.ids[:first], sample.ids[last + 1 :]
-        self.size = len(self.before) + len(self.behind)
+        frame = windows.Frame.of(tokenizer)
+        self.before, self.behind, self.size = frame.before.ids, frame.behind.ids, len(frame)
 
     def ids(self, text: str) -> list[int]:
         """Of the text alone."""

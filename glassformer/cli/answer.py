@@ -1,0 +1,155 @@
+"""glassformer answer: answers to questions, found in texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from glassformer.cli.inputs import (
+    Device,
+    Dtype,
+    Encoding,
+    Files,
+    Inputs,
+    OnErrorOption,
+    Record,
+    Source,
+    field_of,
+    say,
+)
+from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
+from glassformer.errors import GlassformerError
+from glassformer.metrics.answers import squad_scores
+from glassformer.source import load
+from glassformer.tasks.answer import Answer, Answerer
+
+Question = Annotated[
+    str | None, typer.Argument(help="The question; else every record has its own (question).")
+]
+Context = Annotated[
+    str | None, typer.Argument(help="Where the answer stands; - or nothing: standard input.")
+]
+FormOption = Annotated[
+    Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
+    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+]
+Squad = Annotated[
+    list[str] | None,
+    typer.Option("--squad", help="Files of SQuAD; their answers give exact match and F1."),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+]
+COLUMNS = (
+    Column("prob", 6, right=True),
+    Column("from", 7, right=True),
+    Column("to", 7, right=True),
+    Column("answer", 40, "cyan"),
+    Column("question"),
+)
+
+
+def answer(
+    model: Source,
+    question: Question = None,
+    context: Context = None,
+    file: Files = None,
+    form: FormOption = None,
+    squad: Squad = None,
+    output: Output = None,
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    threshold: Annotated[
+        float | None, typer.Option(help="There is an answer from this margin on.")
+    ] = None,
+    n_best: Annotated[int, typer.Option("--n-best", min=1, help="So many alternatives.")] = 1,
+    longest: Annotated[int, typer.Option(min=1, help="An answer, in tokens.")] = 30,
+    max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
+    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+) -> None:
+    """Find answers to questions in texts of any length."""
+    if squad and (file or context is not None or question is not None):
+        raise GlassformerError("Give one of QUESTION, --file and --squad.")
+    usual = "text" if question is not None else "jsonl"  # of standard input
+    inputs = Inputs(
+        context,
+        squad or file,
+        form="squad" if squad else form or (None if file else usual),
+        encoding=encoding,
+        whole=True,
+        on_error=on_error,
+    )
+    answerer = Answerer(
+        load(model, device, dtype),
+        threshold=threshold,
+        n_best=n_best,
+        longest=longest,
+        max_length=max_length,
+        stride=stride,
+        head=head,
+    )
+
+    def asked(record: Record) -> tuple[str, str]:
+        one = field_of(record, "question") if question is None else question
+        return one, field_of(record, "context" if "context" in record else "text")
+
+    rows = Rows(COLUMNS, as_json)
+    given: dict[str, str] = {}
+    right: dict[str, list[str]] = {}
+    with progress(inputs, "answering") as passed:
+        for record, result in passed(inputs.answers(asked, answerer.stream)):
+            id = str(record.get("id", record["where"]))
+            given[id] = result.text
+            if "answers" in record:
+                right[id] = texts_of(record)
+            if not squad:
+                show(rows, record, asked(record)[0], result, n_best, as_json)
+    target = output or (Path("predictions.json") if squad else None)
+    if target is not None:
+        target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        say(f"{len(given):,} answers written to {target}.")
+    if right:
+        show_scores(squad_scores(given, right), as_json)
+    inputs.end()
+
+
+def texts_of(record: Record) -> list[str]:
+    """The right answers, as SQuAD or as plain texts have them."""
+    if record.get("impossible"):
+        return []
+    found = record["answers"]
+    texts = found.get("text", ()) if isinstance(found, Mapping) else found
+    return [one["text"] if isinstance(one, Mapping) else str(one) for one in texts]
+
+
+def show(
+    rows: Rows, record: Record, question: str, result: Answer, n_best: int, as_json: bool
+) -> None:
+    said: dict[str, Any] = {**about(record, {"question": question}), **result.record()}
+    if n_best == 1:
+        del said["alternatives"]
+    if as_json or result.start is None or n_best == 1:
+        place = ("-", "-") if result.start is None else (str(result.start), str(result.end))
+        rows.add((f"{result.probability:.4f}", *place, result.text or "-", question), said)
+        return
+    for span in result.alternatives:
+        place = str(span.start), str(span.end)
+        rows.add((f"{span.probability:.4f}", *place, span.text, question), said)
+
+
+def show_scores(scores: dict[str, float], as_json: bool) -> None:
+    if as_json:
+        print_json(scores)
+        return
+    rows = Rows((Column("metric", 16, "cyan"), Column("value", 9, right=True)), as_json=False)
+    for name, value in scores.items():
+        rows.add((name, f"{value:.2f}" if isinstance(value, float) else str(value)), {})

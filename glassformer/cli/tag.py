@@ -1,0 +1,152 @@
+"""glassformer tag: named entities and parts of speech."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+from glassformer.cli.inputs import (
+    Device,
+    Dtype,
+    Encoding,
+    Files,
+    Inputs,
+    OnErrorOption,
+    Record,
+    Source,
+    Text,
+    Whole,
+    field_of,
+)
+from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
+from glassformer.errors import GlassformerError
+from glassformer.metrics.entities import Report, report
+from glassformer.metrics.table import Row, Table
+from glassformer.source import load
+from glassformer.tasks.tag import Given, Tagged, Tagger
+
+FormOption = Annotated[
+    Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
+    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+]
+Field = Annotated[
+    str | None,
+    typer.Option(help="The column that has the text, or the list of words; else words or text."),
+]
+SplitOption = Annotated[
+    Literal["words", "characters", "spaces"] | None,
+    typer.Option(help="How words are found in a text; else as the model says."),
+]
+ShowWords = Annotated[bool, typer.Option("--words", help="Every word with its tag.")]
+ReportOption = Annotated[
+    bool,
+    typer.Option("--report", help="Compare with the tags in the file: precision, recall, F1."),
+]
+Strict = Annotated[
+    Literal["IOB2", "IOBES"] | None,
+    typer.Option(help="In the report, what does not keep to this scheme is no entity."),
+]
+COLUMNS = (
+    Column("tag", 12, "cyan"),
+    Column("prob", 6, right=True),
+    Column("from", 7, right=True),
+    Column("to", 7, right=True),
+    Column("text"),
+)
+REPORT = (
+    Column("", 24, "cyan"),
+    *(Column(name, 9, right=True) for name in ("precision", "recall", "f1", "support")),
+)
+
+
+def tag(
+    model: Source,
+    text: Text = None,
+    file: Files = None,
+    form: FormOption = None,
+    field: Field = None,
+    whole: Whole = False,
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    split: SplitOption = None,
+    show_words: ShowWords = False,
+    with_report: ReportOption = False,
+    strict: Strict = None,
+    max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
+    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+) -> None:
+    """Find entities in texts, or give every word its tag."""
+    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
+    tagger = Tagger(
+        load(model, device, dtype), split=split, max_length=max_length, stride=stride, head=head
+    )
+
+    def question(record: Record) -> Given:
+        given = given_of(record, field)
+        if with_report:
+            if "tags" not in record or isinstance(given, str):
+                raise GlassformerError("a report needs words and their tags, as CoNLL files have")
+            tagger.check(given, record["tags"])
+        return given
+
+    rows = Rows(COLUMNS, as_json)
+    pairs: list[tuple[list[str], Sequence[str]]] = []
+    with progress(inputs, "tagging") as passed:
+        for record, result in passed(inputs.answers(question, tagger.stream)):
+            if with_report:
+                pairs.append((result.tags, record["tags"]))
+            else:
+                show(rows, record, result, show_words or not tagger.marked, as_json)
+    if pairs:
+        found, right = zip(*pairs, strict=True)
+        show_report(report(found, right, strict), as_json)
+    inputs.end()
+
+
+def given_of(record: Record, field: str | None) -> Given:
+    """A text, or words."""
+    name = field or ("words" if "words" in record else "text")
+    value: Any = record.get(name)
+    return value if isinstance(value, list) and value else field_of(record, name)
+
+
+def show(rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool) -> None:
+    if as_json:
+        found = result.record()
+        if not words:
+            del found["words"]
+        rows.add((), {**about(record, {"text": result.text}), **found})
+        return
+    spans = result.words if words else result.entities
+    for span in spans:
+        name = span.tag if words else span.type  # type: ignore[union-attr]
+        place = str(span.start), str(span.end)
+        rows.add((name, f"{span.probability:.4f}", *place, span.text), {})
+
+
+def show_report(found: Report, as_json: bool) -> None:
+    if as_json:
+        print_json(found.record())
+        return
+    rows = Rows(REPORT, as_json=False)
+    if found.entities is not None:
+        show_table(rows, "entities", found.entities)
+    show_table(rows, "tokens", found.tokens)
+    rows.add(("accuracy", "", "", f"{found.accuracy:.4f}", ""), {})
+
+
+def show_table(rows: Rows, title: str, table: Table) -> None:
+    means = {"micro": table.micro, "macro": table.macro, "weighted": table.weighted}
+    rows.add((title, "", "", "", ""), {})
+    for name, row in {**table.classes, **means}.items():
+        rows.add((f"  {name}", *numbers(row)), {})
+
+
+def numbers(row: Row) -> list[str]:
+    return [*(f"{x:.4f}" for x in (row.precision, row.recall, row.f1)), str(row.support)]

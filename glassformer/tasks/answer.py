@@ -1,0 +1,236 @@
+"""Tasks room, answer: extractive question answering. Questions and contexts of any length come in,
+spans of the contexts go out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.base import Model, raised, require_head, require_tokenizer, settings_of
+from glassformer.tasks.batches import Pause, trouble
+from glassformer.tasks.long import Job, length_of, read_long
+from glassformer.tasks.windows import Frame, Window, encode_long, windows
+from glassformer.tasks.words import whole_letters
+from glassformer.text import Encoded
+
+OVERLAP = 128  # tokens that two windows share, or half a window
+RIVALS = 20  # spans that share out the probability, as usual
+
+
+@dataclass(frozen=True)
+class Span:
+    """`text` is what stands in the context from `start` to `end`."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best span; or where there is no answer an empty text, which stands nowhere.
+
+    `margin` is by how much the best span's score is above that of there being no answer;
+    `alternatives` are the best spans, also where none was given as an answer.
+    """
+
+    text: str
+    start: int | None
+    end: int | None
+    probability: float
+    margin: float
+    alternatives: tuple[Span, ...]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class Reading(NamedTuple):
+    """Of a window: spans of its tokens with their scores, and the score of there being none."""
+
+    spans: list[tuple[float, int, int]]
+    none: float
+
+
+def answer(
+    model: Model, question: str | Iterable[str], context: str | Iterable[str], **options: Any
+) -> Any:
+    """A question and a context give an `Answer`. Several of either, or of both side by side, give
+    a list, or an iterator where one was given; see `Answerer`.
+
+    >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
+    """
+    answerer = Answerer(model, **options)
+    if isinstance(question, str) and isinstance(context, str):
+        return next(raised(answerer.stream([(question, context)])))
+    sides = [repeat(side) if isinstance(side, str) else side for side in (question, context)]
+    listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
+    if len({*listed}) > 1:
+        raise GlassformerError(f"There are {listed[0]} questions and {listed[1]} contexts.")
+    results = raised(answerer.stream(zip(*sides, strict=False)))
+    return list(results) if listed else results
+
+
+class Answerer:
+    """Where a model's head for answers finds them in contexts of any length.
+
+    `threshold`: from which margin on there is an answer; without one, in config.json neither,
+    there always is. `n_best`: so many alternatives. `longest`: an answer, in tokens. A window has
+    `max_length` tokens, at most `question` of them the question's, and moves on by `stride`.
+    `head`: its name, where the model has several.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        threshold: float | None = None,
+        n_best: int = 5,
+        longest: int = 30,
+        question: int = 64,
+        max_length: int | None = None,
+        stride: int | None = None,
+        head: str | None = None,
+    ) -> None:
+        for name, value in (("n_best", n_best), ("longest", longest), ("question", question)):
+            if value < 1:
+                raise GlassformerError(f"{name} must be at least 1, not {value}.")
+        self.model, self.tokenizer = model, require_tokenizer(model)
+        self.head = require_head(model, "span", "answer", head)
+        saved = settings_of(model, self.head.name)
+        self.threshold = saved.get("threshold") if threshold is None else threshold
+        self.n_best, self.longest, self.question = n_best, longest, question
+        self.length, self.stride = length_of(model, max_length, saved), stride
+
+    def stream(
+        self, asked: Iterable[tuple[str, str] | Pause]
+    ) -> Iterator[Answer | GlassformerError]:
+        """Answers as they come; what cannot be read gives an error in its place."""
+        found = Spans(self)
+        for step in read_long(self.model, map(self._job, asked), self._forward):
+            if isinstance(step, GlassformerError):
+                yield step
+                found = Spans(self)
+                continue
+            found.add(step.about, step.window, step.before, step.result)
+            if step.last:
+                yield found.answer(step.about)
+                found = Spans(self)
+
+    def _job(self, pair: tuple[str, str] | Pause) -> Job[str] | GlassformerError | Pause:
+        if isinstance(pair, Pause):
+            return pair
+        question, context = pair
+        for name, text in (("question", question), ("context", context)):
+            error = trouble(text)
+            if error is not None:
+                return GlassformerError(str(error).replace("The text", f"The {name}"))
+        try:
+            frame = Frame.of(self.tokenizer, question.strip(), self.question)
+            room = frame.room(self.length)
+        except GlassformerError as error:
+            return error
+        stride = room - min(OVERLAP, room // 2) if self.stride is None else self.stride
+        blocks = encode_long(self.tokenizer, context)
+        return Job(context, frame, windows(blocks, room, stride))
+
+    def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Reading]:
+        out = self.model.net(**inputs, heads=(self.head.name,)).heads
+        if self.head.beam is not None:
+            found = {
+                key.removeprefix(f"{self.head.name}."): value.float().tolist()
+                for key, value in out.items()
+            }
+            return [self._searched(found, row, text) for row, text in enumerate(texts)]
+        scores = out[self.head.name].float()
+        inside = torch.zeros(scores.shape[:2], dtype=torch.bool)
+        for row, text in enumerate(texts):
+            inside[row, : len(text)] = torch.tensor([number == 1 for number in text.sequence])
+        cls = self.tokenizer.special.get("cls")
+        at = [text.ids.index(cls) if cls in text.ids else 0 for text in texts]
+        none = scores[range(len(texts)), at].sum(-1)
+        outside = ~inside[..., None].to(scores.device)
+        best, spans = best_spans(
+            scores.masked_fill(outside, -math.inf), self.longest, max(self.n_best, RIVALS)
+        )
+        rows = zip(best.tolist(), spans.tolist(), none.tolist(), strict=True)
+        return [
+            Reading([(b, *s) for b, s in zip(*row, strict=True) if b > -math.inf], n)
+            for *row, n in rows
+        ]
+
+    def _searched(self, found: dict[str, list[Any]], row: int, text: Encoded) -> Reading:
+        """Of a head that looks for so many starts, and for so many ends of each."""
+        starts = list(zip(found["start"][row], found["start_at"][row], strict=True))
+        ends = list(zip(found["end"][row], found["end_at"][row], strict=True))
+        spans = [
+            (math.log(start) + math.log(end), int(first), int(last))
+            for number, (start, first) in enumerate(starts)
+            for end, last in ends[number :: len(starts)]
+            if start * end > 0 and 0 <= last - first < self.longest
+            if text.sequence[int(first)] == text.sequence[int(last)] == 1
+        ]
+        return Reading(spans, found["possible"][row])
+
+
+class Spans:
+    """The best spans of a context, gathered window by window."""
+
+    def __init__(self, answerer: Answerer) -> None:
+        self.settings = answerer
+        self.best: dict[tuple[int, int], float] = {}  # by place in the context
+        self.none = math.inf
+
+    def add(self, context: str, window: Window, before: int, reading: Reading) -> None:
+        self.none = min(self.none, reading.none)
+        for score, first, last in reading.spans:
+            start, end = (
+                window.text.offsets[first - before][0],
+                window.text.offsets[last - before][1],
+            )
+            place = whole_letters(context, start, end)
+            if place[0] < place[1]:
+                self.best[place] = max(score, self.best.get(place, -math.inf))
+        kept = sorted(self.best.items(), key=lambda item: -item[1])
+        self.best = dict(kept[: max(RIVALS, self.settings.n_best)])
+
+    def answer(self, context: str) -> Answer:
+        asked = self.settings
+        top = max(self.best.values(), default=-math.inf)
+        alone = asked.head.beam is not None  # its score for no answer is about nothing else
+        margin = -self.none if alone else top - self.none
+        refused = not self.best or (asked.threshold is not None and margin < asked.threshold)
+        shares = [math.exp(score - top) for score in self.best.values()]
+        odds = math.exp(min(-margin, 700.0)) if self.best and asked.threshold is not None else 0.0
+        whole = sum(shares) * (1 + odds) if alone else sum(shares) + odds
+        spans = tuple(
+            Span(context[start:end], start, end, score, share / whole)
+            for ((start, end), score), share in zip(self.best.items(), shares, strict=True)
+        )[: asked.n_best]
+        if refused:
+            chance = 1 - sum(shares) / whole if self.best else 1.0
+            return Answer("", None, None, chance, margin if self.best else 0.0, spans)
+        best = spans[0]
+        return Answer(best.text, best.start, best.end, best.probability, margin, spans)
+
+
+def best_spans(scores: Tensor, longest: int, count: int) -> tuple[Tensor, Tensor]:
+    """[window, slot, 2] to the best sums of a start and an end at or behind it, [window, span], and
+    their slots, [window, span, 2]; at most `count`, the best first."""
+    starts, ends = scores.unbind(-1)
+    ends = F.pad(ends, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
+    pairs = (starts[..., None] + ends).flatten(1)  # [window, start * length]
+    best, place = pairs.topk(min(count, pairs.shape[1]), -1)
+    first = place // longest
+    return best, torch.stack((first, first + place % longest), -1)

@@ -1,0 +1,221 @@
+"""Tasks room, tag: named entities and parts of speech. Texts, or lists of words, come in; tags of
+words and spans of the text go out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.entities import Report, Scheme, entities, names_entities, report, type_of
+from glassformer.tasks.base import (
+    Model,
+    answered,
+    labels_of,
+    raised,
+    require_head,
+    require_tokenizer,
+    settings_of,
+)
+from glassformer.tasks.batches import Pause, trouble
+from glassformer.tasks.long import Job, length_of, read_long
+from glassformer.tasks.windows import Frame, encode_many_words, windows
+from glassformer.tasks.words import SPLITS, Split, find_words
+from glassformer.text import Encoded
+
+Given = str | Sequence[str]  # a text, or its words
+Places = tuple[str, list[tuple[int, int]]]  # a text, and where its words stand in it
+Found = tuple[NDArray[Any], NDArray[Any]]  # of a window's tokens: probability, number of a label
+OVERLAP = 4  # a fourth of a window is read again in the next one
+
+
+@dataclass(frozen=True)
+class Word:
+    """`text` is what stands from `start` to `end`. Of what the tokenizer makes nothing of, nothing
+    is known: its tag is O, or _ where the model has no O, with probability 0."""
+
+    text: str
+    start: int
+    end: int
+    tag: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Entity:
+    """`probability` is the mean of its words'."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """`text` is what was given, or given words with spaces between; all places are in it."""
+
+    text: str
+    words: tuple[Word, ...]
+    entities: tuple[Entity, ...]  # none where tags are parts of speech
+
+    @property
+    def tags(self) -> list[str]:
+        return [word.tag for word in self.words]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "entities": [asdict(entity) for entity in self.entities],
+            "words": [asdict(word) for word in self.words],
+        }
+
+
+def tag(model: Model, texts: Any, **options: Any) -> Any:
+    """A text, or a list or an iterator of texts or lists of words; see `Tagger`.
+
+    >>> model.tag("Ada Lovelace was born in London.").entities
+    """
+    return answered(texts, Tagger(model, **options).stream)
+
+
+class Tagger:
+    """What a model's head for every word says of texts of any length.
+
+    `split`: how words are found in a text: "words", "characters" or "spaces"; as config.json says,
+    or else "words". `max_length`, in tokens: longer texts are read in windows, which move on by
+    `stride` tokens (three fourths of a window); a word's tag is that of the window where it has
+    most text around it. `head`: its name, where the model has several.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        split: Split | None = None,
+        max_length: int | None = None,
+        stride: int | None = None,
+        head: str | None = None,
+    ) -> None:
+        self.model, self.tokenizer = model, require_tokenizer(model)
+        self.head = require_head(model, "tag", "tag", head)
+        self.labels = labels_of(model, self.head)
+        self.marked = names_entities(self.labels)
+        saved = settings_of(model, self.head.name)
+        self.split: Split = split or saved.get("split", "words")
+        if self.split not in SPLITS:
+            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
+        self.frame = Frame.of(self.tokenizer)
+        self.room = self.frame.room(length_of(model, max_length, saved))
+        self.stride = self.room - self.room // OVERLAP if stride is None else stride
+
+    def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
+        """Results as they come; a text that cannot be read gives an error in its place."""
+        found: dict[int, tuple[float, int]] = {}  # of a text's words
+        for step in read_long(self.model, map(self._job, texts), self._forward):
+            if isinstance(step, GlassformerError):
+                yield step
+                found = {}
+                continue
+            chances, labels = step.result
+            for i in step.window.own:
+                word, slot = step.window.text.words[i], step.before + i
+                if word is not None and word not in found:  # its first token
+                    found[word] = float(chances[slot]), int(labels[slot])
+            if step.last:
+                yield self._tagged(*step.about, found)
+                found = {}
+
+    def report(
+        self,
+        words: Iterable[Sequence[str]],
+        tags: Iterable[Sequence[str]],
+        scheme: Scheme | None = None,
+    ) -> Report:
+        """How well the model tags words whose tags are known; see `metrics.entities.report`."""
+        texts, gold = [*words], [*tags]
+        if len(texts) != len(gold):
+            raise GlassformerError(f"There are {len(texts)} texts and tags of {len(gold)}.")
+        for one, right in zip(texts, gold, strict=True):
+            self.check(one, right)
+        return report([found.tags for found in raised(self.stream(texts))], gold, scheme)
+
+    def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
+        """Whether tags could be right ones for words, by this model's labels."""
+        if len(words) != len(tags):
+            raise GlassformerError(f"There are {len(words)} words and {len(tags)} tags.")
+        known = {self._kind(label) for label in self.labels}
+        strange = next((tag for tag in tags if self._kind(tag) not in known), None)
+        if strange is not None:
+            raise GlassformerError(
+                f"The tag {strange!r} is none of the model's: {', '.join(self.labels)}."
+            )
+
+    def _kind(self, tag: str) -> str:
+        """A scheme may mark the same types otherwise than the model does."""
+        return type_of(tag) if self.marked else tag
+
+    def _job(self, given: Given | Pause) -> Job[Places] | GlassformerError | Pause:
+        if isinstance(given, Pause):
+            return given
+        try:
+            text, places = self._words(given)
+        except GlassformerError as error:
+            return error
+        blocks = encode_many_words(self.tokenizer, [text[start:end] for start, end in places])
+        return Job((text, places), self.frame, windows(blocks, self.room, self.stride))
+
+    def _words(self, given: Given) -> Places:
+        """The text, and where its words stand in it."""
+        if not isinstance(given, str):
+            if not isinstance(given, Sequence):
+                raise GlassformerError(
+                    f"A text is a str or a list of words, not {type(given).__name__}."
+                )
+            strange = [word for word in given if not isinstance(word, str) or not word.strip()]
+            if strange:
+                raise GlassformerError(f"The words have {strange[0]!r}, which is no word.")
+        text = given if isinstance(given, str) else " ".join(given)
+        error = trouble(text)
+        if error is not None:
+            raise error
+        if isinstance(given, str):
+            places = list(find_words(text, self.split))
+        else:
+            ends = np.cumsum([len(word) + 1 for word in given]) - 1
+            places = [(int(e) - len(w), int(e)) for w, e in zip(given, ends, strict=True)]
+        if not places:
+            raise GlassformerError("The text has no words.")
+        return text, places
+
+    def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Found]:
+        name = self.head.name
+        logits = self.model.net(**inputs, heads=(name,)).heads[name].float()
+        chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
+        return list(zip(chances, labels, strict=True))
+
+    def _tagged(
+        self,
+        text: str,
+        places: list[tuple[int, int]],
+        found: dict[int, tuple[float, int]],
+    ) -> Tagged:
+        outside = "O" if "O" in self.labels else "_"
+        words = []
+        for number, (start, end) in enumerate(places):
+            chance, label = found.get(number, (0.0, -1))
+            tag = outside if label < 0 else self.labels[label]
+            words.append(Word(text[start:end], start, end, tag, chance))
+        spans = sorted(entities([w.tag for w in words]), key=lambda e: e[1]) if self.marked else []
+        return Tagged(text, tuple(words), tuple(self._entity(text, words, *e) for e in spans))
+
+    def _entity(self, text: str, words: Sequence[Word], kind: str, first: int, last: int) -> Entity:
+        start, end = words[first].start, words[last].end
+        chances = [word.probability for word in words[first : last + 1]]
+        return Entity(kind, text[start:end], start, end, sum(chances) / len(chances))

@@ -1,0 +1,170 @@
+"""Tasks room: a long text in windows that overlap. A text, or words, come in; windows go out one by
+one, with where their tokens stand in the text. Neither all of its tokens nor all of its windows are
+ever held at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from glassformer.errors import GlassformerError
+from glassformer.text import Encoded, Tokenizer
+
+BLOCK, MARGIN = 16_384, 512  # characters that are tokenized at once, and those read around them
+MANY, FEW = 2_048, 8  # the same in words
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a tokenizer puts around a text, whether that is the second one, and its segment."""
+
+    before: Encoded
+    behind: Encoded
+    text: int
+    segment: int
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, question: str | None = None, most: int = 0) -> Frame:
+        """Of a text alone, or of one that is read behind at most so many tokens of a question."""
+        sample = tokenizer.encode("a") if question is None else tokenizer.encode(question, "a")
+        text = 0 if question is None else 1
+        before, inside, behind = parts(sample, text, most)
+        segment = sample.segments[inside[0]] if inside else 0
+        return cls(sample.take(before), sample.take(behind), text, segment)
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.behind)
+
+    def around(self, text: Encoded) -> Encoded:
+        size = len(text)
+        own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
+        return Encoded.joined([self.before, own, self.behind])
+
+    def room(self, length: int) -> int:
+        """For tokens of the text."""
+        room = length - len(self)
+        if room < 1:
+            raise GlassformerError(
+                f"A length of {length} tokens leaves no room for the text beside the {len(self)} "
+                "that stand around it; raise the length."
+            )
+        return room
+
+
+def parts(whole: Encoded, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
+    """The places of what stands before a text (0, or 1 behind a question, of which there are so
+    many tokens at most), of the text's tokens, and of what stands behind it."""
+    real = [i for i, special in enumerate(whole.special_mask) if not special]
+    inside = [i for i in real if whole.sequence[i] == text]
+    question = [i for i in real if whole.sequence[i] != text]
+    left_out = {*question[most:], *inside}
+    kept = [i for i in range(len(whole)) if i not in left_out]
+    end = inside[0] if inside else len(whole)
+    return [i for i in kept if i < end], inside, [i for i in kept if i >= end]
+
+
+# --- tokens ------------------------------------------------------------------------------------
+
+
+def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[Encoded]:
+    """The tokens of a text of any length, some at a time, without special ones. Each block is read
+    with the text around it, so that its tokens are those that the whole text has there."""
+    for start in range(0, max(1, len(text)), BLOCK):
+        first = max(0, start - MARGIN)
+        block = tokenizer.encode(text[first : start + BLOCK + MARGIN], special=False)
+        last = len(text) + 1 if start + BLOCK >= len(text) else start + BLOCK
+        low = start if start else -1
+        yield _between(block, first, low, last)
+
+
+def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> Encoded:
+    """Words as one text with spaces between; `words` says of each token which it belongs to."""
+    owner: list[int | None] = []  # of each letter of the text: the word it belongs to
+    for number, word in enumerate(words):
+        owner += [None, *[number] * len(word)] if number else [number] * len(word)
+    encoded = tokenizer.encode(" ".join(words), special=False)
+    # a token may begin with the space before its word
+    belongs = [
+        next((number for number in owner[start:stop] if number is not None), None)
+        for start, stop in encoded.offsets
+    ]
+    return replace(encoded, words=belongs)
+
+
+def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[Encoded]:
+    """The same for words of any number, some at a time."""
+    for start in range(0, len(words), MANY):
+        first = max(0, start - FEW)
+        block = encode_words(tokenizer, words[first : start + MANY + FEW])
+        places = [0, *_ends(words[first : start + MANY + FEW])]
+        low = places[start - first] if start else -1
+        high = places[min(start + MANY, len(words)) - first]
+        last = high if start + MANY < len(words) else high + 1
+        kept = _between(block, 0, low, last)
+        yield replace(kept, words=[None if n is None else n + first for n in kept.words])
+
+
+def _ends(words: Sequence[str]) -> Iterator[int]:
+    """Where each word ends in the text that they make, which is where the space behind it is."""
+    end = -1
+    for word in words:
+        end += 1 + len(word)
+        yield end
+
+
+def _between(block: Encoded, shift: int, low: int, high: int) -> Encoded:
+    """The tokens that begin there, once all are moved on by so many characters."""
+    offsets = [(start + shift, stop + shift) for start, stop in block.offsets]
+    kept = [i for i, (start, _) in enumerate(offsets) if low <= start < high]
+    return replace(block, offsets=offsets).take(kept)
+
+
+# --- windows -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tokens of a text from its `start`-th on, and from where to where, in the text's tokens, this
+    window has more around them than its neighbors."""
+
+    text: Encoded
+    start: int
+    best: range
+
+    @property
+    def own(self) -> range:
+        """The same, counted within the window."""
+        return range(self.best.start - self.start, self.best.stop - self.start)
+
+
+def windows(blocks: Iterable[Encoded], room: int, stride: int) -> Iterator[Window]:
+    """Windows of at most `room` tokens that move on by `stride`; the last one moves on by less
+    where that lets it be full. Every token is in one window's best part."""
+    if not 1 <= stride <= room:
+        raise GlassformerError(
+            f"Windows of {room} tokens move on by 1 to {room} of them, not by {stride}."
+        )
+    cuts = _cuts(blocks, room, stride)
+    cut, found = 0, next(cuts, None)
+    while found is not None:
+        behind = next(cuts, None)
+        start, text = found
+        stop = start + len(text)
+        end = stop if behind is None else (behind[0] + stop) // 2
+        yield Window(text, start, range(cut, end))
+        cut, found = end, behind
+
+
+def _cuts(blocks: Iterable[Encoded], room: int, stride: int) -> Iterator[tuple[int, Encoded]]:
+    held, first, start = Encoded.joined([]), 0, 0  # tokens, the number of the first; of a window's
+    for block in blocks:
+        held = Encoded.joined([held, block])
+        while first + len(held) > start + room:
+            yield start, held.take(range(start - first, start - first + room))
+            start += stride
+        keep = max(first, start - stride)
+        held, first = held.take(range(keep - first, len(held))), keep
+    total = first + len(held)
+    if total:
+        last = min(start, max(0, total - room))
+        yield last, held.take(range(last - first, len(held)))
