@@ -18,6 +18,8 @@ from glassformer.generate.prompt import Prompt
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
+from glassformer.tasks.summarize import summarize
+from glassformer.tasks.translate import translate as translate_texts
 from glassformer.tasks.watch import Watch, watch
 from glassformer.text import Tokenizer
 from glassformer.text.files import copy_reader, holds_reader
@@ -220,6 +222,26 @@ class Model:
         >>> t5.infill("The ___ walks in ___ park.").spans
         """
         return infill(self.writer, text, knobs, _net_of(assistant_model))
+
+    def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
+        """A `Translation` of a text, a list for a list, and for an iterator an iterator. Languages
+        are told to a model of several; long texts are translated in parts and keep their
+        paragraphs. Options: `source_language`, `target_language`, `split` ("parts", "sentences",
+        "none"), `length` of a part in tokens, `prefix`, `separator`, and the knobs of `generate`.
+
+        >>> m2m.translate("Guten Morgen.", source_language="de", target_language="en").text
+        """
+        return translate_texts(self, texts, **options)
+
+    def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
+        """A `Summary` of a text, a list for a list, and for an iterator an iterator. Of a text that
+        is longer than the model reads, the rest is left out (`long="cut"`), or its parts are
+        summarized, and then what comes of that ("split"). Other options: `length`, `prefix`,
+        `separator`, and the knobs of `generate`.
+
+        >>> bart.summarize(article, max_new_tokens=60).text
+        """
+        return summarize(self, texts, **options)
 
     def score(
         self,

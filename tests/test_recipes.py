@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,14 @@ TINY = ["train.batch=2", "train.compile=false", "train.precision=float32"]
 FRESH = ["model.layers=1", "model.heads=2", "model.width=16"]
 
 
+RECORD = {"source": ["A miller walked."], "target": ["He walked."], "email": "Hi", "subject": "a"}
+
+
 def stand_in(path: Path) -> str:
     """What may stand in a file of that name."""
     task = path.parent.name
+    if path.suffix == ".jsonl":
+        return (json.dumps(RECORD) + "\n") * 12
     if task not in ROWS:
         return TEXT
     return HEADS.get(task, "") + "".join(ROWS[task].format(i % 2, i) for i in range(12))
@@ -45,7 +51,11 @@ def test_a_recipe_runs(name, tmp_path, monkeypatch):
         path = Path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(stand_in(path))
-    if recipe.model.folder is not None:
+    if recipe.model.folder is not None and recipe.objective[0].name == "continuation":
+        tokenizer = train_tokenizer("byte-bpe", texts=[TEXT], size=300)
+        sizes = {"n_layer": 1, "n_embd": 16, "n_head": 2}
+        gf.create("gpt2", tokenizer=tokenizer, vocab_size=300, **sizes).save(recipe.model.folder)
+    elif recipe.model.folder is not None:
         tokenizer = train_tokenizer("wordpiece", texts=[TEXT], size=60)
         sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
         model = gf.create("electra-small", tokenizer=tokenizer, vocab_size=60, **sizes)
@@ -69,6 +79,15 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
         "objective.name",
         "train.steps",
         "train.warmup",
+    }
+    assert keys_that_differ("multi30k-de-en", "multi30k-fr-en") == {"data.train", "data.valid"}
+    assert keys_that_differ("scitldr-decoder", "scitldr-pretrained") == {
+        "model.preset",
+        "model.folder",
+        *(f"model.{size}" for size in ("layers", "heads", "width", "ffn", "context")),
+        *(f"model.settings.{place}_pdrop" for place in ("resid", "embd", "attn")),
+        "tokenizer.kind",
+        "train.learning_rate",
     }
 
 

@@ -24,6 +24,10 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert said.startswith("good ") and re.search(
         r"^2026-01-26: bad rose from 3\d\.\d%", said, re.M
     )
+    assert (
+        "Where is the station?\nGood morning. The book is new.\n\nWhere is the station?\n" in said
+    )
+    assert said.endswith("\nLift broken\n")
     for line in "".join(re.findall(r"```sh\n(.*?)```", GUIDE, re.S)).splitlines():
         before, _, command = line.partition("  #")[0].rpartition(" | ")
         piped = re.sub(r'^echo "(.*)"$', r"\1", before) if "echo" in before else ""

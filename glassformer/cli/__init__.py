@@ -18,7 +18,9 @@ from glassformer.cli.open import open_view
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
+from glassformer.cli.summarize import summarize
 from glassformer.cli.train import train
+from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
 from glassformer.cli.watch import watch
 from glassformer.errors import GlassformerError
@@ -38,6 +40,8 @@ app.command()(generate)
 app.command()(score)
 app.command()(classify)
 app.command()(watch)
+app.command()(translate)
+app.command()(summarize)
 app.command()(train)
 app.command()(runs)
 app.command()(scaling)

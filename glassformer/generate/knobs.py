@@ -79,6 +79,7 @@ class Knobs:
     batch_size: int = 16  # rows that are computed at once
     prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
     prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
+    both_ways: bool = False  # tokens of a prompt see all of it, as a prefix language model's do
     graph: bool = True  # a step is recorded and played back
     compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
     truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
@@ -137,6 +138,10 @@ class Knobs:
             (
                 bool(self.force_words_ids) and (beams == 1 or groups > 1 or self.do_sample),
                 "Phrases are forced by a plain beam search; set num_beams above 1.",
+            ),
+            (
+                self.both_ways and (self.contrastive or self.prefill_chunk is not None),
+                "both_ways reads a prompt as a whole; leave penalty_alpha and prefill_chunk out.",
             ),
             (
                 self.tree and beams == 1,

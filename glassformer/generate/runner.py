@@ -19,9 +19,10 @@ class Runner:
 
     joins = True  # whether others may do so while some are at work
 
-    def __init__(self, net: Net, *, chunk: int | None = None) -> None:
+    def __init__(self, net: Net, *, chunk: int | None = None, both_ways: bool = False) -> None:
         self.net = net
         self.chunk = chunk
+        self.both_ways = both_ways  # whether a prompt's tokens see all of it
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
         self.shelf: Shelf | None = None  # where what prompts begin with alike is found
@@ -54,6 +55,7 @@ class Runner:
             source, source_mask = joined(sources, self.device)
             memory = self.net.encode(source, source_mask)
         length = tokens.shape[1]
+        prefix = torch.full((len(rows),), length, device=self.device) if self.both_ways else None
         chunk = self.chunk or length
         out = None
         for start in range(0, length, chunk):
@@ -63,6 +65,7 @@ class Runner:
                 mask=None if mask is None else mask[:, part],
                 memory=memory if start == 0 else None,
                 source_mask=source_mask,
+                prefix=prefix,
                 cache=cache,
                 tail=1,
             )

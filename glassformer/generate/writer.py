@@ -140,14 +140,12 @@ class Writer(Intake):
         if knobs.regex is not None:
             assert self.tokenizer is not None
             processors.append(match(knobs, self.tokenizer))
-        runner = Runner(self.net, chunk=knobs.prefill_chunk)
+        runner = Runner(self.net, chunk=knobs.prefill_chunk, both_ways=knobs.both_ways)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
-        if guessing and (
-            knobs.num_beams > 1 or knobs.num_return_sequences > 1 or knobs.contrastive
-        ):
+        if guessing and (not streams(knobs) or knobs.contrastive or knobs.both_ways):
             raise GlassformerError(
                 "Guessing ahead is for one text at a time; leave the assistant out, or num_beams, "
-                "num_return_sequences and penalty_alpha."
+                "num_return_sequences, penalty_alpha and both_ways."
             )
         if guessing or knobs.contrastive:
             self.share(runner, requests, knobs)
@@ -168,9 +166,10 @@ class Writer(Intake):
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
-        if knobs.graph and rows <= ROWS and knows(self.net):
+        plain = knobs.both_ways  # no other runner lets a prompt see what follows
+        if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
-        elif knobs.num_beams > 1 and branches_fit(self.net):
+        elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
             runner = BranchRunner(self.net, strategy.width, chunk=knobs.prefill_chunk)
         self.share(runner, requests, knobs)
         news = run(runner, strategy, requests, knobs.batch_size)
@@ -182,13 +181,13 @@ class Writer(Intake):
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
             self.shelf.forget()
-        elif longest > least_for(self.net) and can_share(self.net):
+        elif not knobs.both_ways and longest > least_for(self.net) and can_share(self.net):
             self.shelf.open(self.net, knobs.prefix_cache_bytes)
             runner.shelf = self.shelf
 
     def on_gpu(self, knobs: Knobs) -> bool:
         """Whether steps are recorded and played back."""
-        if not knobs.graph or next(self.net.parameters()).device.type != "cuda":
+        if not knobs.graph or knobs.both_ways or next(self.net.parameters()).device.type != "cuda":
             return False
         from glassformer.generate.static import fits  # triton is there only beside a GPU
 

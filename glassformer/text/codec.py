@@ -54,7 +54,10 @@ class Codec(Protocol):
 
 
 def no_languages() -> GlassformerError:
-    return GlassformerError("This tokenizer reads all languages alike; it has none to choose.")
+    return GlassformerError(
+        "This tokenizer reads all languages alike, and it has none to choose; leave "
+        "source_language and target_language out."
+    )
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ MBART = MBART_CODES.split()
 MBART_50 = MBART + MBART_50_CODES.split()
 M2M = M2M_CODES.split()
 CODE = re.compile(r"[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}")  # as mBART has them, and NLLB
+ADDRESS = re.compile(r">>[^<>]+<<")  # as Marian's models of many languages have them
 M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
 
 
@@ -41,6 +42,11 @@ def known(language: str, languages: Sequence[str]) -> str:
             f"The tokenizer has no language {language!r}; its languages are {', '.join(languages)}."
         )
     return language
+
+
+def address(language: str) -> str:
+    """The token before a text that is to be translated into a language."""
+    return f">>{language}<<"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.text.codec import Codec, Text
 from glassformer.text.encoded import Batch, Encoded
 from glassformer.text.files import json_bytes, write_files
+from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.load import load_codec
 from glassformer.text.settings import Settings
 from glassformer.text.stream import Stream, clean_spaces
@@ -93,6 +94,22 @@ class Tokenizer:
         given = {name: language for name, language in chosen.items() if language is not None}
         settings = Settings({**self._settings.values, **given})
         return Tokenizer(codec, settings, segments=self._segments)
+
+    def toward(self, source: str | None, target: str | None = None) -> tuple["Tokenizer", str]:
+        """The tokenizer for texts between two languages, and what is written before a text: the
+        token of the language to translate into, as in `>>fra<< Good morning`, where that is how the
+        vocabulary tells them apart (Marian's way)."""
+        if source is None and target is None:
+            return self, ""
+        codes = self.addresses
+        if not codes:
+            return self.with_languages(source, target), ""
+        return self, "" if target is None else address(known(target, codes)) + " "
+
+    @cached_property
+    def addresses(self) -> tuple[str, ...]:
+        """The languages that a text can be addressed to, as `>>fra<<` does it."""
+        return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
 
     @property
     def language(self) -> int | None:

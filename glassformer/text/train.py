@@ -12,6 +12,7 @@ from pathlib import Path
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import LibraryCodec, surround
 from glassformer.text.kinds import KINDS, Plan
+from glassformer.text.languages import address
 from glassformer.text.legacy import add_bos_eos
 from glassformer.text.settings import ROLES, Settings, special_token
 from glassformer.text.tokenizer import Tokenizer
@@ -27,6 +28,7 @@ def train(
     *,
     texts: Iterable[str] = (),
     special: Mapping[str, str] | None = None,
+    languages: Sequence[str] = (),
     add_bos: bool = False,
     add_eos: bool = False,
     lowercase: bool = False,
@@ -38,6 +40,7 @@ def train(
 
     `special` maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
     are framed as BERT frames them; `add_bos` and `add_eos` put those two around each text.
+    `languages` to translate into have a token each, `>>fra<<` for "fra".
 
     Learning needs memory for each different word, and in Chinese nearly every clause is one. So
     of files with more than `sample` bytes, lines are drawn evenly until about that much is read;
@@ -48,9 +51,10 @@ def train(
             f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}."
         )
     roles = dict(KINDS[kind].special if special is None else special)
+    codes = [address(language) for language in languages]
     plan = Plan(
         size=size,
-        special=[special_token(token) for token in dict.fromkeys(roles.values())],
+        special=[special_token(token) for token in dict.fromkeys([*roles.values(), *codes])],
         unknown=roles.get("unk"),
         lowercase=lowercase,
         min_frequency=min_frequency,
@@ -75,6 +79,7 @@ def train(
     settings = Settings(
         {
             **{f"{role}_token": token for role, token in roles.items()},
+            **({"extra_special_tokens": codes} if codes else {}),
             "add_bos_token": add_bos,
             "add_eos_token": add_eos,
         }

@@ -77,11 +77,16 @@ def make_tokenizer(
     if kind == "byte":
         kind = "byte-bpe"  # of which no pairs are learned
         special = {**KINDS[kind].special, **settings.special}
-        size = BYTES + len(set(special.values()))
+        size = BYTES + len(set(special.values())) + len(settings.languages)
     elif settings.special:
         special = {**KINDS[kind].special, **settings.special}
     made = train_tokenizer(
-        kind, texts=texts(), size=size, special=special, lowercase=settings.lowercase
+        kind,
+        texts=texts(),
+        size=size,
+        special=special,
+        lowercase=settings.lowercase,
+        languages=settings.languages,
     )
     if kept is None:
         return made

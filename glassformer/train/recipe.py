@@ -45,7 +45,7 @@ class ModelSettings:
 class TokenizerSettings:
     """A kind to train on the data, or a folder to read. With neither, a model's folder brings its
     own, and for a fresh model byte pairs are learned. `special` adds roles to the kind's own:
-    `special.mask = "[MASK]"`."""
+    `special.mask = "[MASK]"`. `languages` to translate into are tokens before a source."""
 
     kind: (
         Literal["char", "byte", "word", "space", "bpe", "byte-bpe", "wordpiece", "unigram"] | None
@@ -54,6 +54,7 @@ class TokenizerSettings:
     size: int = number(8000, least=2)
     lowercase: bool = False
     special: Mapping[str, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

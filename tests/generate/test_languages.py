@@ -69,6 +69,17 @@ def test_the_language_is_the_first_token(m2m):
     assert "__en__" not in found.text
 
 
+def test_the_verb_tells_languages_the_same_way(m2m):
+    model, _ = m2m
+    knobs = {"source_language": "de", "target_language": "en", "max_new_tokens": 6, "num_beams": 2}
+    assert (
+        model.translate("Hallo Welt", **knobs).parts[0].score
+        == model.generate("Hallo Welt", **knobs).score
+    )
+    with pytest.raises(GlassformerError, match="Say which language to translate into"):
+        model.translate("Hallo Welt", source_language="de")
+
+
 def test_one_language_of_the_two_keeps_the_other(m2m):
     model, _ = m2m
     plain = model.generate("Hello", target_language="fr", max_new_tokens=4)

@@ -221,3 +221,18 @@ def test_bad_files(kind: str, tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(GlassformerError, match=r"Line 3 of .*bad\.txt is not UTF-8"):
             train(kind, path, 400)
+
+
+def test_languages_are_tokens_before_a_text(tmp_path):
+    texts = ["Guten Morgen, wie geht es?"] * 3
+    tokenizer = train("bpe", texts=texts, size=60, languages=["en", "fr"])
+    tokenizer.save(tmp_path)
+    again = Tokenizer.load(tmp_path)
+    for one in (tokenizer, again):
+        assert one.addresses == ("en", "fr")
+        same, before = one.toward("de", "fr")
+        assert (same, before) == (one, ">>fr<< ")
+        ids = one.encode(f"{before}Guten Morgen").ids
+        assert ids[0] == one.id(">>fr<<") and one.decode(ids) == "Guten Morgen"
+        with pytest.raises(GlassformerError, match="no language 'it'; its languages are en, fr"):
+            one.toward(None, "it")

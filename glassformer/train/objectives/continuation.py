@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.text import Tokenizer
+from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
@@ -21,21 +21,24 @@ from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
     IGNORED,
-    column,
     length_of,
     require_head,
+    source_of,
+    targets_of,
     tokenizer_of,
 )
 
 
 @objective("continuation")
 class Continuation(Judged):
-    """Columns `source` and `target`: the tokens of the source, the separator, the target and the
-    end token. The loss is over the target and its end.
+    """Columns `source` and `target` (or lists, as for sequence-to-sequence), perhaps
+    `target_language`: the tokens of the source, the separator, the target and the end token. The
+    loss is over the target and its end.
 
     The separator is a token or a text; by default the tokenizer's own, or else a line break. With
     `both_ways` every token of the source sees all of it (a prefix language model). What is too
-    long loses the beginning of its source first.
+    long loses the beginning of its source first. All this is saved with the model, for `translate`
+    and `summarize`.
     """
 
     fields: ClassVar = {"tokens": np.int32, "prefix": np.int32}
@@ -60,26 +63,35 @@ class Continuation(Judged):
             )
         self.tokenizer = tokenizer_of(model)
         self.length = length_of(model, length) + 1
-        self.start = _start(self.tokenizer)
-        self.separator = _separator(self.tokenizer, separator)
+        self.start = start_ids(self.tokenizer)
+        self.separator = separator_ids(self.tokenizer, separator)
         end = self.tokenizer.special.get("eos", model.spec.tokens.eos)
         self.end = [] if end is None else [end]
         self.smoothing, self.both_ways, self.head = smoothing, both_ways, head
         self.weights = {head: 1.0}
+        keep_layout(
+            model,
+            separator=self.separator,
+            length=self.length - 1,
+            both_ways=both_ways or None,
+            eos_token_id=end,
+        )
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        source, target = (self.tokenizer.ids(column(record, side)) for side in ("source", "target"))
-        target = [*target, *self.end]
-        if not target:
-            raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+        _, address = self.tokenizer.toward(None, record.get("target_language"))
+        source = self.tokenizer.ids(address + source_of(record))
         frame = len(self.start) + len(self.separator)
-        target = target[: self.length - frame]
-        source = source[max(0, len(source) + frame + len(target) - self.length) :]
-        before = [*self.start, *source, *self.separator]
-        yield {
-            "tokens": np.array([*before, *target], dtype=np.int32),
-            "prefix": np.array([len(before)], dtype=np.int32),
-        }
+        for text in targets_of(record):
+            target = [*self.tokenizer.ids(text), *self.end]
+            if not target:
+                raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
+            target = target[: self.length - frame]
+            read = source[max(0, len(source) + frame + len(target) - self.length) :]
+            before = [*self.start, *read, *self.separator]
+            yield {
+                "tokens": np.array([*before, *target], dtype=np.int32),
+                "prefix": np.array([len(before)], dtype=np.int32),
+            }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""
@@ -107,24 +119,3 @@ class Continuation(Judged):
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))
         return {"perplexity": metrics.perplexity(*totals)}
-
-
-def _start(tokenizer: Tokenizer) -> list[int]:
-    """The start token, where the tokenizer begins a text with it."""
-    ids = tokenizer.encode("a").ids
-    return ids[:1] if ids[0] == tokenizer.special.get("bos") else []
-
-
-def _separator(tokenizer: Tokenizer, separator: str | None) -> list[int]:
-    if separator is None and "sep" in tokenizer.special:
-        return [tokenizer.special["sep"]]
-    separator = "\n" if separator is None else separator
-    if separator in tokenizer:
-        return [tokenizer.id(separator)]
-    ids = tokenizer.encode(separator, special=False).ids
-    if not ids or tokenizer.special.get("unk") in ids:
-        raise GlassformerError(
-            f"The tokenizer has no token for the separator {separator!r}; name one that it has "
-            "(objective.separator)."
-        )
-    return ids

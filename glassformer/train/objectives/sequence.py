@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
+from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.train import metrics
 from glassformer.train.entropy import token_loss
@@ -22,23 +23,26 @@ from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     IGNORED,
     USUAL_LENGTH,
-    column,
     length_of,
     require_head,
+    source_of,
+    targets_of,
     tokenizer_of,
 )
 
 
 @objective("sequence-to-sequence")
 class SequenceToSequence(Judged):
-    """Columns `source` and `target`. The decoder reads the target one place later, behind the
-    family's start token (or the target's language, where the tokenizer ends a text with that, as
-    mBART's does), and predicts it up to its end.
+    """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
+    several that are right, each an example). The decoder reads the target one place later, behind
+    the family's start token (or the target's language, where the tokenizer ends a text with that,
+    as mBART's does), and predicts it up to its end.
 
     Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
     the least that smoothed labels allow, with the same gradient. `prefix` stands before every
     source (T5's tasks). Languages are given here or in the columns `source_language` and
-    `target_language`, in the tokenizer's codes.
+    `target_language`, in the tokenizer's codes. What stands before a source is saved with the
+    model, for `translate` and `summarize`.
     """
 
     fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
@@ -68,7 +72,7 @@ class SequenceToSequence(Judged):
         if loss not in ("cross-entropy", "kl"):
             raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
         self.tokenizer = tokenizer_of(model)
-        self.tokenizers: dict[tuple[str | None, str | None], Tokenizer] = {}
+        self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
         self.languages = source_language, target_language
         self.source_length = length_of(model, source_length)
         table = spec.decoder.embed.position
@@ -78,33 +82,39 @@ class SequenceToSequence(Judged):
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
         self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
         self.weights = {head: 1.0}
+        keep_layout(
+            model,
+            prefix=prefix,
+            length=self.source_length,
+            source_language=source_language,
+            target_language=target_language,
+        )
 
-    def tokenizer_for(self, record: Record) -> Tokenizer:
+    def tokenizer_for(self, record: Record) -> tuple[Tokenizer, str]:
+        """For a record's languages, and what stands before its source to name them."""
         languages = (
             record.get("source_language", self.languages[0]),
             record.get("target_language", self.languages[1]),
         )
         if languages not in self.tokenizers:
-            asked = any(language is not None for language in languages)
-            self.tokenizers[languages] = (
-                self.tokenizer.with_languages(*languages) if asked else self.tokenizer
-            )
+            self.tokenizers[languages] = self.tokenizer.toward(*languages)
         return self.tokenizers[languages]
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        tokenizer = self.tokenizer_for(record)
+        tokenizer, address = self.tokenizer_for(record)
         source = tokenizer.encode(
-            self.prefix + column(record, "source"), max_length=self.source_length
+            address + self.prefix + source_of(record), max_length=self.source_length
         ).ids
-        target = ended(tokenizer.target, column(record, "target"), self.target_length)
-        if not source or not target:
-            raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
-        tokens = np.array(target)
-        yield {
-            "source": np.array(source, dtype=np.int32),
-            "tokens": tokens.astype(np.int32),
-            "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
-        }
+        for text in targets_of(record):
+            target = ended(tokenizer.target, text, self.target_length)
+            if not source or not target:
+                raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+            tokens = np.array(target)
+            yield {
+                "source": np.array(source, dtype=np.int32),
+                "tokens": tokens.astype(np.int32),
+                "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
+            }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return rewriting(examples, self.head)

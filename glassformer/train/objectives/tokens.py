@@ -65,6 +65,31 @@ def column(record: Record, name: str) -> Any:
     return record[name]
 
 
+def source_of(record: Record) -> str:
+    """The text that is rewritten; a list of sentences is one text."""
+    found = column(record, "source")
+    return " ".join(found) if _is_list(found) else _text(record, "source", found)
+
+
+def targets_of(record: Record) -> list[str]:
+    """What it is rewritten as; a list has several, each as right as the others."""
+    found = column(record, "target")
+    return list(found) if _is_list(found) else [_text(record, "target", found)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _text(record: Record, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise GlassformerError(
+            f"{record.get('where', 'A record')} has {str(value)[:40]!r} as its {name}, and not a "
+            "text, or a list of texts."
+        )
+    return value
+
+
 class Frame:
     """The special tokens that a tokenizer puts before and behind a text."""
 

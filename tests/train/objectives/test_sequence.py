@@ -71,6 +71,22 @@ def test_a_prefix_stands_before_every_source():
     assert prepared(objective)[0]["source"].tolist() == expected
 
 
+def test_a_list_of_sentences_is_one_source_and_of_several_targets_each_is_an_example():
+    model = readers.make("bart", KIND)
+    objective = make_objective("sequence-to-sequence", model, {"prefix": "in short: "})
+    first, second = RECORDS[0], RECORDS[1]
+    sentences = [first["source"], second["source"]]
+    both = {"source": sentences, "target": [first["target"], second["target"]]}
+    joined = " ".join(sentences)
+    apart = [{"source": joined, "target": one["target"]} for one in (first, second)]
+    for found, wanted in zip(prepared(objective, [both]), prepared(objective, apart), strict=True):
+        assert [found[k].tolist() for k in wanted] == [wanted[k].tolist() for k in wanted]
+    kept = model.config["task_specific_params"]["text2text"]
+    assert kept == {"prefix": "in short: ", "length": objective.source_length}
+    with pytest.raises(GlassformerError, match="p:1 has '3' as its target"):
+        prepared(objective, [{**first, "target": 3}])
+
+
 def test_languages(tmp_path):
     """mBART ends both texts with their language and starts from the target's; M2M's way is the
     start token and the language before the text."""

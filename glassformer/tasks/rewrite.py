@@ -1,0 +1,259 @@
+"""Tasks room, rewriting: what translate and summarize share. Texts come in that the model can read
+at once, and what it writes of each goes out in the same order.
+
+How a source stands before the model travels with it, in config.json: T5's prefix, what separates
+source and target for a decoder alone, the knobs of a task. So a verb needs to be told nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from glassformer.errors import GlassformerError
+from glassformer.generate import Generation
+from glassformer.generate.knobs import KINDS
+from glassformer.generate.strategy import Request
+from glassformer.tasks.base import (
+    Model,
+    keep_settings,
+    require_head,
+    require_tokenizer,
+    settings_of,
+)
+from glassformer.tasks.batches import Pause, chunks, device_of
+from glassformer.text import Tokenizer
+
+Result = TypeVar("Result")
+Ids = list[int]
+Finish = Callable[[list[Generation]], Result]
+TRAINED = "text2text"  # where training keeps how sources stand, whatever the task
+LANGUAGES = ("source_language", "target_language")
+USUAL_LENGTH = 512  # tokens, where nobody says how many
+LENGTHS = {"max_length", "max_new_tokens"}
+BEAMS = 4
+TEXTS, GPU_TEXTS, ROWS = 16, 64, 16  # at once; on a CPU a decoder alone is fastest up to 16 rows
+LEAST_LIMIT = 16  # new tokens that a source of any length may have
+POOLS = 8  # batches that are put in the order of their length
+
+
+class Rewriter:
+    """A model, how its sources are laid out for it, and with which knobs it writes.
+
+    `task` is the name under which config.json may keep settings of the verb; `given` are knobs
+    that the user turned; `new_tokens` are written at most where neither says.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        verb: str,
+        task: str,
+        given: Mapping[str, Any],
+        *,
+        prefix: str | None = None,
+        separator: str | None = None,
+        length: int | None = None,
+        new_tokens: int,
+    ) -> None:
+        require_head(model, "lm", verb)
+        if model.spec.decoder is None:
+            raise GlassformerError(
+                f"{verb} needs a model that writes, and {model.architecture} only reads; it is a "
+                "model to fill gaps with (fill)."
+            )
+        self.model, self.verb = model, verb
+        self.writer = model.writer
+        if self.writer.listens:
+            raise GlassformerError(
+                f"{verb} reads text, and {model.architecture} listens; give its sound to generate."
+            )
+        self.alone = model.spec.encoder is None
+        saved = {**settings_of(model, task), **settings_of(model, TRAINED)}
+        self.saved, self.new_tokens = saved, new_tokens
+        knobs, tokenizer = self._knobs(given), require_tokenizer(model)
+        languages = [knobs.get(name) for name in LANGUAGES]
+        self.tokenizer, address = tokenizer.toward(*languages)
+        if tokenizer.addresses:  # a token before the source says it all
+            knobs = {name: value for name, value in knobs.items() if name not in LANGUAGES}
+        self.knobs = self.writer.knobs(knobs)
+        self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
+        self.behind = self._separator(separator) if self.alone else []
+        self.start = start_ids(self.tokenizer) if self.alone else []
+        self.room = self._room(length)
+
+    def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The user's, above those of the task, above what is usual for rewriting."""
+        task = {k: v for k, v in self.saved.items() if k in KINDS}
+        if LENGTHS & set(given):
+            task = {k: v for k, v in task.items() if k not in LENGTHS}
+        named = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
+        said: dict[str, Any] = {**named, **task, **given}
+        usual: dict[str, Any] = {"do_sample": False}
+        if "num_beams" not in said and not (given.get("do_sample") or given.get("penalty_alpha")):
+            usual["num_beams"] = BEAMS
+        self.limited = bool(LENGTHS & set(said))  # somebody has said how long
+        if not self.limited:
+            usual["max_new_tokens"] = self.new_tokens
+        if "batch_size" not in said:
+            beams = {**usual, **said}.get("num_beams", 1)
+            gpu = device_of(self.model.net).type != "cpu"
+            few = self.alone and not gpu
+            usual["batch_size"] = max(ROWS, beams) if few else (GPU_TEXTS if gpu else TEXTS) * beams
+        return {**usual, **task, **given}
+
+    def _separator(self, separator: str | None) -> Ids:
+        if separator is not None:
+            return separator_ids(self.tokenizer, separator)
+        found = self.saved.get("separator")
+        if found is None:
+            raise GlassformerError(
+                f"{self.model.architecture} writes on from any text, and its config.json does not "
+                f"say what stands between a source and its target; say so (--separator), or train "
+                f"it to {self.verb} by the objective continuation."
+            )
+        return [int(id) for id in found]
+
+    def _room(self, length: int | None) -> int:
+        """How many tokens the model reads of a source at most, with what frames it."""
+        stack = self.model.net.decoder if self.alone else self.model.net.encoder
+        positions = self.writer.context(stack)
+        limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
+        room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
+        if self.alone:  # the target stands in the same stream
+            new = self.knobs.max_new_tokens or self.new_tokens
+            room = max(room - new, room // 2)
+        if length is not None and positions is not None and length > positions:
+            raise GlassformerError(
+                f"A length of {length} tokens is above the model's {positions} positions."
+            )
+        room, frame = room if length is None else length, self.measure("")
+        if room <= frame:
+            raise GlassformerError(
+                f"{room} tokens leave no room for a text beside the {frame} that frame it; raise "
+                "the length."
+            )
+        return room
+
+    def ids(self, text: str) -> Ids:
+        """A source as the model reads it."""
+        if not self.alone:
+            return self.tokenizer.encode(self.prefix + text).ids
+        inner = self.tokenizer.ids(self.prefix + text)
+        return [*self.start, *inner, *self.behind]
+
+    def cut(self, text: str) -> Ids:
+        """The same, of a text that is too long as much as there is room for: as in training, its
+        beginning, or for a decoder alone its end."""
+        if not self.alone:
+            return self.tokenizer.encode(self.prefix + text, max_length=self.room).ids
+        before = [*self.start, *self.tokenizer.ids(self.prefix)]
+        inner = self.tokenizer.ids(text)
+        left = max(self.room - len(before) - len(self.behind), 1)
+        return [*before, *inner[-left:], *self.behind]
+
+    def measure(self, text: str) -> int:
+        return len(self.ids(text))
+
+    def request(self, number: int, ids: Ids, factor: float | None) -> Request:
+        """`factor`: no more new tokens than so many times those of the source, where nobody has
+        said how many."""
+        found = self.writer.request(number, ids, self.knobs)
+        if factor is None or self.limited:
+            return found
+        return replace(found, limit=min(found.limit, int(factor * len(ids)) + LEAST_LIMIT))
+
+    def written(
+        self, sources: Iterable[Ids | Pause], factor: float | None = None
+    ) -> Iterator[Generation]:
+        """What the model writes of each, in their order. They are computed in the order of their
+        length, some batches at a time."""
+        width = max(self.knobs.num_beams, self.knobs.num_return_sequences)
+        at_once = max(1, self.knobs.batch_size // width)
+        for chunk in chunks(sources, POOLS * at_once):
+            requests = [self.request(i, ids, factor) for i, ids in enumerate(chunk)]
+            requests.sort(key=lambda one: -len(one.source or one.prompt))
+            ready: dict[int, Generation] = {}
+            following = 0
+            for number, generation in self.writer.results(requests, self.knobs):
+                ready[number] = generation
+                while following in ready:
+                    yield ready.pop(following)
+                    following += 1
+
+    def each(
+        self,
+        texts: Iterable[str | Pause],
+        prepare: Callable[[str], tuple[list[Ids], Finish[Result]]],
+        factor: float | None = None,
+    ) -> Iterator[Result | GlassformerError]:
+        """A result for every text, in their order, as soon as it is whole. `prepare` makes of a
+        text one source or several, and a function that makes the result of what is written of
+        those; what it finds wrong with a text comes in that one's place."""
+        waiting: deque[tuple[int, Finish[Result]] | GlassformerError] = deque()
+        ready: deque[Generation] = deque()
+
+        def sources() -> Iterator[Ids | Pause]:
+            for text in texts:
+                if isinstance(text, Pause):
+                    yield text
+                    continue
+                try:
+                    made, finish = prepare(text)
+                except GlassformerError as error:
+                    waiting.append(error)
+                    continue
+                waiting.append((len(made), finish))
+                yield from made
+
+        def whole() -> Iterator[Result | GlassformerError]:
+            while waiting:
+                if isinstance(waiting[0], GlassformerError):
+                    yield waiting[0]
+                else:
+                    count, finish = waiting[0]
+                    if len(ready) < count:
+                        return
+                    yield finish([ready.popleft() for _ in range(count)])
+                waiting.popleft()
+
+        for generation in self.written(sources(), factor):
+            ready.append(generation)
+            yield from whole()
+        yield from whole()
+
+    def checked(self, text: Any) -> str:
+        if not isinstance(text, str):
+            raise GlassformerError(f"A text to {self.verb} is a str, not {type(text).__name__}.")
+        if not text.strip():
+            raise GlassformerError(f"The text is empty; there is nothing to {self.verb}.")
+        return text
+
+
+def start_ids(tokenizer: Tokenizer) -> list[int]:
+    """The start token, where the tokenizer begins a text with it."""
+    ids = tokenizer.encode("a").ids
+    return ids[:1] if ids[0] == tokenizer.special.get("bos") else []
+
+
+def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
+    """A token or a text; by default the tokenizer's own, or else a line break."""
+    if separator is None and "sep" in tokenizer.special:
+        return [tokenizer.special["sep"]]
+    separator = "\n" if separator is None else separator
+    if separator in tokenizer:
+        return [tokenizer.id(separator)]
+    ids = tokenizer.ids(separator)
+    if not ids or tokenizer.special.get("unk") in ids:
+        raise GlassformerError(
+            f"The tokenizer has no token for the separator {separator!r}; name one that it has "
+            "(objective.separator), or let a fresh one have it (tokenizer.special.sep)."
+        )
+    return ids
+
+
+def keep_layout(model: Model, **settings: Any) -> None:
+    """Training says how sources stand before the model, which from then on is saved with it."""
+    keep_settings(model, TRAINED, **settings)

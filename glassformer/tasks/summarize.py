@@ -1,0 +1,101 @@
+"""Tasks room, summarize: texts come in, short ones about the same go out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+from glassformer.errors import GlassformerError
+from glassformer.generate import Generation
+from glassformer.tasks.base import Model, answered
+from glassformer.tasks.batches import Pause
+from glassformer.tasks.parts import parts_of
+from glassformer.tasks.rewrite import Finish, Ids, Rewriter
+
+Long = Literal["cut", "split"]
+NEW_TOKENS = 128  # of a summary, at most
+LONG = ("cut", "split")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`unread` tokens of the text had no room; `parts` were summarized first, each by itself."""
+
+    text: str
+    score: float | None
+    stop: str
+    unread: int = 0
+    parts: int = 1
+
+    def __str__(self) -> str:
+        return self.text
+
+    def record(self) -> dict[str, Any]:
+        return {"summary": self.text, **{k: v for k, v in asdict(self).items() if k != "text"}}
+
+
+class Summarizer:
+    """A model that summarizes, with its knobs; see `Model.summarize`."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        long: Long = "cut",
+        length: int | None = None,
+        prefix: str | None = None,
+        separator: str | None = None,
+        **knobs: Any,
+    ) -> None:
+        if long not in LONG:
+            raise GlassformerError(f"long is one of {', '.join(LONG)}, not {long!r}.")
+        self.long = long
+        self.rewriter = Rewriter(
+            model,
+            "summarize",
+            "summarization",
+            knobs,
+            prefix=prefix,
+            separator=separator,
+            length=length,
+            new_tokens=NEW_TOKENS,
+        )
+
+    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Summary | GlassformerError]:
+        """In the order of the texts; what is wrong with a text comes in its place."""
+        return self.rewriter.each(texts, self._prepared)
+
+    def _prepared(self, text: str) -> tuple[list[Ids], Finish[Summary]]:
+        text, parts = self.rewriter.checked(text), 1
+        if self.long == "split":
+            text, parts = self._folded(text)
+        ids, length = self.rewriter.ids(text), self.rewriter.measure(text)
+        if length > self.rewriter.room:
+            ids = self.rewriter.cut(text)
+        return [ids], partial(_summary, unread=length - len(ids), parts=parts)
+
+    def _folded(self, text: str) -> tuple[str, int]:
+        """A text, or if it is too long the summaries of its parts, or of theirs; and how many
+        parts it had."""
+        rewriter, first = self.rewriter, 1
+        while (length := rewriter.measure(text)) > rewriter.room:
+            spans = parts_of(text, rewriter.measure, rewriter.room, "text")
+            first = first if first > 1 else len(spans)
+            sources = (rewriter.ids(text[slice(*span)]) for span in spans)
+            shorter = "\n".join(one.text.strip() for one in rewriter.written(sources))
+            if not shorter.strip() or rewriter.measure(shorter) >= length:
+                break  # its summaries are no shorter: what has room is read
+            text = shorter
+        return text, first
+
+
+def summarize(model: Model, texts: Any, **options: Any) -> Any:
+    """One text, a list or an iterator of them; see `Model.summarize`."""
+    return answered(texts, Summarizer(model, **options).stream)
+
+
+def _summary(written: list[Generation], *, unread: int, parts: int) -> Summary:
+    (one,) = written
+    return Summary(one.text.strip(), one.score, one.stop, unread, parts)

@@ -1,0 +1,168 @@
+"""Tasks room, translate: texts of any length come in, the same in another language go out, with
+their paragraphs as they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+from glassformer.errors import GlassformerError
+from glassformer.generate import Generation
+from glassformer.tasks.base import SETTINGS, Model, answered, require_tokenizer
+from glassformer.tasks.batches import Pause
+from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
+from glassformer.tasks.rewrite import TRAINED, Finish, Ids, Rewriter
+from glassformer.tasks.sentences import Span, blocks
+
+Split = Literal["parts", "sentences", "none"]
+SPLITS = ("parts", "sentences", "none")
+PAIR = re.compile(r"translation_(.+)_to_(.+)")  # as T5's config.json names its tasks
+NEW_TOKENS = 256  # of a part, at most
+FACTOR = 3.0  # a translation has at most so many times the tokens of its source
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a text from `start` to `end`, its translation; `score` is the beam's, `stop` why it
+    ended: "length" where it was cut off."""
+
+    start: int
+    end: int
+    text: str
+    score: float | None
+    stop: str
+
+
+@dataclass(frozen=True)
+class Translation:
+    text: str
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def record(self) -> dict[str, Any]:
+        return {"translation": self.text, "parts": [asdict(part) for part in self.parts]}
+
+
+class Translator:
+    """A model that translates, with its languages and knobs; see `Model.translate`. With
+    `keep_empty` a text without a word is none to complain about, and stays as it is."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        split: Split = "parts",
+        length: int | None = None,
+        prefix: str | None = None,
+        separator: str | None = None,
+        keep_empty: bool = False,
+        **knobs: Any,
+    ) -> None:
+        if split not in SPLITS:
+            raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {split!r}.")
+        self.split, self.keep_empty = split, keep_empty
+        asked = (source_language, target_language)
+        task = None if prefix is not None else _task(model, asked)
+        if task is None:  # its prefix says all about languages
+            named = zip(("source_language", "target_language"), asked, strict=True)
+            knobs |= {name: language for name, language in named if language is not None}
+        self.rewriter = Rewriter(
+            model,
+            "translate",
+            task or "translation",
+            knobs,
+            prefix=prefix,
+            separator=separator,
+            length=length,
+            new_tokens=NEW_TOKENS,
+        )
+
+        if prefix is None and self._lacks_target():
+            raise GlassformerError(
+                "Say which language to translate into (target_language, --to), as the tokenizer "
+                "names them."
+            )
+
+    def _lacks_target(self) -> bool:
+        """Whether the model knows several languages, and nobody has said which one to write."""
+        knobs, tokenizer = self.rewriter.knobs, require_tokenizer(self.rewriter.model)
+        if tokenizer.language is None or tokenizer.target is not tokenizer:
+            return False
+        start = knobs.decoder_start_token_id
+        plain = start is None or start in tokenizer.special.values()
+        return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
+
+    def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
+        """In the order of the texts, each as soon as it is whole. What is wrong with a text comes
+        in its place."""
+        return self.rewriter.each(texts, self._prepared, FACTOR)
+
+    def _prepared(self, text: str) -> tuple[list[Ids], Finish[Translation]]:
+        if self.keep_empty and not text.strip():
+            return [], lambda _: Translation(text, ())
+        spans = self.spans(self.rewriter.checked(text))
+        sources = [self.rewriter.ids(as_line(text[slice(*span)])) for span in spans]
+        return sources, partial(_joined, text, spans)
+
+    def spans(self, text: str) -> list[Span]:
+        """What of a text is translated at a time."""
+        room, measure = self.rewriter.room, self.rewriter.measure
+        if self.split != "none":
+            together: Together = "sentence" if self.split == "sentences" else "paragraph"
+            return parts_of(text, lambda part: measure(as_line(part)), room, together)
+        length = measure(text)
+        if length > room:
+            raise GlassformerError(
+                f"The text has {length} tokens, and the model reads {room} at once; let it be "
+                "split into parts or sentences (split)."
+            )
+        whole = blocks(text)
+        return [Span(whole[0].start, whole[-1].end)]
+
+
+def translate(model: Model, texts: Any, **options: Any) -> Any:
+    """One text, a list or an iterator of them; see `Model.translate`."""
+    return answered(texts, Translator(model, **options).stream)
+
+
+def _task(model: Model, asked: Sequence[str | None]) -> str | None:
+    """The name that config.json has for a translation between these languages, where it has one
+    for every pair, as T5's, and was not trained here."""
+    tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
+    pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
+    if not pairs or TRAINED in tasks:  # it has learned something else since
+        addresses = require_tokenizer(model).addresses
+        if addresses and asked[1] is None:
+            raise GlassformerError(
+                "Say which language to translate into (target_language, --to); the model knows "
+                f"{', '.join(addresses)}."
+            )
+        return None
+    fitting = [
+        pair
+        for pair in pairs
+        if all(want in (None, has) for want, has in zip(asked, pair, strict=True))
+    ]
+    if len(fitting) == 1:
+        return pairs[fitting[0]]
+    known = ", ".join(" to ".join(pair) for pair in pairs)
+    raise GlassformerError(
+        f"Say which languages (source_language, target_language; --from, --to); the model "
+        f"translates {known}."
+    )
+
+
+def _joined(text: str, spans: Sequence[Span], written: Sequence[Generation]) -> Translation:
+    texts = [as_line(one.text.strip()) for one in written]
+    parts = tuple(
+        Part(*span, said, one.score, one.stop)
+        for span, said, one in zip(spans, texts, written, strict=True)
+    )
+    return Translation(rejoined(text, spans, texts), parts)

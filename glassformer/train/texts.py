@@ -1,0 +1,108 @@
+"""Train room, metrics: how near written texts are to references, BLEU and chrF by sacrebleu, and
+ROUGE. Texts come in, with one reference or several for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from glassformer.errors import GlassformerError
+from glassformer.train.rouge import all_words, plain_words, rouge_means, stemmed_words
+
+References = Sequence[Sequence[str]]  # those of every text
+CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+JAPANESE = re.compile(r"[\u3040-\u30ff]")
+
+
+class Figure(NamedTuple):
+    """A metric's value, and exactly how it was computed."""
+
+    name: str
+    value: float
+    signature: str
+
+
+def translation_figures(
+    predictions: Sequence[str],
+    references: References,
+    *,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+) -> list[Figure]:
+    """BLEU and chrF of a whole corpus. `tokenize` is sacrebleu's word for how BLEU finds words: if
+    not said 13a, and for references in Chinese or Japanese those that have no need of spaces."""
+    metrics = _sacrebleu()
+    check(predictions, references)
+    streams = [list(stream) for stream in zip_longest(*references)]  # None where one has fewer
+    chosen = tokenize or _words_of(references)
+    try:
+        found = [
+            metrics.BLEU(lowercase=lowercase, tokenize=chosen),
+            metrics.CHRF(lowercase=lowercase),
+        ]
+    except (ValueError, RuntimeError, ImportError) as error:
+        why = " ".join(str(error).split())
+        raise GlassformerError(
+            f"sacrebleu cannot split words by {chosen!r} ({why}); choose another way, such as char."
+        ) from None
+    scores = [metric.corpus_score(list(predictions), streams) for metric in found]
+    return [
+        Figure(score.name, score.score, str(metric.get_signature()))
+        for metric, score in zip(found, scores, strict=True)
+    ]
+
+
+def summary_figures(
+    predictions: Sequence[str], references: References, *, stemmer: bool = True
+) -> list[Figure]:
+    """The mean F1 of ROUGE-1, 2, L and Lsum, times 100, by Porter's stems as papers have it.
+    Where references have no Latin letters words are found by any script's."""
+    check(predictions, references)
+    latin = any(plain_words(one) for several in references for one in several)
+    words = all_words if not latin else stemmed_words if stemmer else plain_words
+    how = {
+        all_words: "words of any script, characters of Chinese and Japanese",
+        stemmed_words: "as rouge-score, use_stemmer=True",
+        plain_words: "as rouge-score, use_stemmer=False",
+    }[words]
+    means = rouge_means(predictions, references, words=words)
+    return [
+        Figure(kind.replace("rouge", "ROUGE-"), 100 * value, how) for kind, value in means.items()
+    ]
+
+
+def check(predictions: Sequence[str], references: References) -> None:
+    if len(predictions) != len(references):
+        raise GlassformerError(
+            f"There are {len(predictions):,} texts and {len(references):,} references; give one "
+            "for each."
+        )
+    if not predictions:
+        raise GlassformerError("There are no texts to compare with references.")
+    for number, several in enumerate(references, 1):
+        if isinstance(several, str) or not several:
+            raise GlassformerError(f"Text {number} has no list of references.")
+
+
+def _words_of(references: References) -> str:
+    text = "".join(one for several in references[:1000] for one in several)
+    if len(JAPANESE.findall(text)) * 10 > len(text):
+        return "ja-mecab"
+    return "zh" if len(CHINESE.findall(text)) * 2 > len(text) else "13a"
+
+
+def check_sacrebleu() -> None:
+    """Before texts are made that could not be judged."""
+    _sacrebleu()
+
+
+def _sacrebleu() -> Any:
+    try:
+        from sacrebleu import metrics
+    except ImportError:
+        raise GlassformerError(
+            "BLEU and chrF need sacrebleu: pip install 'glassformer[tasks]'."
+        ) from None
+    return metrics

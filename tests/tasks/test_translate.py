@@ -1,0 +1,257 @@
+"""Models that were trained here translate what they learned, in Python and on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from rights import ALONE, BOTH, ENGLISH, FRENCH, GERMAN, learn, pairs
+
+import glassformer as gf
+from glassformer.cli import main
+from glassformer.errors import GlassformerError
+from glassformer.tasks.base import keep_settings
+from glassformer.tasks.translate import Translator
+from glassformer.text import train as train_tokenizer
+from glassformer.train.objectives import make_objective
+
+
+@pytest.fixture(scope="module")
+def polyglot(tmp_path_factory):
+    """An encoder-decoder that is told by a token into which language."""
+    records = pairs(GERMAN, ENGLISH, target_language="en")
+    records += pairs(GERMAN, FRENCH, target_language="fr")
+    return learn(
+        tmp_path_factory.mktemp("many") / "run",
+        records,
+        BOTH,
+        tokenizer={"languages": ["en", "fr"]},
+        objective={"name": "sequence-to-sequence", "source_length": 64},
+        train={"steps": 120},
+    )
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    """A decoder alone whose sources see all of themselves."""
+    return learn(
+        tmp_path_factory.mktemp("one") / "run",
+        pairs(GERMAN, ENGLISH),
+        ALONE,
+        tokenizer={"special": {"sep": "<sep>"}},
+        objective={"name": "continuation", "both_ways": True},
+    )
+
+
+def texts(translations) -> list[str]:
+    return [one.text for one in translations]
+
+
+def test_many_to_many_by_a_token(polyglot):
+    assert texts(polyglot.translate(GERMAN, target_language="en")) == ENGLISH
+    assert texts(polyglot.translate(GERMAN, target_language="fr")) == FRENCH
+    assert polyglot.translate(GERMAN[4], target_language="fr", num_beams=1).text == FRENCH[4]
+
+
+def test_a_decoder_alone_knows_what_separates(stream):
+    assert texts(stream.translate(GERMAN)) == ENGLISH
+    assert texts(stream.translate(GERMAN, num_beams=1, batch_size=2)) == ENGLISH
+    kept = stream.config["task_specific_params"]["text2text"]
+    assert kept["separator"] == [stream.tokenizer.id("<sep>")] and kept["both_ways"]
+
+
+def test_a_document_keeps_its_paragraphs_and_says_what_comes_from_where(polyglot):
+    text = f"{GERMAN[0]} {GERMAN[4]}\n\n  {GERMAN[1]}\n{GERMAN[3]}\n"
+    found = polyglot.translate(text, target_language="en", split="sentences")
+    assert found.text == f"{ENGLISH[0]} {ENGLISH[4]}\n\n  {ENGLISH[1]}\n{ENGLISH[3]}\n"
+    spans = [text[part.start : part.end] for part in found.parts]
+    assert spans == [GERMAN[0], GERMAN[4], GERMAN[1], GERMAN[3]]
+    assert [part.stop for part in found.parts] == ["eos"] * 4
+
+
+def test_an_iterator_is_answered_as_it_goes(polyglot):
+    asked = []
+
+    def source():
+        for text in GERMAN * 200:
+            asked.append(text)
+            yield text
+
+    results = polyglot.translate(source(), target_language="en", num_beams=1)
+    assert [next(results).text, next(results).text] == ENGLISH[:2]
+    assert len(asked) < len(GERMAN) * 200
+
+
+def test_what_was_saved_loads_in_the_reference(polyglot, stream, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    for model, auto in ((polyglot, AutoModelForSeq2SeqLM), (stream, AutoModelForCausalLM)):
+        folder = tmp_path / auto.__name__
+        model.save(folder)
+        theirs, tokenizer = auto.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        assert theirs.config.task_specific_params == model.config["task_specific_params"]
+        text = GERMAN[0] if model is stream else f">>en<< {GERMAN[0]}"
+        inputs = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        assert inputs["input_ids"][0].tolist() == model.tokenizer.encode(text).ids
+        if model is polyglot:
+            ids = theirs.generate(**inputs, num_beams=4, max_new_tokens=60)[0]
+            assert tokenizer.decode(ids, skip_special_tokens=True).strip() == ENGLISH[0]
+
+
+def small_t5():
+    roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+    tokenizer = train_tokenizer("bpe", texts=GERMAN, size=80, special=roles, add_eos=True)
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    ids = {"vocab_size": 80, "eos_token_id": 1, "pad_token_id": 2}
+    return gf.create("t5-small", tokenizer=tokenizer, **ids, **sizes)
+
+
+def test_the_prefix_of_a_task_is_read_from_the_config():
+    """As T5's config.json has it: prefix and knobs for every pair of languages."""
+    t5 = small_t5()
+    for pair, prefix in (("en_to_de", "to German: "), ("en_to_fr", "to French: ")):
+        keep_settings(t5, f"translation_{pair}", prefix=prefix, num_beams=2, max_length=7)
+    plain = t5.generate("to French: Recht", num_beams=2, max_length=7)
+    found = t5.translate("Recht", target_language="fr")
+    assert found.text == plain.text.strip() and found.parts[0].score == plain.score
+    with pytest.raises(GlassformerError, match="en to de, en to fr"):
+        t5.translate("Recht", source_language="en")
+    with pytest.raises(GlassformerError, match="en to de, en to fr"):
+        t5.translate("Recht", target_language="it")
+
+
+def test_training_has_the_last_word_on_the_prefix():
+    """A T5 that was tuned without a prefix is not given that of its first tasks."""
+    t5 = small_t5()
+    keep_settings(t5, "translation_en_to_de", prefix="to German: ", num_beams=3)
+    make_objective("sequence-to-sequence", t5, {"source_length": 32})
+    translator = Translator(t5)
+    assert translator.rewriter.ids("Recht") == t5.tokenizer.encode("Recht").ids
+    assert translator.rewriter.room == 32
+
+
+def test_bad_input_is_named(polyglot, stream):
+    with pytest.raises(GlassformerError, match=r"Say which language .* en, fr"):
+        polyglot.translate("Recht")
+    with pytest.raises(GlassformerError, match="no language 'it'; its languages are en, fr"):
+        polyglot.translate("Recht", target_language="it")
+    with pytest.raises(GlassformerError, match="empty"):
+        stream.translate([GERMAN[0], " \n"])
+    with pytest.raises(GlassformerError, match="is a str, not int"):
+        stream.translate([3])
+    with pytest.raises(GlassformerError, match="reads 64 at once"):
+        polyglot.translate(" ".join(GERMAN * 3), target_language="en", split="none")
+    with pytest.raises(GlassformerError, match="split is one of"):
+        stream.translate("a", split="words")
+    with pytest.raises(GlassformerError, match="did you mean num_beams"):
+        stream.translate("a", nun_beams=3)
+    with pytest.raises(GlassformerError, match="129 tokens is above the model's 128"):
+        stream.translate("a", length=129)
+    with pytest.raises(GlassformerError, match="1 tokens leave no room"):
+        stream.translate("a", length=1)
+    with pytest.raises(GlassformerError, match="what stands between"):
+        gf.load("shakespeare").translate("ROMEO")
+    bert = gf.create(
+        "bert-base",
+        num_hidden_layers=1,
+        hidden_size=8,
+        num_attention_heads=1,
+        intermediate_size=8,
+        vocab_size=9,
+        tokenizer=stream.tokenizer,
+        architectures=["BertForSequenceClassification"],
+    )
+    with pytest.raises(GlassformerError, match="it is a model to classify with"):
+        bert.translate("a")
+
+
+# --- on the command line -----------------------------------------------------------------------
+
+
+def run(monkeypatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["glassformer", "translate", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def folder(polyglot, tmp_path_factory):
+    place = tmp_path_factory.mktemp("saved") / "model"
+    polyglot.save(place)
+    return place
+
+
+def test_lines_for_lines_and_figures_beside_references(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "in.de").write_text("\n".join([*GERMAN[:2], "", *GERMAN[2:]]) + "\n")
+    (tmp_path / "right.en").write_text("\n".join([*ENGLISH[:2], "", *ENGLISH[2:]]) + "\n")
+    files = ["--file", tmp_path / "in.de", "--reference", tmp_path / "right.en"]
+    assert run(monkeypatch, folder, "--to", "en", *files) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [*ENGLISH[:2], "", *ENGLISH[2:]]
+    assert "BLEU       100.00  nrefs:1|case:mixed|eff:no|tok:13a" in said.err
+    assert "chrF2      100.00" in said.err
+
+
+def test_json_lines_in_and_out(folder, tmp_path, monkeypatch, capsys):
+    lines = [
+        json.dumps({"id": 7, "de": GERMAN[1], "en": [ENGLISH[1], "Life."]}),
+        "{not json",
+        json.dumps({"id": 8, "de": " ", "en": "x"}),
+        json.dumps({"id": 9, "en": "x"}),
+        json.dumps({"id": 10, "de": GERMAN[4], "en": 5}),
+        json.dumps({"id": 11, "de": GERMAN[4], "en": ENGLISH[4]}),
+    ]
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    words = [
+        folder,
+        "--to",
+        "en",
+        "--file",
+        path,
+        "--field",
+        "de",
+        "--reference-field",
+        "en",
+        "--json",
+    ]
+    assert run(monkeypatch, *words, "--on-error", "skip") == 0
+    said = capsys.readouterr()
+    *found, figures = map(json.loads, said.out.splitlines())
+    assert [(one["id"], one["translation"]) for one in found] == [(7, ENGLISH[1]), (11, ENGLISH[4])]
+    assert figures["figures"][0]["name"] == "BLEU" and figures["figures"][0]["value"] > 99
+    assert [f"in.jsonl:{line}" in said.err for line in (1, 2, 3, 4, 5, 6)] == [
+        False, True, True, True, True, False,
+    ]  # fmt: skip
+    assert "2 used, 4 skipped." in said.err
+    assert run(monkeypatch, *words) == 1
+    assert "in.jsonl:2" in capsys.readouterr().err
+
+
+def test_a_whole_document_and_a_text(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "doc.txt").write_text(f"{GERMAN[0]}\n\n{GERMAN[4]}\n")
+    assert run(monkeypatch, folder, "--to", "fr", "--file", tmp_path / "doc.txt", "--whole") == 0
+    assert capsys.readouterr().out == f"{FRENCH[0]}\n\n{FRENCH[4]}\n"
+    assert run(monkeypatch, folder, "--to", "fr", GERMAN[4], "--num-beams", "1") == 0
+    assert capsys.readouterr().out == f"{FRENCH[4]}\n"
+
+
+def test_what_is_wrong_is_one_sentence(folder, tmp_path, monkeypatch, capsys):
+    cases = [
+        (["--to", "en", ""], "the text is empty"),
+        (["--to", "en", "--file", tmp_path / "none.txt"], "none.txt"),
+        (["a"], "Say which language"),
+        (["--to", "en", "a", "--reference", tmp_path / "none.txt"], "none.txt"),
+    ]
+    (tmp_path / "two.de").write_text(f"{GERMAN[0]}\n{GERMAN[1]}\n")
+    (tmp_path / "one.en").write_text(f"{ENGLISH[0]}\n")
+    (tmp_path / "latin.de").write_bytes("Würde\n".encode("latin-1"))
+    short = ["--file", tmp_path / "two.de", "--reference", tmp_path / "one.en"]
+    cases.append((["--to", "en", *short], "one.en has no line 2"))
+    cases.append((["--to", "en", "--file", tmp_path / "latin.de"], "latin.de:1"))
+    for words, message in cases:
+        assert run(monkeypatch, folder, *words) == 1
+        said = capsys.readouterr().err
+        assert message in said and said.count("error:") == 1 and "Traceback" not in said
