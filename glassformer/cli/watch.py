@@ -29,6 +29,7 @@ from glassformer.tasks.batches import Pause
 from glassformer.tasks.classify import Classifier
 from glassformer.tasks.shares import Bucket, Rule
 from glassformer.tasks.watch import Watch, date_of, given_labels
+from glassformer.train.report.about import write_whole
 
 SHOWN = 6  # labels that have a column of their own
 RULE = "The rule"
@@ -70,10 +71,10 @@ def watch(
         int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
     ] = Rule.baseline,
     fewest: Annotated[
-        int, typer.Option(help="Of them, with texts, there must be.", rich_help_panel=RULE)
+        int, typer.Option(help="So many of them must have texts.", rich_help_panel=RULE)
     ] = Rule.fewest,
     texts: Annotated[
-        int, typer.Option(help="There must be in a bucket.", rich_help_panel=RULE)
+        int, typer.Option(help="A bucket must have so many.", rich_help_panel=RULE)
     ] = Rule.texts,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
@@ -127,12 +128,11 @@ def watch(
     with progress(inputs, "watching") as passed:
         for record, found in passed(inputs.answers(question, labels)):
             watched.add(date_of(record.get(date), date_format), found)
-            shown.update()
+            if shown.update():
+                draw(watched, svg, html)
     watched.finish()
     shown.update()
-    for path, made in ((svg, watched.svg), (html, watched.html)):
-        if path is not None:
-            written(path, made())
+    draw(watched, svg, html)
     if watched.shares.late:
         say(f"{watched.shares.late:,} texts came after their bucket was judged.")
     inputs.end()
@@ -146,10 +146,13 @@ class Shown:
         self._rows: Rows | None = None
         self._printed = 0
 
-    def update(self) -> None:
-        for bucket in self.watched.shares.over[self._printed :]:
-            self._printed += 1
+    def update(self) -> bool:
+        """Whether there was something new."""
+        new = self.watched.shares.over[self._printed :]
+        self._printed += len(new)
+        for bucket in new:
             self._show(bucket)
+        return bool(new)
 
     def _show(self, bucket: Bucket) -> None:
         if self.as_json:
@@ -176,8 +179,11 @@ def title_of(model: str | None, inputs: Inputs) -> str:
     return f"Shares of {what} in {', '.join(path.name for path in inputs.shelf.paths)}"
 
 
-def written(path: Path, content: str) -> None:
-    try:
-        path.write_text(content, "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
+    """Of a stream that is followed, after every bucket."""
+    for path, made in ((svg, watched.svg), (html, watched.html)):
+        if path is not None:
+            try:
+                write_whole(path, made())
+            except OSError as error:
+                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None

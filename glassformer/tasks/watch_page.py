@@ -20,22 +20,22 @@ svg{max-width:100%;height:auto}p.rule{max-width:50em}
 
 def picture(shares: Shares, title: str, every: str) -> str:
     """A line a label, and a point wherever an alert was raised."""
-    begins = [begin for begin in sorted(shares.buckets) if shares.buckets[begin].texts]
+    begins = sorted(shares.buckets)
     buckets = [shares.buckets[begin] for begin in begins]
     series = [
         Series(name=label, x=begins, y=[one.share(label) for one in buckets], color=number)
         for number, label in enumerate(shares.labels)
     ]
     for number, label in enumerate(shares.labels):
-        raised = [
-            (begin, alert)
+        raised = {
+            begin: alert
             for begin, one in zip(begins, buckets, strict=True)
             for alert in one.alerts
             if alert.label == label
-        ]
-        x, y = [begin for begin, _ in raised], [alert.share for _, alert in raised]
-        marks = {"marks": True, "color": number, "titles": [str(alert) for _, alert in raised]}
-        series += [Series(x=x, y=y, **marks)] if raised else []  # type: ignore[arg-type]
+        }
+        shown = [alert.share for alert in raised.values()]
+        titles = list(map(str, raised.values()))
+        series.append(Series(x=list(raised), y=shown, color=number, marks=True, titles=titles))
     names = {begin: one.name for begin, one in zip(begins, buckets, strict=True)}
     panel = Panel(title=title, x=every, y="share of texts", series=series, names_x=names)
     return draw([panel])

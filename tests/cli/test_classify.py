@@ -157,7 +157,7 @@ def test_watch_follows_a_stream(model):
         first = json.loads(run.stdout.readline())
         assert first["bucket"] == "2026-03-16"
         run.stdin.close()
-        assert run.wait(timeout=60) == 0
+        assert run.wait(timeout=300) == 0
     finally:
         run.kill()
 
