@@ -1,5 +1,6 @@
 """One Transformer, made of glass."""
 
+import glassformer.evaluate as evaluate
 import glassformer.train as train
 from glassformer.core import Cache, Capture
 from glassformer.errors import GlassformerError
@@ -17,6 +18,7 @@ __all__ = [
     "ModelSpec",
     "Tokenizer",
     "create",
+    "evaluate",
     "load",
     "open_index",
     "train",

@@ -32,6 +32,7 @@ def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
     assert "\nLift broken\n" in said
     assert "the grass is green today" in said and "[0 1 2 3 4 5]" in said
     assert re.search(r"1\.txt 0 46 Nine carpenters", said)
+    assert said.endswith("1.0 1.0\n1.0\n")
     for line in "".join(re.findall(r"```sh\n(.*?)```", GUIDE, re.S)).splitlines():
         before, _, command = line.partition("  #")[0].rpartition(" | ")
         piped = re.sub(r'^echo "(.*)"$', r"\1", before) if "echo" in before else ""

@@ -13,6 +13,7 @@ from glassformer.cli.answer import answer
 from glassformer.cli.check import check
 from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
+from glassformer.cli.evaluate import evaluate
 from glassformer.cli.families import families
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
@@ -52,6 +53,7 @@ app.command()(classify)
 app.command()(tag)
 app.command()(answer)
 app.command()(watch)
+app.command()(evaluate)
 app.command()(translate)
 app.command()(summarize)
 app.command()(train)

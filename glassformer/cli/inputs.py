@@ -21,7 +21,7 @@ from rich.console import Console
 from glassformer.errors import GlassformerError
 from glassformer.tasks.batches import PAUSE, Pause
 from glassformer.train.data.files import RecordError, Shelf, find_files
-from glassformer.train.data.readers import READERS
+from glassformer.train.data.readers import READERS, form_of
 from glassformer.train.data.settings import DataSettings
 
 Record = Mapping[str, Any]
@@ -29,12 +29,6 @@ Question = TypeVar("Question")
 Result = TypeVar("Result")
 OnError = Literal["stop", "skip"]
 Form = Literal["text", "jsonl", "csv", "tsv"]
-ENDINGS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".conll", ".bio", ".iob", ".bmes"), "conll"),
-    ".csv": "csv",
-    ".tsv": "tsv",
-}
 STDIN = Path("standard input")
 WAIT = 0.05  # seconds without a new line are a pause
 
@@ -190,11 +184,6 @@ class Opened(Shelf):
         except OSError:
             own = cast(Any, sys.stdin.buffer)
         yield cast(BinaryIO, own)
-
-
-def form_of(path: Path) -> str:
-    name = path.with_suffix("") if path.suffix == ".gz" else path
-    return ENDINGS.get(name.suffix.lower(), "text")
 
 
 def field_of(record: Record, name: str) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import Inputs, Record, field_of, form_of, say
+from glassformer.cli.inputs import Inputs, Record, field_of, say
 from glassformer.cli.outputs import print_json
 from glassformer.cli.words import knobs_of
 from glassformer.errors import GlassformerError
 from glassformer.generate.knobs import KINDS
+from glassformer.train.data.readers import form_of
 from glassformer.train.texts import Figure
 
 SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references"

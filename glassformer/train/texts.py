@@ -33,12 +33,29 @@ def translation_figures(
 ) -> list[Figure]:
     """BLEU and chrF of a whole corpus. `tokenize` is sacrebleu's word for how BLEU finds words: if
     not said 13a, and for references in Chinese or Japanese those that have no need of spaces."""
-    metrics = _sacrebleu()
     check(predictions, references)
-    streams = [list(stream) for stream in zip_longest(*references)]  # None where one has fewer
+    found = translation_metrics(references, tokenize=tokenize, lowercase=lowercase)
+    streams = streams_of(references)
+    scores = [metric.corpus_score(list(predictions), streams) for metric in found]
+    return [
+        Figure(score.name, score.score, str(metric.get_signature()))
+        for metric, score in zip(found, scores, strict=True)
+    ]
+
+
+def streams_of(references: References) -> list[list[str | None]]:
+    """As sacrebleu reads them: the first of all texts, the second, ...; None where it lacks."""
+    return [list(stream) for stream in zip_longest(*references)]
+
+
+def translation_metrics(
+    references: References, *, tokenize: str | None = None, lowercase: bool = False
+) -> list[Any]:
+    """sacrebleu's BLEU and chrF, as they judge texts with such references."""
+    metrics = _sacrebleu()
     chosen = tokenize or _words_of(references)
     try:
-        found = [
+        return [
             metrics.BLEU(lowercase=lowercase, tokenize=chosen),
             metrics.CHRF(lowercase=lowercase),
         ]
@@ -47,11 +64,6 @@ def translation_figures(
         raise GlassformerError(
             f"sacrebleu cannot split words by {chosen!r} ({why}); choose another way, such as char."
         ) from None
-    scores = [metric.corpus_score(list(predictions), streams) for metric in found]
-    return [
-        Figure(score.name, score.score, str(metric.get_signature()))
-        for metric, score in zip(found, scores, strict=True)
-    ]
 
 
 def summary_figures(

@@ -242,3 +242,16 @@ READERS: dict[str, Callable[[Shelf, Path, DataSettings], Found]] = {
     "squad": read_squad,
     "parquet": read_parquet,
 }
+ENDINGS = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".conll", ".bio", ".iob", ".bmes"), "conll"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+
+
+def form_of(path: Path) -> str:
+    """As its name ends; "text" where that says nothing."""
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    return ENDINGS.get(name.suffix.lower(), "text")

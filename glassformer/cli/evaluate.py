@@ -1,0 +1,135 @@
+"""glassformer evaluate: how well a model does, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from glassformer.cli.inputs import Device, Dtype, Encoding, OnErrorOption, Source, say
+from glassformer.cli.outputs import Column, Rows, print_json
+from glassformer.cli.tag import REPORT, show_table
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.judge import Evaluation
+from glassformer.evaluate.lm.benchmarks import BENCHMARKS
+from glassformer.evaluate.start import TASKS
+from glassformer.evaluate.start import evaluate as judged
+from glassformer.metrics.bootstrap import Figure
+from glassformer.source import load
+
+COLUMNS = (
+    Column("", 12, "cyan"),
+    *(Column(name, 12, right=True) for name in ("value", "from", "to", "error")),
+)
+CLASSES = 40  # a table of more is for --json
+
+
+def evaluate(
+    model: Source,
+    data: Annotated[list[str], typer.Argument(help="Files with the right answers, or patterns.")],
+    task: Annotated[
+        str | None, typer.Option(help=f"{', '.join(TASKS)}; else that of the model's head.")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="As train reads them; else by the file's ending."),
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column's name: label=topic. May come again.")
+    ] = None,
+    shots: Annotated[int, typer.Option(help="Examples before each question.")] = 0,
+    examples: Annotated[
+        str | None, typer.Option(help="The file that examples come from; else the data.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="The first so many records alone.")] = None,
+    draws: Annotated[int, typer.Option(help="For the intervals; 0: none.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    source_language: Annotated[
+        str | None, typer.Option("--from", help="Of a translation, as the tokenizer names it.")
+    ] = None,
+    target_language: Annotated[str | None, typer.Option("--to", help="The same.")] = None,
+    encoding: Encoding = "utf-8",
+    on_error: OnErrorOption = "stop",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+) -> None:
+    """Judge a model by data with right answers, in the metrics of its task."""
+    named = {"source_language": source_language, "target_language": target_language}
+    with progress(task or "evaluating") as passed:
+        found = judged(
+            load(model, device, dtype),
+            data,
+            task,
+            head=head,
+            format=form,
+            columns=named_columns(column or []),
+            encoding=encoding,
+            on_error=on_error,
+            limit=limit,
+            shots=shots,
+            examples=examples,
+            draws=draws,
+            seed=seed,
+            confidence=confidence,
+            progress=passed,
+            **{name: value for name, value in named.items() if value is not None},
+        )
+    for line in found.skipped:
+        say(f"{line.rstrip('.')}; skipped.")
+    if as_json:
+        print_json(found.record())
+    else:
+        show(found, confidence)
+    if found.skipped:
+        say(f"{found.records:,} used, {len(found.skipped):,} skipped.")
+
+
+def named_columns(pairs: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        ours, equals, theirs = pair.partition("=")
+        if not (ours and equals and theirs):
+            raise GlassformerError(f"--column is written as text=review, not {pair!r}.")
+        found[ours] = theirs
+    return found
+
+
+def show(found: Evaluation, confidence: float) -> None:
+    what = BENCHMARKS[found.task].about if found.task in BENCHMARKS else "its head's task"
+    console = Console(highlight=False)
+    console.print(f"{found.task} ({what}), {found.records:,} records, {confidence:.0%} intervals")
+    rows = Rows(COLUMNS, as_json=False)
+    for name, figure in found.figures.items():
+        rows.add((name, *numbers(figure)), {})
+    if found.classes is not None and len(found.classes.classes) <= CLASSES:
+        console.print()
+        show_table(Rows(REPORT, as_json=False), "classes", found.classes)
+
+
+def numbers(figure: Figure) -> list[str]:
+    parts = figure.value, figure.low, figure.high, figure.error
+    return ["-" if part is None else f"{part:.4f}" for part in parts]
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Any]:
+    """Gives a function that passes answers on and moves a bar on standard error."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with bar:
+        yield lambda answers, total: bar.track(answers, total, description=title)

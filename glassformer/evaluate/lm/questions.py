@@ -1,0 +1,217 @@
+"""Evaluate room, language models: what a benchmark's record asks.
+
+Each reader knows its benchmark's published records and prepared ones, in which the prompt is
+written out: `query`, `choices`, `gold`; `context_options`, `continuation`, `gold`; or `context`,
+`continuation`. The words around them are the harness's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+Record = Mapping[str, Any]
+DELIMITER = " "  # between what is asked and what is answered
+
+
+@dataclass(frozen=True)
+class Question:
+    """How probable is each continuation behind its context? `choices` are the answers as their
+    length is counted, `gold` is the right one's number, and `shown` the whole, answered rightly,
+    as an example before another question."""
+
+    contexts: tuple[str, ...]
+    continuations: tuple[str, ...]
+    choices: tuple[str, ...]
+    gold: int
+    shown: str
+
+    @classmethod
+    def of_choices(cls, context: str, choices: Sequence[str], gold: int) -> Question:
+        """One context; its continuations are to choose from."""
+        number = within(gold, choices)
+        return cls(
+            contexts=(context,) * len(choices),
+            continuations=tuple(DELIMITER + choice for choice in choices),
+            choices=tuple(choices),
+            gold=number,
+            shown=context + DELIMITER + choices[number],
+        )
+
+    @classmethod
+    def of_contexts(cls, contexts: Sequence[str], end: str, gold: int) -> Question:
+        """Contexts are to choose from, which all end alike: only the end is scored."""
+        number = within(gold, contexts)
+        return cls(
+            contexts=tuple(contexts),
+            continuations=(DELIMITER + end,) * len(contexts),
+            choices=tuple(contexts),
+            gold=number,
+            shown=contexts[number] + DELIMITER + end,
+        )
+
+    @classmethod
+    def of_word(cls, context: str, word: str) -> Question:
+        """Nothing to choose from: would the model say this word?"""
+        said = " " + word
+        return cls((context,), (said,), (said,), 0, context + DELIMITER + said)
+
+
+def lambada(record: Record) -> Question:
+    if "continuation" in record:
+        context, word = text_of(record, "context"), text_of(record, "continuation")
+        return Question.of_word(context, word.removeprefix(" "))
+    before, _, word = text_of(record, "text").rpartition(" ")
+    if not before:
+        raise GlassformerError("a passage has a word to guess and others before it")
+    return Question.of_word(before, word)
+
+
+def hellaswag(record: Record) -> Question:
+    if "endings" not in record:
+        return prepared(record)
+    context = f"{text_of(record, 'ctx_a')} {str(record.get('ctx_b', '')).capitalize()}"
+    asked = cleaned(f"{text_of(record, 'activity_label')}: {context}")
+    endings = [cleaned(ending) for ending in texts_of(record, "endings")]
+    return Question.of_choices(asked, endings, number_of(record, "label"))
+
+
+def cleaned(text: str) -> str:
+    """Of what WikiHow's pages have in brackets."""
+    text = re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". "))
+    return text.replace("  ", " ")
+
+
+def piqa(record: Record) -> Question:
+    if "goal" not in record:
+        return prepared(record, after="\nAnswer:")
+    choices = [text_of(record, "sol1"), text_of(record, "sol2")]
+    asked = f"Question: {text_of(record, 'goal')}\nAnswer:"
+    return Question.of_choices(asked, choices, number_of(record, "label"))
+
+
+def arc(record: Record) -> Question:
+    if "answerKey" not in record:
+        return prepared(record, after="\nAnswer:")
+    question, choices, gold = keyed(record, "question")
+    return Question.of_choices(f"Question: {question}\nAnswer:", choices, gold)
+
+
+def openbookqa(record: Record) -> Question:
+    return (
+        Question.of_choices(*keyed(record, "question_stem"))
+        if "answerKey" in record
+        else prepared(record)
+    )
+
+
+def keyed(record: Record, name: str) -> tuple[str, list[str], int]:
+    """The question, the choices and the right one's number of AllenAI's records: as the authors
+    published them, the question an object with its stem, or in columns."""
+    inner = record.get("question")
+    if isinstance(inner, Mapping):
+        question, given = text_of(inner, "stem"), inner.get("choices")
+    else:
+        question, given = text_of(record, name), record.get("choices")
+    try:
+        if not isinstance(given, Mapping):
+            given = {key: [one[key] for one in given or ()] for key in ("label", "text")}
+        return (
+            question,
+            list(given["text"]),
+            list(given["label"]).index(record["answerKey"].strip()),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise GlassformerError(
+            "choices with label and text are wanted, and an answerKey that is one of the labels"
+        ) from None
+
+
+def boolq(record: Record) -> Question:
+    if "passage" not in record:
+        asked = prepared(record, before="Passage: ", after="\nAnswer:")
+        return Question.of_choices(asked.contexts[0], asked.choices, asked.gold)
+    passage, question = text_of(record, "passage"), text_of(record, "question")
+    label = record["label"] if "label" in record else record.get("answer")
+    context = f"{passage}\nQuestion: {question}?\nAnswer:"
+    return Question.of_choices(context, ["no", "yes"], int(label is True or label == 1))
+
+
+def copa(record: Record) -> Question:
+    """Two spaces stand before a choice, as in the harness."""
+    if "premise" not in record:
+        asked = prepared(record)
+        choices = [" " + choice.lstrip() for choice in asked.choices]
+        return Question.of_choices(asked.contexts[0], choices, asked.gold)
+    joint = {"cause": "because", "effect": "therefore"}.get(record.get("question", ""))
+    if joint is None:
+        raise GlassformerError('question must be "cause" or "effect"')
+    choices = [text_of(record, name) for name in ("choice1", "choice2")]
+    context = f"{text_of(record, 'premise').strip()[:-1]} {joint}"
+    lowered = [f" {choice[0].lower()}{choice[1:]}" for choice in choices]
+    return Question.of_choices(context, lowered, number_of(record, "label"))
+
+
+def winogrande(record: Record) -> Question:
+    if "sentence" not in record:
+        return prepared(record)
+    before, gap, after = text_of(record, "sentence").partition("_")
+    if not gap:
+        raise GlassformerError("the sentence has no _ where an option belongs")
+    contexts = [before + text_of(record, name) for name in ("option1", "option2")]
+    return Question.of_contexts(contexts, after.strip(), number_of(record, "answer") - 1)
+
+
+def prepared(record: Record, before: str = "", after: str = "") -> Question:
+    """Of a record in which the prompt is written out, but for these words around it."""
+    if "context_options" in record:
+        contexts, end = texts_of(record, "context_options"), text_of(record, "continuation")
+        return Question.of_contexts(contexts, end.removeprefix(" "), number_of(record, "gold"))
+    asked = text_of(record, "query").removeprefix(before)
+    asked = asked.rstrip("\n") + after if after else asked
+    return Question.of_choices(asked, texts_of(record, "choices"), number_of(record, "gold"))
+
+
+# --- helpers -----------------------------------------------------------------------------------
+
+
+def text_of(record: Record, name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str) or not value:
+        raise missing(record, name, "a text")
+    return value
+
+
+def texts_of(record: Record, name: str) -> list[str]:
+    value = record.get(name)
+    if (
+        not isinstance(value, list)
+        or len(value) < 2
+        or not all(isinstance(text, str) and text for text in value)
+    ):
+        raise missing(record, name, "a list of two or more texts")
+    return value
+
+
+def number_of(record: Record, name: str) -> int:
+    value = str(record.get(name))
+    if not value.isdecimal():
+        raise missing(record, name, "the number of the right choice")
+    return int(value)
+
+
+def within(number: int, choices: Sequence[str]) -> int:
+    if not 0 <= number < len(choices):
+        raise GlassformerError(f"there is no choice {number} of {len(choices)}, from 0")
+    return number
+
+
+def missing(record: Record, name: str, wanted: str) -> GlassformerError:
+    there = ", ".join(key for key in record if key != "where")
+    if name in record:
+        return GlassformerError(f"{name} must be {wanted}, not {str(record[name])[:40]!r}")
+    return GlassformerError(f"there is no {name}, {wanted}, only {there}")

@@ -1,0 +1,206 @@
+"""gf.evaluate: the figures of each head's task are those of its verb's answers; bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import tiny_gpt2 as tiny
+from rights import ABOUT, BOTH, ENGLISH, GERMAN, learn
+from small_models import UNSEEN, bert, reviews, train_classifier, word_tokenizer
+from trained import train_tagger, write_squad
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+from glassformer.metrics.answers import squad_scores
+from glassformer.metrics.entities import report
+from glassformer.train.texts import summary_figures, translation_figures
+
+WORDS = " ".join(UNSEEN) + " one two three four Where was born in who?"
+ROWS = [{"text": text, "label": label} for text, label in UNSEEN.items()]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return str(train_classifier(tmp_path_factory.mktemp("reviews"), reviews()))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return word_tokenizer(tmp_path_factory.mktemp("words"), WORDS)
+
+
+def test_labels_of_a_model_that_learned_them(classifier):
+    found = gf.evaluate(classifier, ROWS)
+    assert (found.task, found.records) == ("classification", len(ROWS))
+    assert found["accuracy"] == 1.0 and found["matthews"] == 1.0
+    wrong = [{**ROWS[0], "label": "bad"}, *ROWS[1:]]
+    found = gf.evaluate(classifier, wrong, draws=200)
+    hits = len(ROWS) - 1
+    assert found["accuracy"] == found["micro_f1"] == pytest.approx(hits / len(ROWS))
+    assert found.figures["accuracy"].low < found["accuracy"] < found.figures["accuracy"].high
+    assert found.classes.classes["bad"].support == 4
+    assert found.classes.classes["good"].precision == pytest.approx(2 / 3)
+    again = gf.evaluate(classifier, wrong, draws=200)
+    assert again == found and found.record()["figures"]["accuracy"]["low"] is not None
+
+
+def test_files_of_several_formats_give_the_same(classifier, tmp_path):
+    table, lines = tmp_path / "a.csv", tmp_path / "a.jsonl"
+    rows = "".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS)
+    table.write_text("review,mood\n" + rows)
+    lines.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    columns = {"text": "review", "label": "mood"}
+    one = gf.evaluate(classifier, table, columns=columns)
+    assert one == gf.evaluate(classifier, lines) == gf.evaluate(classifier, [str(lines)])
+    assert gf.evaluate(classifier, lines, limit=2).records == 2
+
+
+def test_labels_that_are_not_the_models(classifier):
+    rows = [*ROWS[:2], {"text": "Fine.", "label": "goood"}, {"text": " ", "label": "bad"}]
+    with pytest.raises(GlassformerError) as said:
+        gf.evaluate(classifier, rows)
+    assert "record 2: the label 'goood' is none of the model's" in str(said.value)
+    assert "(did you mean 'good'?): bad, good; mend it" in str(said.value)
+    found = gf.evaluate(classifier, rows, on_error="skip")
+    assert found.records == 2 and len(found.skipped) == 2
+    assert "record 3" in found.skipped[0] + found.skipped[1]
+    with pytest.raises(GlassformerError, match=r"no records to evaluate with\. The first of 1: "):
+        gf.evaluate(classifier, rows[2:3], on_error="skip")
+    with pytest.raises(GlassformerError, match="record 0: there is no column 'label', only text"):
+        gf.evaluate(classifier, [{"text": "x"}])
+
+
+def test_several_labels_a_text(tokenizer):
+    model = bert(tokenizer, labels=("a", "b", "c"), problem_type="multi_label_classification")
+    found = [one.labels for one in model.classify(list(UNSEEN), threshold=0.5)]
+    rows = [{"text": t, "labels": list(said)} for t, said in zip(UNSEEN, found, strict=True)]
+    assert gf.evaluate(model, rows)["accuracy"] == 1.0
+    rows[0]["labels"] = [] if found[0] else ["a"]
+    judged = gf.evaluate(model, rows)
+    assert judged["accuracy"] == pytest.approx(5 / 6) and "matthews" not in judged.figures
+
+
+def test_examples_come_from_their_own_file(tmp_path):
+    model, rows = tiny.model(), tiny.records()["piqa"]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[6:]))
+    one = gf.evaluate(model, rows[:6], "piqa", shots=2, examples=path)
+    assert one == gf.evaluate(model, rows[:6], "piqa", shots=2, examples=rows[6:])
+    with pytest.raises(GlassformerError, match="99 examples cannot be drawn from 18 records"):
+        gf.evaluate(model, rows[:6], "piqa", shots=99, examples=path)
+
+
+def test_entities_of_a_model_that_learned_them(tmp_path):
+    folder = train_tagger(tmp_path, "IOB2")
+    found = gf.evaluate(folder, tmp_path / "test.conll")
+    model, records = gf.load(folder), []
+    for block in (tmp_path / "test.conll").read_text("utf-8").strip().split("\n\n"):
+        records.append([line.split("\t") for line in block.splitlines()])
+    tags = [one.tags for one in model.tag([[word for word, _ in record] for record in records])]
+    wanted = report(tags, [[tag for _, tag in record] for record in records])
+    assert found.task == "tagging" and found.records == len(records)
+    assert found["f1"] == pytest.approx(wanted.entities.micro.f1) and found["f1"] > 0.9
+    assert found["precision"] == pytest.approx(wanted.entities.micro.precision)
+    assert found["recall"] == pytest.approx(wanted.entities.micro.recall)
+    assert found["macro_f1"] == pytest.approx(wanted.entities.macro.f1)
+    assert found["accuracy"] == pytest.approx(wanted.accuracy)
+    assert found.classes == wanted.entities
+
+
+def test_answers_are_judged_as_squad_judges_them(tmp_path):
+    records = write_squad(tmp_path / "dev.json", 12, seed=3)
+    words = " ".join(f"{one['context']} {one['question']}" for one in records)
+    model = bert(word_tokenizer(tmp_path / "words", words), "QuestionAnswering")
+    found = gf.evaluate(model, tmp_path / "dev.json")
+    given = model.answer([r["question"] for r in records], [r["context"] for r in records])
+    right = {r["id"]: [one["text"] for one in r["answers"]] for r in records}
+    texts = {r["id"]: one.text for r, one in zip(records, given, strict=True)}
+    wanted = squad_scores(texts, right)
+    assert found.task == "span" and found.records == wanted["total"]
+    assert found["exact"] == pytest.approx(wanted["exact"])
+    assert found["f1"] == pytest.approx(wanted["f1"])
+
+
+def test_numbers_and_choices(tokenizer):
+    rated = bert(tokenizer, labels=("value",), problem_type="regression")
+    rows = [{"text": text, "value": len(text)} for text in UNSEEN]
+    found = gf.evaluate(rated, rows, draws=50)
+    assert found.task == "regression" and {*found.figures} == {"pearson", "spearman", "error"}
+    chooser = bert(tokenizer, "MultipleChoice")
+    rows = [
+        {"question": "Where?", "choices": ["one two", "three"], "label": i % 2} for i in range(4)
+    ]
+    found = gf.evaluate(chooser, rows)
+    assert (found.task, found["accuracy"]) == ("multiple-choice", 0.5)  # the same answer each time
+
+
+def test_perplexity_is_that_of_all_tokens(tmp_path):
+    model, texts = tiny.model(), [record["text"] for record in tiny.records()["lambada"][:4]]
+    found = gf.evaluate(model, [{"text": text} for text in texts])
+    scores = [model.score(text) for text in texts]
+    total, count = sum(s.total for s in scores), sum(len(s.logprobs) for s in scores)
+    assert found.task == "perplexity"
+    assert found["perplexity"] == pytest.approx(math.exp(-total / count))
+    whole = tmp_path / "a.txt"
+    whole.write_text("\n\n".join(texts), "utf-8")
+    one = gf.evaluate(model, whole)
+    assert one.records == 1
+    assert one["perplexity"] == pytest.approx(model.score("\n\n".join(texts)).perplexity)
+
+
+def test_a_continuation_that_does_not_fit_is_about_its_record_alone():
+    model = tiny.model()
+    row = {"query": "Tea is", "choices": ["good.", "bad."], "gold": 0}
+    rows = [row, {**row, "choices": ["good.", "x y " * 300]}, row]
+    found = gf.evaluate(model, rows, "choices", on_error="skip")
+    assert found.records == 2 and "record 1: A continuation has" in found.skipped[0]
+    with pytest.raises(GlassformerError, match="record 1: A continuation has"):
+        gf.evaluate(model, rows, "choices")
+
+
+def test_files_of_plain_text_are_benchmarks_too(tmp_path):
+    model, path = tiny.model(), tmp_path / "scenes.txt"
+    path.write_text("Tea: A man boils tea. he\n1\nsits.\ndrinks.\nflies.\nis.\n" * 3)
+    found = gf.evaluate(model, path, "hellaswag")
+    record = {"query": "Tea: A man boils tea. he", "gold": 1}
+    same = gf.evaluate(
+        model, [{**record, "choices": ["sits.", "drinks.", "flies.", "is."]}], "choices"
+    )
+    assert found.records == 3 and found["acc"] == same["acc"]
+    path.write_text("one line\n")
+    with pytest.raises(GlassformerError, match="1 lines, which are no records of 6 lines"):
+        gf.evaluate(model, path, "hellaswag")
+
+
+def test_tasks_that_are_not_there_and_models_without_the_head(classifier, tokenizer):
+    with pytest.raises(GlassformerError, match=r"no task 'hellaswarg'.*mean 'hellaswag'"):
+        gf.evaluate(classifier, ROWS, "hellaswarg")
+    with pytest.raises(GlassformerError, match="a model to classify with"):
+        gf.evaluate(classifier, ROWS, "arc_easy")
+    with pytest.raises(GlassformerError, match="evaluate by tagging needs a head for every word"):
+        gf.evaluate(classifier, ROWS, "tagging")
+    with pytest.raises(GlassformerError, match="a model to fill with"):
+        gf.evaluate(bert(tokenizer, "MaskedLM"), ROWS)
+    with pytest.raises(GlassformerError, match="Examples go before the questions of a benchmark"):
+        gf.evaluate(classifier, ROWS, shots=2)
+
+
+def test_translations_and_summaries_beside_references(tmp_path):
+    rows = [{"source": g, "target": e} for g, e in zip(GERMAN, ENGLISH, strict=True)]
+    model = learn(tmp_path / "de", rows, BOTH, objective={"name": "sequence-to-sequence"})
+    rows[0]["target"] = [ABOUT[0], "All people are born free and equal in dignity and rights."]
+    rows[1]["target"] = "Nobody has the right to anything."
+    found = gf.evaluate(model, rows, "translation", draws=100)
+    texts = [one.text for one in model.translate(GERMAN)]
+    several = [r["target"] if isinstance(r["target"], list) else [r["target"]] for r in rows]
+    wanted = translation_figures(texts, several)
+    assert [found["bleu"], found["chrf"]] == pytest.approx([one.value for one in wanted])
+    assert found.figures["bleu"].low < found["bleu"] < found.figures["bleu"].high
+    found = gf.evaluate(model, rows, "summarization", draws=100)
+    wanted = summary_figures([one.text for one in model.summarize(GERMAN)], several)
+    assert list(found.figures) == [one.name.replace("ROUGE-", "rouge") for one in wanted]
+    assert [f.value for f in found.figures.values()] == pytest.approx([w.value for w in wanted])
+    with pytest.raises(GlassformerError, match="a model to translate or summarize with"):
+        gf.evaluate(model, rows)
