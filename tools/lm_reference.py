@@ -26,8 +26,8 @@ Record = dict[str, Any]
 COUNT = 24  # records of each
 SHOTS = (0, 2)
 WORDS = """the a of and to in on with from under river stone lamp garden winter bread letter window
-carries finds breaks paints follows quiet heavy yellow careful near because before seven doctor Anna's
-café naïve Zürich 東京 well-known 3.5 don't it's old sea bird moves slowly"""
+carries finds breaks paints follows quiet heavy yellow careful near because before seven doctor
+Anna's café naïve Zürich 東京 well-known 3.5 don't it's old sea bird moves slowly"""
 TASKS = {  # the harness's names and files
     "lambada": "lambada/lambada_openai",
     "hellaswag": "hellaswag/hellaswag",
