@@ -198,10 +198,9 @@ def test_bad_options(model, tmp_path):
         other.tag("a")
 
 
+@pytest.mark.parametrize("folder", ["IOB2"], indirect=True)
 def test_two_hundred_pages(folder):
     """600,000 characters with emoji, Chinese and combining marks, tag by tag and place by place."""
-    if "IOBES" in folder.name:
-        pytest.skip("once is enough")
     text, right = trained.document(random.Random(5), 20_500)
     assert len(text) > 600_000
     result = gf.load(folder / "run" / "model").tag(text)

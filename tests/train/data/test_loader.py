@@ -80,12 +80,13 @@ class TestSteps:
                 assert sum(share.tokens for share in shares) == whole.tokens
 
     def test_everything_comes_once_an_epoch(self, store, kind):
-        if kind == "varying":
-            pytest.skip("but for what is left over, or comes twice, of every stretch")
         each = loader(store, kind, batch=1)
-        assert each.steps_per_epoch == int(each.steps_per_epoch)
         steps = int(each.steps_per_epoch)
         tokens = sum(b.tokens for step in range(steps) for b in each.batches(step))
+        if kind == "varying":  # but for what is left over, or comes twice, of every stretch
+            assert tokens == pytest.approx(each.tokens_per_epoch, rel=0.1)
+            return
+        assert each.steps_per_epoch == steps
         assert tokens == each.tokens_per_epoch
         assert each.epochs(3 * steps) == 3.0
 
