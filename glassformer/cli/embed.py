@@ -73,8 +73,7 @@ def embed(
         raise GlassformerError("Give one of --out and --json.")
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
     loaded = load(model, device, dtype).pack()
-    how = {"normalize": normalize, "prompt": prompt, "length": max_length}
-    embedder = Embedder.of(loaded, pooling, **how)  # type: ignore[arg-type]
+    embedder = Embedder.of(loaded, pooling, normalize=normalize, prompt=prompt, length=max_length)
     rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), as_json)
 
     def question(record: Record) -> str:

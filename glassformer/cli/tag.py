@@ -25,7 +25,7 @@ from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import Report, report
 from glassformer.metrics.table import Row, Table
 from glassformer.source import load
-from glassformer.tasks.tag import Given, Tagged, Tagger
+from glassformer.tasks.tag import Entity, Given, Tagged, Tagger, Word
 
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
@@ -123,9 +123,12 @@ def show(rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool)
             del found["words"]
         rows.add((), {**about(record, {"text": result.text}), **found})
         return
-    spans = result.words if words else result.entities
-    for span in spans:
-        name = span.tag if words else span.type  # type: ignore[union-attr]
+    named: list[tuple[str, Word | Entity]] = (
+        [(word.tag, word) for word in result.words]
+        if words
+        else [(entity.type, entity) for entity in result.entities]
+    )
+    for name, span in named:
         place = str(span.start), str(span.end)
         rows.add((name, f"{span.probability:.4f}", *place, span.text), {})
 

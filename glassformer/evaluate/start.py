@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -79,18 +80,19 @@ def evaluate(
     drawing = Draws(draws, seed, confidence)
     name = task or task_of(loaded, head)
     judge = judge_of(loaded, name, head, options)
-    reading = {"form": format, "columns": columns, "encoding": encoding, "on_error": on_error}
+    read = partial(
+        Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
+    )
     if isinstance(judge, BenchmarkJudge):
         judge.shots = shots
         if examples is not None:
-            others = Data(examples, usual=judge.form, **reading)  # type: ignore[arg-type]
-            judge.examples = [asked for _, asked in questions(judge, others)]
+            judge.examples = [asked for _, asked in questions(judge, read(examples))]
     elif shots or examples is not None:
         raise GlassformerError(
             f"Examples go before the questions of a benchmark, and {name} is none; there are "
             f"{', '.join(BENCHMARKS)}."
         )
-    records = Data(data, usual=judge.form, **reading)  # type: ignore[arg-type]
+    records = read(data)
     given, answers = answered(judge, records, limit, progress)
     if not given:
         why = (

@@ -123,9 +123,9 @@ def run_texts(
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
     for items in chunks(encodings, pool):
-        results: list[Result | GlassformerError | None] = [
-            item if isinstance(item, GlassformerError) else None for item in items
-        ]
+        results: dict[int, Result | GlassformerError] = {
+            i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)
+        }
         texts = {i: item for i, item in enumerate(items) if isinstance(item, Encoded)}
         for rows in buckets({i: len(text) for i, text in texts.items()}, room):
             batch = [texts[row] for row in rows]
@@ -133,7 +133,7 @@ def run_texts(
                 found = forward(collate(model, batch, device), batch)
             for row, result in zip(rows, found, strict=True):
                 results[row] = result
-        yield from results  # type: ignore[misc]
+        yield from (results[row] for row in range(len(items)))
 
 
 def buckets(lengths: Mapping[int, int], room: Room) -> Iterator[list[int]]:

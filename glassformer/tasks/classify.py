@@ -83,11 +83,11 @@ class Classifier:
         self.several = has_several(model, self.head)
         saved = settings_of(model, self.head.name).get("threshold")
         self.thresholds = self._thresholds(saved if threshold is None else threshold)
-        self._reading = {"max_length": max_length, "refuse": too_long == "refuse"}
+        self._max_length, self._refuse = max_length, too_long == "refuse"
 
     def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
-        read = encoded(self.model, texts, **self._reading)  # type: ignore[arg-type]
+        read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
         return run_texts(self.model, read, self._forward)
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Classification]:
