@@ -16,6 +16,7 @@ from glassformer.core.norm import make_norm
 from glassformer.core.relative import Band
 from glassformer.core.runs import prefers_runs, runs_attention
 from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.native import cpu
 from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
 
 
@@ -133,6 +134,8 @@ class Attend(nn.Module):
                 mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         causal, grouped = seen.causal and bias is None, self.spec.key_heads != self.spec.heads
+        if not dropout and cpu.prefers_attention(q, k, v, mask, causal):
+            return cpu.attend(q, k, v, mask, causal, self.scale)[0]
         z = F.scaled_dot_product_attention(
             q, k, v, mask, dropout, causal, scale=self.scale, enable_gqa=grouped
         )

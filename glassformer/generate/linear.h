@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../weights/nibbles.h"
-#include "numbers.h"
+#include "ops.h"
 
 struct Input {  // the rows that a layer reads, as its kernel wants them
     const float *rows;

@@ -12,6 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+NUMBERS = Path(__file__).with_name("numbers.h")  # for sources of other rooms
 FLAGS = (
     *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
     # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library

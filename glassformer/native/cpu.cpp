@@ -1,4 +1,4 @@
-// Train room, the step on a CPU: attention and GELU, forward and backward.
+// C++ beside Python: attention and GELU on a CPU, forward and backward.
 
 #include "product.h"
 
@@ -13,7 +13,8 @@ struct Heads {  // [batch, head, position, dim] in any layout but for the last a
 struct Attention {
     Heads q, k, v, z;
     Heads grad_q, grad_k, grad_v, grad_z;
-    float *sizes;  // [batch, head, query]: the logarithm of the sum of exponentials
+    float *sizes;          // [batch, head, query]: the logarithm of the sum of exponentials
+    const uint8_t *shown;  // [batch, key]: which keys are seen; null where all are
     int64_t batch, heads, groups, queries, keys, dim;  // groups: of heads that share keys
     int32_t causal, threads;
     float scale;
@@ -66,11 +67,35 @@ Rows turned(Rows x, int64_t positions, int64_t dim, std::vector<float> &room) {
     return out;
 }
 
+struct Sight {  // of a text: how many keys there are up to the last that is seen, and 0 or -infinity
+    int64_t keys;
+    std::vector<float> add;  // to a key's scores; nothing where all are seen
+    void read(const Attention &a, int64_t b) {
+        keys = a.keys;
+        add.clear();
+        if (!a.shown) return;
+        const uint8_t *shown = a.shown + b * a.keys;
+        while (keys > 0 && !shown[keys - 1]) keys--;
+        if (std::find(shown, shown + keys, 0) == shown + keys) return;
+        add.resize(padded(keys));
+        for (int64_t i = 0; i < keys; i++) add[i] = shown[i] ? 0.f : -INFINITY;
+    }
+    // What scores become: those of keys that are not seen are -infinity.
+    Vector of(Vector score, int64_t i, int64_t seen) const {
+        if (!add.empty()) score += load(add.data() + i);
+        return first_lanes(score, seen - i, -INFINITY);
+    }
+};
+
+inline Vector weight(Vector score, float top) {
+    return score == -INFINITY ? Vector{} : exponential(score - top);
+}
+
 struct Block {  // of queries, and the keys that it sees at most
     int64_t first, rows, keys;
-    Block(const Attention &a, int64_t begin) : first(begin) {
+    Block(const Attention &a, const Sight &sight, int64_t begin) : first(begin) {
         rows = std::min<int64_t>(QUERIES, a.queries - first);
-        keys = a.causal ? std::min(first + rows, a.keys) : a.keys;
+        keys = a.causal ? std::min(first + rows, sight.keys) : sight.keys;
     }
     int64_t seen(const Attention &a, int64_t row) const {
         return a.causal ? std::min(first + row + 1, keys) : keys;
@@ -79,12 +104,14 @@ struct Block {  // of queries, and the keys that it sees at most
 
 void forward(const Attention &a, int64_t b, int64_t key_head) {
     static thread_local std::vector<float> turned_keys, scores;
-    Rows keys = turned(a.k.of(b, key_head), a.keys, a.dim, turned_keys);
+    static thread_local Sight sight;
+    sight.read(a, b);
+    Rows keys = turned(a.k.of(b, key_head), sight.keys, a.dim, turned_keys);
     Rows values = a.v.of(b, key_head);
     scores.resize(QUERIES * keys.row);
     for (int64_t h = key_head * a.groups; h < (key_head + 1) * a.groups; h++)
         for (int64_t first = 0; first < a.queries; first += QUERIES) {
-            Block block(a, first);
+            Block block(a, sight, first);
             const int64_t wide = padded(block.keys);
             Rows s{scores.data(), wide}, z = a.z.of(b, h).from(first, 0);
             Matrix q = plain(a.q.of(b, h).from(first, 0));
@@ -95,18 +122,18 @@ void forward(const Attention &a, int64_t b, int64_t key_head) {
                 const int64_t seen = block.seen(a, r);
                 Vector most = Vector{} - INFINITY, all{};
                 for (int64_t i = 0; i < wide; i += LANES) {
-                    Vector score = first_lanes(load(row + i) * a.scale, seen - i, -INFINITY);
+                    Vector score = sight.of(load(row + i) * a.scale, i, seen);
                     most = score > most ? score : most;
                     store(row + i, score);
                 }
                 const float top = largest(most);
                 for (int64_t i = 0; i < wide; i += LANES) {
-                    Vector weight = first_lanes(exponential(load(row + i) - top), seen - i, 0.f);
-                    all += weight;
-                    store(row + i, weight);
+                    Vector one = weight(load(row + i), top);
+                    all += one;
+                    store(row + i, one);
                 }
                 const float total = sum(all);
-                shares[r] = 1.f / total;
+                shares[r] = total > 0 ? 1.f / total : 0.f;
                 a.sizes[(b * a.heads + h) * a.queries + first + r] = top + std::log(total);
             }
             product(block.rows, a.dim, block.keys, plain(s), values, z);
@@ -117,9 +144,11 @@ void forward(const Attention &a, int64_t b, int64_t key_head) {
 
 void backward(const Attention &a, int64_t b, int64_t key_head) {
     static thread_local std::vector<float> turned_keys, turned_values, weights, changes;
+    static thread_local Sight sight;
+    sight.read(a, b);
     Rows k = a.k.of(b, key_head), v = a.v.of(b, key_head);
-    Rows keys = turned(k, a.keys, a.dim, turned_keys);
-    Rows values = turned(v, a.keys, a.dim, turned_values);
+    Rows keys = turned(k, sight.keys, a.dim, turned_keys);
+    Rows values = turned(v, sight.keys, a.dim, turned_values);
     Rows grad_k = a.grad_k.of(b, key_head), grad_v = a.grad_v.of(b, key_head);
     for (int64_t i = 0; i < a.keys; i++) {
         std::fill_n(grad_k.at + i * grad_k.row, a.dim, 0.f);
@@ -129,7 +158,7 @@ void backward(const Attention &a, int64_t b, int64_t key_head) {
     changes.resize(QUERIES * keys.row);
     for (int64_t h = key_head * a.groups; h < (key_head + 1) * a.groups; h++)
         for (int64_t first = 0; first < a.queries; first += QUERIES) {
-            Block block(a, first);
+            Block block(a, sight, first);
             const int64_t wide = padded(block.keys);
             Rows p{weights.data(), wide}, s{changes.data(), wide};
             Rows q = a.q.of(b, h).from(first, 0), z = a.z.of(b, h).from(first, 0);
@@ -137,15 +166,14 @@ void backward(const Attention &a, int64_t b, int64_t key_head) {
             product(block.rows, wide, a.dim, plain(q), keys, p);
             product(block.rows, wide, a.dim, plain(grad_z), values, s);
             for (int64_t r = 0; r < block.rows; r++) {
-                float *weight = p.at + r * p.row, *change = s.at + r * s.row, mean = 0;
+                float *share = p.at + r * p.row, *change = s.at + r * s.row, mean = 0;
                 const float size = a.sizes[(b * a.heads + h) * a.queries + first + r];
                 const int64_t seen = block.seen(a, r);
                 for (int64_t d = 0; d < a.dim; d++)
                     mean += z.at[r * z.row + d] * grad_z.at[r * grad_z.row + d];
                 for (int64_t i = 0; i < wide; i += LANES) {
-                    Vector w = exponential(load(weight + i) * a.scale - size);
-                    w = first_lanes(w, seen - i, 0.f);
-                    store(weight + i, w);
+                    Vector w = weight(sight.of(load(share + i) * a.scale, i, seen), size);
+                    store(share + i, w);
                     store(change + i, w * (load(change + i) - mean) * a.scale);
                 }
             }

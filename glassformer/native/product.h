@@ -1,8 +1,8 @@
-// Train room, the step on a CPU: a small product of matrices, of which larger things are made.
+// C++ beside Python: a small product of matrices, of which larger things are made.
 
 #pragma once
 
-#include "../generate/numbers.h"
+#include "numbers.h"
 
 constexpr int ROWS = REGISTERS / 4;  // of a tile; its sums fill half of the registers
 constexpr int PANEL = 2 * LANES;     // columns of a tile
