@@ -100,17 +100,16 @@ class Linear(nn.Linear):
         return F.linear(x, self.weight, self.whole_bias)
 
     def for_kernel(self, x: Tensor) -> Tensor | None:
-        """The weight as oneDNN's kernel reads it sooner than F.linear does: for one row as it is,
-        for more where it is packed."""
+        """The weight as oneDNN's kernel reads it sooner than F.linear does: for more than one row
+        packed where it is, else as it is."""
         weight = self.weight
-        if x.numel() == x.shape[-1]:
-            plain = (weight.device.type, x.dtype) == ("cpu", weight.dtype)
-            fits = plain and weight.dtype in HAS_KERNEL and weight.is_contiguous()
-            return weight if fits else None
-        if self._packed is not None and self._packed[1].holds(weight):
+        many = x.numel() > x.shape[-1]
+        if many and self._packed is not None and self._packed[1].holds(weight):
             blocked: Tensor = self._packed[0]
             return blocked
-        return None
+        here = x.device.type == weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        fits = here and type(weight) is nn.Parameter and weight.is_contiguous() and x.numel() > 0
+        return weight if fits and x.dtype == weight.dtype in HAS_KERNEL else None
 
 
 class Lookup(nn.Module):

@@ -6,6 +6,7 @@ about equally long and hardly any padding is computed. No more than a pool is he
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -23,7 +24,8 @@ from glassformer.text.tokenizer import check_text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-POOL = 512  # texts
+POOL = 1024  # texts
+LETTERS, TOKENS = 2**18, 2**16  # that a pool of long texts has
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Room:
     padding: int
 
 
-ROOMS = {"cpu": Room(4096, 64), "cuda": Room(2**17, 4096)}
+ROOMS = {"cpu": Room(4096, 48), "cuda": Room(2**17, 4096)}
 
 
 class Pause(Enum):
@@ -48,15 +50,23 @@ class Pause(Enum):
 PAUSE = Pause.PAUSE
 
 
-def chunks(items: Iterable[Item | Pause], size: int = POOL) -> Iterator[list[Item]]:
-    """Lists of at most so many; a pause ends one early."""
+def chunks(
+    items: Iterable[Item | Pause],
+    size: int = POOL,
+    room: float = math.inf,
+    weigh: Callable[[Any], int] = lambda item: 0,
+) -> Iterator[list[Item]]:
+    """Lists of at most so many; a pause ends one early, and so does the item with which they weigh
+    as much as there is room for."""
     held: list[Item] = []
+    weight = 0
     for item in items:
         if not isinstance(item, Pause):
             held.append(item)
-        if held and (item is PAUSE or len(held) == size):
+            weight += weigh(item)
+        if held and (item is PAUSE or len(held) == size or weight >= room):
             yield held
-            held = []
+            held, weight = [], 0
     if held:
         yield held
 
@@ -68,7 +78,7 @@ def pooled(
 ) -> Iterator[Result | Pause]:
     """What some work makes of a pool of items at a time, such as tokenizing, which is faster for
     many. Pauses go on to whom the results go."""
-    for chunk in chunks(items, size):
+    for chunk in chunks(items, size, LETTERS, letters):
         yield from work(chunk)
         if len(chunk) < size:
             yield PAUSE
@@ -99,6 +109,13 @@ def encoded(
     return pooled(texts, read)
 
 
+def letters(text: Any) -> int:
+    """Of a text, a pair, or an error in their place."""
+    if isinstance(text, tuple):
+        return sum(map(letters, text))
+    return len(text) if isinstance(text, str) else 0
+
+
 def trouble(text: Text) -> GlassformerError | None:
     try:
         check_text(text)
@@ -122,7 +139,7 @@ def run_texts(
     device = device_of(model.net)
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
-    for items in chunks(encodings, pool):
+    for items in chunks(encodings, pool, TOKENS, tokens_of):
         results: dict[int, Result | GlassformerError] = {
             i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)
         }
@@ -134,6 +151,10 @@ def run_texts(
             for row, result in zip(rows, found, strict=True):
                 results[row] = result
         yield from (results[row] for row in range(len(items)))
+
+
+def tokens_of(item: Encoded | GlassformerError) -> int:
+    return len(item) if isinstance(item, Encoded) else 0
 
 
 def buckets(lengths: Mapping[int, int], room: Room) -> Iterator[list[int]]:

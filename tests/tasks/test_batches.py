@@ -78,6 +78,12 @@ def test_a_pause_brings_what_there_is(model):
     assert list(chunks([1, 2, 3, PAUSE, PAUSE, 4], 2)) == [[1, 2], [3], [4]]
 
 
+def test_a_pool_of_long_texts_is_smaller():
+    found = chunks(["ab", "c", "defgh", "i", "j", "k", "l"], 3, room=4, weigh=len)
+    assert list(found) == [["ab", "c", "defgh"], ["i", "j", "k"], ["l"]]
+    assert list(chunks(["abcd", "e"], 3, room=4, weigh=len)) == [["abcd"], ["e"]]
+
+
 @pytest.mark.parametrize("tokens", [64, 500, 4096])
 @pytest.mark.parametrize("padding", [0, 40])
 def test_batches_waste_little_and_keep_to_their_size(tokens, padding):
