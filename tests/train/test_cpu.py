@@ -65,6 +65,19 @@ def test_attention(length, count, key_heads, dim, causal):
     assert_close(*both(attend, *heads(8, length, count, key_heads, dim)))
 
 
+@pytest.mark.parametrize("sides", [("right",), ("left", "right")])
+def test_attention_beside_padding(sides):
+    slots, sizes = torch.arange(50), torch.arange(14, 50, 5)[:, None]
+    kept = {"right": slots < sizes, "left": slots >= 50 - sizes}
+    mask = torch.cat([kept[side] for side in sides])[:, None, None]
+    inputs = heads(len(mask), 50, 4, 2, 32)
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, mask, scale=0.3, enable_gqa=True)
+
+    assert_close(*both(attend, *inputs))
+
+
 def test_attention_to_another_text():
     q, k, v = heads(4, 100, 4, 4, 32)
     assert_close(*both(F.scaled_dot_product_attention, q, k[:, :, :45], v[:, :, :45]))
