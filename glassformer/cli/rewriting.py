@@ -12,8 +12,8 @@ from glassformer.cli.outputs import print_json
 from glassformer.cli.words import knobs_of
 from glassformer.errors import GlassformerError
 from glassformer.generate.knobs import KINDS
+from glassformer.metrics.texts import SignedFigure
 from glassformer.train.data.readers import form_of
-from glassformer.train.texts import Figure
 
 SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references"
 
@@ -146,7 +146,7 @@ class Beside:
 
     def end(
         self,
-        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[Figure]],
+        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedFigure]],
         as_json: bool,
     ) -> None:
         """The figures of all texts together, for people on standard error, beside the texts."""

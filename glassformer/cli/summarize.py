@@ -42,9 +42,9 @@ from glassformer.cli.rewriting import (
     text_in,
     turned,
 )
+from glassformer.metrics.texts import summary_figures
 from glassformer.source import load
 from glassformer.tasks.summarize import Long, Summarizer
-from glassformer.train.texts import summary_figures
 
 LongOption = Annotated[
     Long,

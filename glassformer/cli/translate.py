@@ -42,9 +42,9 @@ from glassformer.cli.rewriting import (
     line_in,
     turned,
 )
+from glassformer.metrics.texts import check_sacrebleu, translation_figures
 from glassformer.source import load
 from glassformer.tasks.translate import Split, Translator
-from glassformer.train.texts import check_sacrebleu, translation_figures
 
 From = Annotated[
     str | None, typer.Option("--from", help="Of the text, as the model names its languages.")

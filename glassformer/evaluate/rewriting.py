@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from glassformer.errors import GlassformerError
 from glassformer.evaluate.judge import Judge, field
 from glassformer.metrics.bootstrap import Draws, Figure, bootstrap, bootstrap_means
-from glassformer.model import Model
-from glassformer.tasks.summarize import Summarizer, Summary
-from glassformer.tasks.translate import Translation, Translator
-from glassformer.train.objectives.objective import Record
-from glassformer.train.texts import (
+from glassformer.metrics.texts import (
     check_sacrebleu,
     streams_of,
     summary_figures,
     translation_metrics,
 )
+from glassformer.model import Model
+from glassformer.tasks.summarize import Summarizer, Summary
+from glassformer.tasks.translate import Translation, Translator
+from glassformer.train.objectives.objective import Record
 
 Written = Translation | Summary
 

@@ -72,9 +72,7 @@ def knows_attention(
     return known and square and hides_keys
 
 
-def prefers_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
-) -> bool:
+def prefers_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> bool:
     """Where no gradient is asked for; training has its own way here."""
     now = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
     return now and knows_attention(q, k, v, mask, causal) and library() is not None

@@ -15,7 +15,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.metrics.answers import squad_scores
 from glassformer.metrics.entities import report
-from glassformer.train.texts import summary_figures, translation_figures
+from glassformer.metrics.texts import summary_figures, translation_figures
 
 WORDS = " ".join(UNSEEN) + " one two three four Where was born in who?"
 ROWS = [{"text": text, "label": label} for text, label in UNSEEN.items()]

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.labels import accuracy
 from glassformer.model import Model
-from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.objective import Batch, Example, Record
@@ -92,7 +92,7 @@ class MultipleChoice(Judged):
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
-        return {"accuracy": metrics.accuracy(found, right)}
+        return {"accuracy": accuracy(found, right)}
 
 
 def number_of(label: Any, choices: Sequence[str], record: Record) -> int:

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.labels import accuracy, f1, matthews
 from glassformer.model import Model
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import SEVERAL, SINGLE
-from glassformer.train import metrics
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said, text_and_pair
 from glassformer.train.objectives.labels import Labels, written
@@ -106,15 +106,15 @@ class Classification(Judged):
         if self.several:
             flags = found, right.astype(bool)
             return {
-                "accuracy": metrics.accuracy(found.tolist(), right.astype(bool).tolist()),
-                "micro_f1": metrics.f1(*flags, "micro"),
-                "macro_f1": metrics.f1(*flags, "macro"),
+                "accuracy": accuracy(found.tolist(), right.astype(bool).tolist()),
+                "micro_f1": f1(*flags, "micro"),
+                "macro_f1": f1(*flags, "macro"),
             }
         kind: Any = "binary" if len(self.labels) == 2 else "macro"
         return {
-            "accuracy": metrics.accuracy(found.tolist(), right.tolist()),
-            "f1": metrics.f1(found, right, kind),
-            "matthews": metrics.matthews(found, right),
+            "accuracy": accuracy(found.tolist(), right.tolist()),
+            "f1": f1(found, right, kind),
+            "matthews": matthews(found, right),
         }
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.numbers import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
-from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
 from glassformer.train.entropy import token_loss
@@ -118,4 +118,4 @@ class Continuation(Judged):
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))
-        return {"perplexity": metrics.perplexity(*totals)}
+        return {"perplexity": perplexity(*totals)}

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.numbers import pearson, spearman
 from glassformer.model import Model
-from glassformer.train import metrics
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said, text_and_pair
 from glassformer.train.objectives.objective import Batch, Example, Record
@@ -82,7 +82,7 @@ class Regression(Judged):
         found, right = (np.array(side).T for side in zip(*answers, strict=True))  # [output, text]
         pairs = list(zip(found, right, strict=True))
         return {
-            "pearson": float(np.mean([metrics.pearson(*pair) for pair in pairs])),
-            "spearman": float(np.mean([metrics.spearman(*pair) for pair in pairs])),
+            "pearson": float(np.mean([pearson(*pair) for pair in pairs])),
+            "spearman": float(np.mean([spearman(*pair) for pair in pairs])),
             "error": float(((found - right) ** 2).mean()),
         }

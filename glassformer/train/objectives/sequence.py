@@ -10,10 +10,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.metrics.numbers import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
-from glassformer.train import metrics
 from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
 from glassformer.train.objectives.judged import Answer, Judged
@@ -133,7 +133,7 @@ class SequenceToSequence(Judged):
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))
-        return {"perplexity": metrics.perplexity(*totals)}
+        return {"perplexity": perplexity(*totals)}
 
 
 def ended(tokenizer: Tokenizer, text: str, length: int) -> list[int]:

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import entity_scores, names_entities
+from glassformer.metrics.labels import accuracy
 from glassformer.model import Model
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
-from glassformer.train import metrics
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.labels import Labels, written
@@ -111,7 +111,7 @@ class Tagging(Judged):
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
-        scores = {"accuracy": metrics.accuracy([*chain(*found)], [*chain(*right)])}
+        scores = {"accuracy": accuracy([*chain(*found)], [*chain(*right)])}
         if names_entities(self.labels.names):
             scores |= entity_scores(found, right)
         return scores

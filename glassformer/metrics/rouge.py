@@ -1,4 +1,4 @@
-"""Train room, metrics: ROUGE (Lin, 2004), how much of a reference a summary has. Texts come in.
+"""Metrics room: ROUGE (Lin, 2004), how much of a reference a summary has. Texts come in.
 
 The numbers are those of the package rouge-score, which papers publish, to the last bit.
 """
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from glassformer.train.porter import stem
+from glassformer.metrics.porter import stem
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 Words = Callable[[str], list[str]]

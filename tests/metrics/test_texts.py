@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.porter import stem
-from glassformer.train.rouge import KINDS, all_words, rouge, rouge_means, stemmed_words
-from glassformer.train.texts import summary_figures, translation_figures
+from glassformer.metrics.porter import stem
+from glassformer.metrics.rouge import KINDS, all_words, rouge, rouge_means, stemmed_words
+from glassformer.metrics.texts import summary_figures, translation_figures
 
 ROOT = Path(__file__).parent.parent.parent
 REAL = (ROOT / "docs" / "train.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
