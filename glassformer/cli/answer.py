@@ -89,7 +89,7 @@ def answer(
         on_error=on_error,
     )
     answerer = Answerer(
-        load(model, device, dtype),
+        load(model, device, dtype).pack(),
         threshold=threshold,
         n_best=n_best,
         longest=longest,
@@ -99,8 +99,8 @@ def answer(
     )
 
     def asked(record: Record) -> tuple[str, str]:
-        one = field_of(record, "question") if question is None else question
-        return one, field_of(record, "context" if "context" in record else "text")
+        one = field_of(record, "question", None) if question is None else question
+        return one, field_of(record, "context" if "context" in record else "text", None)
 
     rows = Rows(COLUMNS, as_json)
     given: dict[str, str] = {}

@@ -86,7 +86,7 @@ def classify(
         first = field_of(record, field if inputs.word is None else "text")
         if pair is None:
             return first
-        return first, pair if inputs.word is not None else field_of(record, pair)
+        return first, pair if inputs.word is not None else field_of(record, pair, "--pair")
 
     with progress(inputs, "classifying") as passed:
         for record, result in passed(inputs.answers(question, classifier.stream)):
@@ -116,7 +116,8 @@ def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | Non
 
 
 def label_columns(classifier: Classifier) -> tuple[Column, Column]:
-    width = max(map(len, classifier.labels)) * (2 if classifier.several else 1)
+    widths = [len(label) + 2 for label in classifier.labels]  # several stand with commas between
+    width = (sum if classifier.several else max)(widths) - 2
     return Column("label", min(max(width, 5), 40), "cyan"), Column("prob", 6, right=True)
 
 

@@ -55,6 +55,10 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
 
 
+class Line(dict[str, Any]):
+    """A record that is a line of a text file."""
+
+
 class Inputs:
     """Iterates over records, each with the place it stands at as its "where"; plain texts are
     records with a "text". `done` of `total` bytes have been read; `used` and `skipped` count."""
@@ -157,7 +161,7 @@ class Inputs:
             else:
                 for number, line in self.shelf.lines(path, self.settings.encoding):
                     where = f"{path}:{number}"
-                    yield line if isinstance(line, RecordError) else {"text": line, "where": where}
+                    yield line if isinstance(line, RecordError) else Line(text=line, where=where)
 
     def _whole(self, path: Path) -> Record | RecordError:
         pieces = list(self.shelf.pieces(path, self.settings.encoding))
@@ -186,17 +190,22 @@ class Opened(Shelf):
         yield cast(BinaryIO, own)
 
 
-def field_of(record: Record, name: str) -> str:
-    """A column with a text that is not empty."""
+def field_of(record: Record, name: str, option: str | None = "--field") -> str:
+    """A column with a text that is not empty; `option` names another one."""
     if name not in record:
-        there = ", ".join(sorted(set(record) - {"where"})) or "none"
-        raise GlassformerError(f"there is no field {name!r}, only {there} (--field)")
+        raise missing(record, name, option)
     text = record[name]
     if not isinstance(text, str):
         raise GlassformerError(f"the field {name!r} is no text but {str(text)[:40]!r}")
     if not text.strip():
-        raise GlassformerError("the text is empty")
+        raise GlassformerError(f"the {name if option is None else 'text'} is empty")
     return text
+
+
+def missing(record: Record, name: str, option: str | None) -> GlassformerError:
+    there = ", ".join(sorted(set(record) - {"where"})) or "none"
+    way = "" if option is None else f" ({option})"
+    return GlassformerError(f"there is no field {name!r}, only {there}{way}")
 
 
 def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:

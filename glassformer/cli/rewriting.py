@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import Inputs, Record, field_of, say
+from glassformer.cli.inputs import Inputs, Line, Record, field_of, say
 from glassformer.cli.outputs import print_json
 from glassformer.cli.words import knobs_of
 from glassformer.errors import GlassformerError
@@ -90,7 +90,7 @@ def text_in(record: Record, field: str) -> str:
 
 def line_in(record: Record, field: str) -> str:
     """The same; an empty line of a text file is no mistake, but layout."""
-    if field == "text" and set(record) == {"text", "where"} and record["where"] != "TEXT":
+    if isinstance(record, Line) and field == "text":
         return str(record["text"])
     return text_in(record, field)
 

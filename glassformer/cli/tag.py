@@ -22,7 +22,7 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
 from glassformer.errors import GlassformerError
-from glassformer.metrics.entities import Report, report
+from glassformer.metrics.entities import Report, entities, report
 from glassformer.metrics.table import Row, Table
 from glassformer.source import load
 from glassformer.tasks.tag import Entity, Given, Tagged, Tagger, Word
@@ -83,9 +83,8 @@ def tag(
 ) -> None:
     """Find entities in texts, or give every word its tag."""
     inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    tagger = Tagger(
-        load(model, device, dtype), split=split, max_length=max_length, stride=stride, head=head
-    )
+    loaded = load(model, device, dtype).pack()
+    tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
 
     def question(record: Record) -> Given:
         given = given_of(record, field)
@@ -93,6 +92,8 @@ def tag(
             if "tags" not in record or isinstance(given, str):
                 raise GlassformerError("a report needs words and their tags, as CoNLL files have")
             tagger.check(given, record["tags"])
+            if strict is not None and entities(record["tags"], strict) != entities(record["tags"]):
+                raise GlassformerError(f"the tags do not keep to {strict} (--strict)")
         return given
 
     rows = Rows(COLUMNS, as_json)

@@ -20,6 +20,7 @@ from glassformer.cli.inputs import (
     OnErrorOption,
     Record,
     field_of,
+    missing,
     say,
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, print_json, progress
@@ -116,7 +117,9 @@ def watch(
     shown = Shown(watched, as_json)
 
     def question(record: Record) -> Any:
-        date_of(record.get(date), date_format)  # before the text is computed in vain
+        if date not in record:
+            raise missing(record, date, "--date")
+        date_of(record[date], date_format)  # before the text is computed in vain
         return field_of(record, field) if label is None else given_labels(record, label)
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:

@@ -21,7 +21,7 @@ from glassformer.evaluate.words import AnswerJudge, TagJudge
 from glassformer.metrics.bootstrap import Draws
 from glassformer.model import Model
 from glassformer.source import load
-from glassformer.tasks.base import fitting_verbs, kind_of, require_head, settings_of
+from glassformer.tasks.base import kind_of, purpose, require_head, settings_of
 from glassformer.train.objectives.choice import MultipleChoice
 from glassformer.train.objectives.regress import Regression
 
@@ -128,8 +128,8 @@ def task_of(model: Model, head: str | None = None) -> str:
     if "lm" in kinds and spec.encoder is None:
         return "perplexity"
     raise GlassformerError(
-        f"Nothing says by what task {model.architecture} is to be judged: it is a model to "
-        f"{' or '.join(fitting_verbs(model))} with. Tasks that can be named are {', '.join(TASKS)}."
+        f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
+        f"Tasks that can be named are {', '.join(TASKS)}."
     )
 
 

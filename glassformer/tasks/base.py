@@ -8,12 +8,13 @@ from typing import Any, Protocol, TypeVar
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
-from glassformer.spec import Head, ModelSpec
+from glassformer.spec import Frames, Head, ModelSpec, Patches
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")
 SETTINGS = "task_specific_params"  # transformers keeps this key of config.json, and ignores it
+TRAINED = "text2text"  # where training keeps how sources stand, whatever the task
 HEADS = {  # what a kind of head is to people, and the objective that trains one
     "classify": ("a head for whole texts", "classification"),
     "tag": ("a head for every word", "tagging"),
@@ -66,7 +67,10 @@ def fitting_verbs(model: Model) -> list[str]:
     """The verbs that a model's heads are for."""
     spec = model.spec
     both = spec.encoder is not None and spec.decoder is not None
-    writes = ["translate", "summarize"] if both else ["generate"]
+    listens = spec.encoder is not None and isinstance(spec.encoder.embed, Frames | Patches)
+    rewrites = (both and not listens) or "separator" in settings_of(model, TRAINED)
+    writes = ["translate", "summarize"] if rewrites else []
+    writes += [] if both and rewrites else ["generate"]
     of_kind = {
         "classify": ["classify"],
         "tag": ["tag"],
@@ -79,6 +83,13 @@ def fitting_verbs(model: Model) -> list[str]:
     return list(dict.fromkeys(found)) or ["embed"]
 
 
+def purpose(model: Model) -> str:
+    """The same, as a sentence has it."""
+    *others, last = fitting_verbs(model)
+    verbs = f"{', '.join(others)} or {last}" if others else last
+    return f"a model to {verbs} with"
+
+
 def require_head(model: Model, kind: str, verb: str, name: str | None = None) -> Head:
     """The model's head of a kind, the one that is named where there are several."""
     heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
@@ -86,8 +97,8 @@ def require_head(model: Model, kind: str, verb: str, name: str | None = None) ->
     if not heads:
         what, objective = HEADS[kind]
         raise GlassformerError(
-            f"{verb} needs {what}, and {model.architecture} has none; it is a model to "
-            f"{' or '.join(fitting_verbs(model))} with (train one by the objective {objective})."
+            f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
+            f"(train one by the objective {objective})."
         )
     if len(found) != 1:
         has = f"the model has {', '.join(head.name for head in heads)}"

@@ -16,8 +16,8 @@ from glassformer.errors import GlassformerError
 from glassformer.generate.infill import GAP
 from glassformer.tasks.base import (
     Model,
-    fitting_verbs,
     longest,
+    purpose,
     raised,
     require_head,
     require_tokenizer,
@@ -94,7 +94,7 @@ class Masked:
         if "mask" not in self.tokenizer.special or model.spec.decoder is not None:
             raise GlassformerError(
                 f"fill needs a masked language model, or an encoder-decoder; {model.architecture} "
-                f"is a model to {' or '.join(fitting_verbs(model))} with."
+                f"is {purpose(model)}."
             )
         if among is not None and not [word for word in among if word.strip()]:
             raise GlassformerError("`among` has no words; name some, or leave it out.")

@@ -17,6 +17,7 @@ from glassformer.generate import Generation
 from glassformer.generate.knobs import KINDS
 from glassformer.generate.strategy import Request
 from glassformer.tasks.base import (
+    TRAINED,
     Model,
     keep_settings,
     require_head,
@@ -29,7 +30,6 @@ from glassformer.text import Tokenizer
 Result = TypeVar("Result")
 Ids = list[int]
 Finish = Callable[[list[Generation]], Result]
-TRAINED = "text2text"  # where training keeps how sources stand, whatever the task
 LANGUAGES = ("source_language", "target_language")
 USUAL_LENGTH = 512  # tokens, where nobody says how many
 LENGTHS = {"max_length", "max_new_tokens"}

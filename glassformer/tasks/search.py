@@ -264,7 +264,8 @@ def _grouped(
 def _failed(error: Exception, name: str, path: Path, changes: Changes, on_error: str) -> None:
     why = f"{path} cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
     if on_error == "stop":
-        raise GlassformerError(why) from None
+        why = why.rstrip(".")
+        raise GlassformerError(f"{why}, or leave such files out (--on-error skip).") from None
     changes.skipped[name] = why
 
 

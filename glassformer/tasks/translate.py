@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
-from glassformer.tasks.base import SETTINGS, Model, answered, require_tokenizer
+from glassformer.tasks.base import SETTINGS, TRAINED, Model, answered, require_tokenizer
 from glassformer.tasks.batches import Pause
 from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
-from glassformer.tasks.rewrite import TRAINED, Finish, Ids, Rewriter
+from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.sentences import Span, blocks
 
 Split = Literal["parts", "sentences", "none"]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.infill import infill
+from glassformer.generate.infill import filler_of, infill
 from glassformer.generate.result import Generation
-from glassformer.tasks.base import Model
+from glassformer.tasks.base import Model, purpose
 from glassformer.tasks.filled import Filled, Filling
 
 
@@ -18,6 +18,11 @@ class Written:
 
     def __init__(self, model: Model, top: int, beam: int, knobs: dict[str, Any]) -> None:
         self.model, self.top = model, top
+        try:
+            filler_of(model.writer)
+        except GlassformerError as error:
+            said = f"{error} {model.architecture} is {purpose(model)}."
+            raise GlassformerError(said) from None
         sampled = knobs.get("do_sample")
         usual = {} if sampled else {"num_beams": beam}
         self.knobs = {**usual, "num_return_sequences": top, **knobs}

@@ -16,7 +16,7 @@ from glassformer.evaluate.lm.likelihood import Likelihood, likelihoods
 from glassformer.evaluate.lm.questions import Question, Record
 from glassformer.evaluate.lm.requests import Request, encode_request, fitted
 from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_means, bootstrap_sums
-from glassformer.tasks.base import Model, fitting_verbs, require_tokenizer
+from glassformer.tasks.base import Model, purpose, require_tokenizer
 
 BETWEEN = "\n\n"  # examples
 LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # in config.json
@@ -162,8 +162,7 @@ def require_language_model(model: Model) -> None:
     ):
         raise GlassformerError(
             "Benchmarks by log-probability need a model that writes on from a text (a decoder with "
-            f"a head for the vocabulary); {model.architecture} is a model to "
-            f"{' or '.join(fitting_verbs(model))} with."
+            f"a head for the vocabulary); {model.architecture} is {purpose(model)}."
         )
 
 
