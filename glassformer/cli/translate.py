@@ -136,6 +136,6 @@ def translate(
             if beside and result.parts:
                 beside.add(result.text, record)
     if cut:
-        say(f"{cut:,} translations were cut off at their greatest length (--max-new-tokens).")
+        say(f"Cut off at the greatest length (--max-new-tokens): {cut:,} of the translations.")
     inputs.end()
     beside.end(partial(translation_figures, tokenize=tokenize, lowercase=lowercase), as_json)

@@ -163,8 +163,14 @@ def answered(
     an iterator, whose results come as they are computed."""
     if isinstance(given, str) or (isinstance(given, tuple) and len(given) == 2):
         return next(raised(each([given])))
-    results = raised(each(given))
+    results = raised(each(texts_of(given)))
     return list(results) if isinstance(given, Sequence) else results
+
+
+def texts_of(given: Any) -> Iterable[Any]:
+    if isinstance(given, Iterable):
+        return given
+    raise GlassformerError(f"Give a text, or a list or an iterator, not {type(given).__name__}.")
 
 
 def raised(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.spec import Frames, Patches
-from glassformer.tasks.base import Model, longest, raised, require_tokenizer
+from glassformer.tasks.base import Model, longest, raised, require_tokenizer, texts_of
 from glassformer.tasks.batches import Pause, encoded, run_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Encoded
@@ -40,7 +40,7 @@ def embed(
         return next(raised(embedder([texts])))
     if isinstance(texts, Iterator):
         return raised(embedder(texts))
-    vectors = list(raised(embedder(texts)))
+    vectors = list(raised(embedder(texts_of(texts))))
     return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
 
 

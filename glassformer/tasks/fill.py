@@ -21,6 +21,7 @@ from glassformer.tasks.base import (
     raised,
     require_head,
     require_tokenizer,
+    texts_of,
 )
 from glassformer.tasks.batches import pooled, run_texts
 from glassformer.tasks.filled import Candidate, Filled, Filling, Gap
@@ -51,7 +52,7 @@ def fill(
         return next(raised(work([texts])))
     if isinstance(texts, Iterator):
         return raised(work(texts))
-    return list(raised(work(texts)))
+    return list(raised(work(texts_of(texts))))
 
 
 def filler(

@@ -232,12 +232,3 @@ def test_bad_input(model, tmp_path):
         other.answer("a", "b")
     with pytest.raises(gf.GlassformerError, match="Give one of QUESTION, --file and --squad"):
         CliRunner().invoke(app, ["answer", "x", "Who?", "--squad", "y"], catch_exceptions=False)
-
-
-@pytest.mark.gpu
-def test_the_same_on_a_gpu(model, folder):
-    other = gf.load(folder / "run" / "model", "cuda")
-    for question in ASKED:
-        one, two = (each.answer(question, f"So it was told. {FACT}") for each in (model, other))
-        assert (one.text, one.start, one.end) == (two.text, two.start, two.end)
-        assert one.margin == pytest.approx(two.margin, abs=0.05)

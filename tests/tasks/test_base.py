@@ -49,6 +49,24 @@ def test_writers_fit_verbs_that_write():
     assert fitting_verbs(gf.load("shakespeare")) == ["generate"]
     sizes = {"d_model": 8, "num_heads": 2, "d_kv": 4, "d_ff": 8, "vocab_size": 20, "num_layers": 1}
     assert fitting_verbs(gf.create("t5-small", **sizes)) == ["translate", "summarize"]
+    learned = gf.load("shakespeare").keep("text2text", separator=[1])  # as `continuation` does
+    assert fitting_verbs(learned) == ["translate", "summarize", "generate"]
+    with pytest.raises(gf.GlassformerError, match="to translate, summarize or generate with"):
+        learned.tag("To be")
+
+
+def test_who_listens_is_for_generate():
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 51865}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    assert fitting_verbs(gf.create("whisper-tiny", **sizes, **heads)) == ["generate"]
+
+
+@pytest.mark.parametrize("verb", ["classify", "tag", "fill", "embed"])
+def test_what_is_no_text_and_no_list_is_named(tokenizer, verb):
+    kinds = {"tag": "TokenClassification", "fill": "MaskedLM"}
+    model = bert(tokenizer, kinds.get(verb, "SequenceClassification"))
+    with pytest.raises(gf.GlassformerError, match="Give a text, or a list or an iterator, not int"):
+        getattr(model, verb)(5)
 
 
 def test_several_heads_are_told_apart_by_their_names(tokenizer):

@@ -6,7 +6,6 @@ import itertools
 import json
 
 import pytest
-import torch
 from small_models import REVIEWS, UNSEEN, bert, reviews, train_classifier, word_tokenizer
 
 import glassformer as gf
@@ -199,13 +198,3 @@ def test_one_body_with_several_heads_each_used_by_its_name(tmp_path):
     assert model.classify(text, head="kind").label == "song"
     with pytest.raises(gf.GlassformerError, match="the model has mood, kind"):
         model.classify(text)
-
-
-@pytest.mark.gpu
-def test_the_same_on_a_gpu(folder, model):
-    there = gf.load(folder, "cuda")
-    for found, wanted in zip(
-        there.classify(list(UNSEEN)), model.classify(list(UNSEEN)), strict=True
-    ):
-        assert found.label == wanted.label
-        torch.testing.assert_close(found.probability, wanted.probability, atol=1e-3, rtol=0)

@@ -232,13 +232,3 @@ def test_settings_travel_with_the_model(folder, model):
     assert Tagger(model).room == 30
     assert [w.text for w in model.keep("tag", split="characters").tag("Ada").words] == [*"Ada"]
     model.keep("tag", split="words")
-
-
-@pytest.mark.gpu
-def test_the_same_on_a_gpu(model, folder):
-    words, _ = records(folder)
-    other = gf.load(folder / "run" / "model", "cuda").tag(words)
-    for one, two in zip(model.tag(words), other, strict=True):
-        assert one.tags == two.tags
-        for word, same in zip(one.words, two.words, strict=True):
-            assert word.probability == pytest.approx(same.probability, abs=1e-3)
