@@ -1,4 +1,4 @@
-"""Every verb over files with bad lines: each is named, and with --on-error skip none else is lost."""
+"""Every verb over bad lines: they are named, and with --on-error skip no other is lost."""
 
 from __future__ import annotations
 
