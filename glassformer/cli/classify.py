@@ -7,25 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from glassformer.cli.inputs import (
-    Device,
-    Dtype,
-    Encoding,
-    Field,
-    Files,
-    FormOption,
-    Inputs,
-    OnErrorOption,
-    Record,
-    Source,
-    Text,
-    Whole,
-    field_of,
-    say,
-)
-from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
+from glassformer.cli.groups import grouped
+from glassformer.cli.inputs import Record, field_of, say
+from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
-from glassformer.source import load
 from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[
@@ -48,16 +34,10 @@ TooLong = Annotated[
 MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenizer and model say.")]
 
 
+@grouped
 def classify(
-    model: Source,
-    text: Text = None,
-    file: Files = None,
-    form: FormOption = None,
-    field: Field = "text",
+    reading: Reading,
     pair: Pair = None,
-    whole: Whole = False,
-    encoding: Encoding = "utf-8",
-    on_error: OnErrorOption = "stop",
     threshold: Thresholds = None,
     head: HeadOption = None,
     max_length: MaxLength = None,
@@ -66,24 +46,21 @@ def classify(
         list[str] | None,
         typer.Option(help="A column that goes along into --json; may be repeated."),
     ] = None,
-    as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
-    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
+    inputs = reading.inputs()
     classifier = Classifier(
-        load(model, device, dtype).pack(),
+        reading.load().pack(),
         threshold=thresholds_of(threshold),
         head=head,
         max_length=max_length,
         too_long=too_long,
     )
-    rows = Rows((*label_columns(classifier), Column("text")), as_json)
+    rows = Rows((*label_columns(classifier), Column("text")), reading.as_json)
     cut = 0
 
     def question(record: Record) -> str | tuple[str, str]:
-        first = field_of(record, field if inputs.word is None else "text")
+        first = reading.text_of(record)
         if pair is None:
             return first
         return first, pair if inputs.word is not None else field_of(record, pair, "--pair")

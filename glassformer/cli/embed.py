@@ -8,25 +8,11 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import (
-    Device,
-    Dtype,
-    Encoding,
-    Field,
-    Files,
-    FormOption,
-    Inputs,
-    OnErrorOption,
-    Record,
-    Source,
-    Text,
-    Whole,
-    field_of,
-    say,
-)
-from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
+from glassformer.cli.groups import grouped
+from glassformer.cli.inputs import say
+from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
-from glassformer.source import load
 from glassformer.tasks.embed import Embedder
 from glassformer.tasks.npy import whole_matrix
 
@@ -41,15 +27,9 @@ PoolingOption = Annotated[
 ]
 
 
+@grouped
 def embed(
-    model: Source,
-    text: Text = None,
-    file: Files = None,
-    form: FormOption = None,
-    field: Field = "text",
-    whole: Whole = False,
-    encoding: Encoding = "utf-8",
-    on_error: OnErrorOption = "stop",
+    reading: Reading,
     pooling: PoolingOption = None,
     normalize: Annotated[
         bool | None,
@@ -64,28 +44,22 @@ def embed(
     out: Annotated[
         Path | None, typer.Option(help="A .npy file for the vectors, a row a text.")
     ] = None,
-    as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Make a vector of every text, near those of texts that say the like."""
-    if out is not None and as_json:
+    if out is not None and reading.as_json:
         raise GlassformerError("Give one of --out and --json.")
-    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    loaded = load(model, device, dtype).pack()
+    inputs = reading.inputs()
+    loaded = reading.load().pack()
     embedder = Embedder.of(loaded, pooling, normalize=normalize, prompt=prompt, length=max_length)
-    rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), as_json)
-
-    def question(record: Record) -> str:
-        return field_of(record, field if inputs.word is None else "text")
+    rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
 
     into = nullcontext() if out is None else whole_matrix(out, embedder.width)
     with progress(inputs, "embedding") as passed, into as matrix:
-        for record, vector in passed(inputs.answers(question, embedder)):
+        for record, vector in passed(inputs.answers(reading.text_of, embedder)):
             if matrix is not None:
                 matrix.add(vector)
                 continue
-            read = question(record)
+            read = reading.text_of(record)
             numbers = " ".join(f"{number:10.6f}" for number in vector[:SHOWN])
             said = about(record, {"text": read, "vector": vector.tolist()})
             rows.add((f"{numbers} ...", read), said)

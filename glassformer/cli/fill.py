@@ -7,23 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import (
-    Device,
-    Dtype,
-    Encoding,
-    Field,
-    Files,
-    FormOption,
-    Inputs,
-    OnErrorOption,
-    Record,
-    Source,
-    Text,
-    Whole,
-    field_of,
-)
-from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
-from glassformer.source import load
+from glassformer.cli.groups import grouped
+from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.reading import Reading
 from glassformer.tasks.fill import filler
 from glassformer.tasks.filled import Filled
 
@@ -35,15 +21,9 @@ COLUMNS = (
 )
 
 
+@grouped
 def fill(
-    model: Source,
-    text: Text = None,
-    file: Files = None,
-    form: FormOption = None,
-    field: Field = "text",
-    whole: Whole = False,
-    encoding: Encoding = "utf-8",
-    on_error: OnErrorOption = "stop",
+    reading: Reading,
     top: Annotated[int, typer.Option(min=1, help="Candidates a gap, and fillings a text.")] = 5,
     tokens: Annotated[
         int, typer.Option(min=1, help="How many a gap may have; for masked language models.")
@@ -52,22 +32,16 @@ def fill(
         list[str] | None, typer.Option(help="A word that comes into question; may be repeated.")
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="How many fillings are followed at a time.")] = 8,
-    as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Fill the gaps of texts, marked by ___: words that fit each, and all of them together."""
-    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    work = filler(load(model, device, dtype).pack(), top=top, tokens=tokens, among=among, beam=beam)
-    rows = Rows(COLUMNS, as_json)
-
-    def question(record: Record) -> str:
-        return field_of(record, field if inputs.word is None else "text")
+    inputs = reading.inputs()
+    work = filler(reading.load().pack(), top=top, tokens=tokens, among=among, beam=beam)
+    rows = Rows(COLUMNS, reading.as_json)
 
     with progress(inputs, "filling") as passed:
-        for record, result in passed(inputs.answers(question, work)):
-            said = about(record, {"source": question(record), **result.record()})
-            if as_json:
+        for record, result in passed(inputs.answers(reading.text_of, work)):
+            said = about(record, {"source": reading.text_of(record), **result.record()})
+            if reading.as_json:
                 rows.add((), said)
                 continue
             for cells in table(result):

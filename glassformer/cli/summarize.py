@@ -7,43 +7,12 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import (
-    Device,
-    Dtype,
-    Encoding,
-    Field,
-    Files,
-    FormOption,
-    Inputs,
-    OnErrorOption,
-    Record,
-    Source,
-    Text,
-    Whole,
-    say,
-)
-from glassformer.cli.outputs import AsJson, about, print_json, progress
-from glassformer.cli.rewriting import (
-    FRAME,
-    JUDGE,
-    BatchSize,
-    Beams,
-    Beside,
-    Length,
-    LengthPenalty,
-    MaxNewTokens,
-    NoRepeat,
-    Prefix,
-    Quantize,
-    Reference,
-    ReferenceField,
-    Separator,
-    Sets,
-    text_in,
-    turned,
-)
+from glassformer.cli.groups import grouped
+from glassformer.cli.inputs import Record, say
+from glassformer.cli.outputs import about, print_json, progress
+from glassformer.cli.reading import Reading
+from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing, text_in
 from glassformer.metrics.texts import summary_figures
-from glassformer.source import load
 from glassformer.tasks.summarize import Long, Summarizer
 
 LongOption = Annotated[
@@ -65,49 +34,23 @@ Stemmer = Annotated[
 ]
 
 
+@grouped
 def summarize(
-    context: typer.Context,
-    model: Source,
-    text: Text = None,
-    file: Files = None,
-    form: FormOption = None,
-    field: Field = "text",
-    whole: Whole = False,
-    encoding: Encoding = "utf-8",
-    on_error: OnErrorOption = "stop",
-    as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    quantize: Quantize = None,
-    num_beams: Beams = None,
-    length_penalty: LengthPenalty = None,
-    max_new_tokens: MaxNewTokens = None,
-    no_repeat_ngram_size: NoRepeat = None,
-    batch_size: BatchSize = None,
-    sets: Sets = None,
+    reading: Reading,
+    writing: Writing,
+    judging: Judging,
     long: LongOption = "cut",
-    length: Length = None,
-    prefix: Prefix = None,
-    separator: Separator = None,
-    reference: Reference = None,
-    reference_field: ReferenceField = None,
     stemmer: Stemmer = True,
 ) -> None:
     """Say in few words what texts say: a summary for a line, a record, or a whole file."""
-    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    beside = Beside(inputs, reference, reference_field, encoding)
-    summarizer = Summarizer(
-        load(model, device, dtype, quantize=quantize),
-        long=long,
-        length=length,
-        prefix=prefix,
-        separator=separator,
-        **turned(context, sets),
-    )
+    inputs = reading.inputs()
+    beside = judging.beside(inputs, reading.encoding)
+    loaded = reading.load(quantize=writing.quantize)
+    summarizer = Summarizer(loaded, long=long, **writing.options())
     longer = unread = 0
 
     def question(record: Record) -> str:
-        read = text_in(record, field if inputs.word is None else "text")
+        read = text_in(record, reading.column)
         if beside:
             beside.references(record)
         return read
@@ -115,7 +58,7 @@ def summarize(
     with progress(inputs, "summarizing") as passed:
         for record, result in passed(inputs.answers(question, summarizer.stream)):
             longer, unread = longer + (result.unread > 0), unread + result.unread
-            if as_json:
+            if reading.as_json:
                 print_json({**about(record, {"text": question(record)}), **result.record()})
             else:
                 print(result.text, flush=True)
@@ -127,4 +70,4 @@ def summarize(
             "(--long split reads all)."
         )
     inputs.end()
-    beside.end(partial(summary_figures, stemmer=stemmer), as_json)
+    beside.end(partial(summary_figures, stemmer=stemmer), reading.as_json)

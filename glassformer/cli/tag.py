@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.inputs import (
-    Device,
-    Dtype,
-    Encoding,
-    Files,
-    Inputs,
-    OnErrorOption,
-    Record,
-    Source,
-    Text,
-    Whole,
-    field_of,
-)
-from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
+from glassformer.cli.groups import grouped
+from glassformer.cli.inputs import Record, field_of
+from glassformer.cli.outputs import Column, Rows, about, print_json, progress
+from glassformer.cli.reading import Common
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import Report, entities, report
 from glassformer.metrics.table import Row, Table
-from glassformer.source import load
 from glassformer.tasks.tag import Entity, Given, Tagged, Tagger, Word
 
-FormOption = Annotated[
-    Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
-    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
-]
-Field = Annotated[
-    str | None,
-    typer.Option(help="The column that has the text, or the list of words; else words or text."),
-]
 SplitOption = Annotated[
     Literal["words", "characters", "spaces"] | None,
     typer.Option(help="How words are found in a text; else as the model says."),
@@ -61,15 +43,23 @@ REPORT = (
 )
 
 
+@dataclass(frozen=True)
+class ReadingWords(Common):
+    """Also lists of words, and CoNLL files."""
+
+    form: Annotated[
+        Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
+        typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+    ] = None
+    field: Annotated[
+        str | None,
+        typer.Option(help="The column of the text, or of a list of words; else words or text."),
+    ] = None
+
+
+@grouped
 def tag(
-    model: Source,
-    text: Text = None,
-    file: Files = None,
-    form: FormOption = None,
-    field: Field = None,
-    whole: Whole = False,
-    encoding: Encoding = "utf-8",
-    on_error: OnErrorOption = "stop",
+    reading: ReadingWords,
     split: SplitOption = None,
     show_words: ShowWords = False,
     with_report: ReportOption = False,
@@ -77,17 +67,14 @@ def tag(
     max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
-    as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Find entities in texts, or give every word its tag."""
-    inputs = Inputs(text, file, form=form, encoding=encoding, whole=whole, on_error=on_error)
-    loaded = load(model, device, dtype).pack()
+    inputs = reading.read(reading.form)
+    loaded = reading.load().pack()
     tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
 
     def question(record: Record) -> Given:
-        given = given_of(record, field)
+        given = given_of(record, reading.field)
         if with_report:
             if "tags" not in record or isinstance(given, str):
                 raise GlassformerError("a report needs words and their tags, as CoNLL files have")
@@ -96,6 +83,7 @@ def tag(
                 raise GlassformerError(f"the tags do not keep to {strict} (--strict)")
         return given
 
+    as_json = reading.as_json
     rows = Rows(COLUMNS, as_json)
     pairs: list[tuple[list[str], Sequence[str]]] = []
     with progress(inputs, "tagging") as passed:

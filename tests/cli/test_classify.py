@@ -166,7 +166,7 @@ def test_watch_follows_a_stream(model):
     ("row", "words", "said"),
     [
         ({"date": "soon", "text": "x"}, (), "a.jsonl:1: 'soon' is no date"),
-        ({"text": "x"}, (), "a.jsonl:1: None is no date"),
+        ({"text": "x"}, (), "a.jsonl:1: there is no field 'date'"),
         ({"date": "2026-01-01"}, (), "a.jsonl:1: there is no field 'text'"),
         ({"date": "2026-01-01", "text": "x"}, ("--alpha", "2"), "alpha is between 0 and 1"),
         ({"date": "2026-01-01", "text": "x"}, ("--label", "label"), "Give a model to classify"),
