@@ -100,7 +100,7 @@ def answer(
 
     def asked(record: Record) -> tuple[str, str]:
         one = field_of(record, "question", None) if question is None else question
-        return one, field_of(record, "context" if "context" in record else "text", None)
+        return one, field_of(record, context_in(record), None)
 
     rows = Rows(COLUMNS, as_json)
     given: dict[str, str] = {}
@@ -120,6 +120,11 @@ def answer(
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()
+
+
+def context_in(record: Record) -> str:
+    """The column's name; a text by itself is one."""
+    return "text" if "text" in record and "context" not in record else "context"
 
 
 def texts_of(record: Record) -> list[str]:

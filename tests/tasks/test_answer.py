@@ -213,8 +213,8 @@ def test_the_command_line(folder, tmp_path):
     said = run("answer", place, "--file", str(data), "--json", "--on-error", "skip")
     found = [json.loads(line) for line in said.stdout.splitlines()]
     assert [one["text"] for one in found] == ["Kurt Go\u0308del"] * 2 and found[0]["id"] == 7
-    assert f"{data}:2: there is no field 'text'" in said.stderr
-    assert f"{data}:3: the context is empty" in said.stderr and "2 used, 2 skipped" in said.stderr
+    assert f"{data}:2: there is no field 'context'" in said.stderr
+    assert f"{data}:3: the question is empty" in said.stderr and "2 used, 2 skipped" in said.stderr
 
 
 def test_bad_input(model, tmp_path):
