@@ -52,47 +52,20 @@ def attention(
     )
 
 
-@torch.library.custom_op("glassformer::attend", mutates_args=(), device_types="cpu")
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
-) -> tuple[Tensor, Tensor]:
-    return cpu.attend(q, k, v, mask, causal, scale)
+HOW: Any = {"mutates_args": (), "device_types": "cpu"}
+_attend = torch.library.custom_op("glassformer::attend", cpu.attend, **HOW)
+_attend_backward = torch.library.custom_op(
+    "glassformer::attend_backward", cpu.attend_backward, **HOW
+)
 
 
 @_attend.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float
-) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     return cpu.room(q), q.new_empty(q.shape[:3])
 
 
-@torch.library.custom_op("glassformer::attend_backward", mutates_args=(), device_types="cpu")
-def _attend_backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    z: Tensor,
-    sizes: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return cpu.attend_backward(grad, q, k, v, z, sizes, mask, causal, scale)
-
-
 @_attend_backward.register_fake
-def _(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    z: Tensor,
-    sizes: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
     return cpu.room(q), cpu.room(k), cpu.room(v)
 
 
