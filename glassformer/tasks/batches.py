@@ -37,7 +37,7 @@ class Room:
     padding: int
 
 
-ROOMS = {"cpu": Room(4096, 48), "cuda": Room(2**17, 4096)}
+ROOMS = {"cpu": Room(1024, 24), "cuda": Room(2**17, 4096)}
 
 
 class Pause(Enum):
