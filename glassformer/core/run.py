@@ -50,9 +50,11 @@ def _run(
         )
         if cache is not None and cache.positions is not None and documents is None:
             positions = torch.where(positions < 0, positions, positions + cache.positions)
-    branches = options.get("branches")
+    branches: Any = options.get("branches")
+    runs: Any = options.get("runs")
     if branches is None:
-        _check_length(stack, past + new)
+        in_rows = runs is None or runs.is_cuda  # else texts are in one row, and each must fit
+        _check_length(stack, past + new if in_rows else int(runs.diff().max()))
     blank = stack.spec.blanks
     blanks = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix")

@@ -7,21 +7,28 @@ import torch
 from torch import Tensor
 
 from glassformer.core.context import Context
+from glassformer.native import cpu
 from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
 
 
 def prefers_runs(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
-    """On a GPU, in half precision, where the batch says how its texts lie."""
+    """On a GPU in half precision, on a CPU by our own kernel, where the batch says how its texts
+    lie."""
     plain = pattern in (FULL, CAUSAL) and ctx.prefix is None and ctx.global_tokens is None
     alone = ctx.permutation is None and ctx.cache is None and not ctx.blanks
     fits = q.is_cuda and q.dtype.itemsize == 2 and q.shape[2] == k.shape[2] and q.shape[3] % 8 == 0
-    return ctx.runs is not None and plain and alone and fits
+    if ctx.runs is None or not (plain and alone):
+        return False
+    return fits or (len(q) == 1 and cpu.prefers_attention(q, k, k, None, pattern == CAUSAL))
 
 
 def runs_attention(
     q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern | Blocks, p: float
 ) -> Tensor:
     """`p` is the dropout's. What stands where there is only padding means nothing."""
+    if not q.is_cuda:
+        assert ctx.runs is not None
+        return cpu.attend_runs(q, k, v, ctx.runs, pattern == CAUSAL, scale)
     batch, heads, length, dim = q.shape
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))  # [batch * position, head, dim]
     sizes = (ctx.runs, ctx.runs, length, length)

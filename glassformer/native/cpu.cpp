@@ -15,6 +15,7 @@ struct Attention {
     Heads grad_q, grad_k, grad_v, grad_z;
     float *sizes;          // [batch, head, query]: the logarithm of the sum of exponentials
     const uint8_t *shown;  // [batch, key]: which keys are seen; null where all are
+    const int32_t *runs;   // where texts begin in one long row, [batch + 1]; null where each has a row
     int64_t batch, heads, groups, queries, keys, dim;  // groups: of heads that share keys
     int32_t causal, threads;
     float scale;
@@ -89,6 +90,15 @@ struct Sight {  // of a text: how many keys there are up to the last that is see
 
 inline Vector weight(Vector score, float top) {
     return score == -INFINITY ? Vector{} : exponential(score - top);
+}
+
+// A text of a long row as if it had one to itself.
+Attention alone(Attention a, int64_t text) {
+    const int64_t begin = a.runs[text];
+    for (Heads *x : {&a.q, &a.k, &a.v, &a.z}) x->at += begin * x->position;
+    a.sizes += begin * a.heads;
+    a.queries = a.keys = a.runs[text + 1] - begin;
+    return a;
 }
 
 struct Block {  // of queries, and the keys that it sees at most
@@ -215,7 +225,8 @@ void attention(const Attention *a, int back) {
     const int64_t key_heads = a->heads / a->groups;
 #pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t i = 0; i < a->batch * key_heads; i++)
-        if (back) backward(*a, i / key_heads, i % key_heads);
+        if (a->runs) forward(alone(*a, i / key_heads), 0, i % key_heads);
+        else if (back) backward(*a, i / key_heads, i % key_heads);
         else forward(*a, i / key_heads, i % key_heads);
 }
 

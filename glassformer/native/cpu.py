@@ -28,7 +28,7 @@ class _Attention(ctypes.Structure):
     _fields_ = [
         *((name, _Heads) for name in ("q", "k", "v", "z")),
         *((name, _Heads) for name in ("grad_q", "grad_k", "grad_v", "grad_z")),
-        *((name, Pointer) for name in ("sizes", "shown")),
+        *((name, Pointer) for name in ("sizes", "shown", "runs")),
         *((name, Int) for name in ("batch", "heads", "groups", "queries", "keys", "dim")),
         *((name, ctypes.c_int32) for name in ("causal", "threads")),
         ("scale", ctypes.c_float),
@@ -92,6 +92,18 @@ def attend(
     about = _described(q, k, v, z, sizes, shown, causal, scale)
     _library().attention(ctypes.byref(about), False)
     return z, sizes
+
+
+def attend_runs(
+    q: Tensor, k: Tensor, v: Tensor, runs: Tensor, causal: bool, scale: float
+) -> Tensor:
+    """Of texts that stand in one row, [1, head, position, dim], from each run to the next."""
+    z, sizes = room(q), q.new_empty(q.shape[:3])
+    starts = runs.int().contiguous()
+    about = _described(q, k, v, z, sizes, None, causal, scale)
+    about.runs, about.batch = starts.data_ptr(), len(starts) - 1
+    _library().attention(ctypes.byref(about), False)
+    return z
 
 
 def attend_backward(

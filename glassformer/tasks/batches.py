@@ -132,13 +132,16 @@ def run_texts(
     *,
     tokens: int | None = None,
     pool: int = POOL,
+    flat: bool = False,
 ) -> Iterator[Result | GlassformerError]:
     """`forward` is given the inputs of a net, which lie on its device, and the texts they were
     made of, and gives a result for each; what it says of padding is cut off by a text's length.
-    An error that stands in the place of a text comes out in that place."""
+    An error that stands in the place of a text comes out in that place. `flat`: the net is spared
+    the padding (`flat.py`), so that there may be any amount of it."""
     device = device_of(model.net)
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
+    room = replace(room, padding=room.tokens) if flat else room
     for items in chunks(encodings, pool, TOKENS, tokens_of):
         results: dict[int, Result | GlassformerError] = {
             i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)

@@ -12,6 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.spec import Head
 from glassformer.tasks.base import Model, answered, labels_of, require_head, settings_of
 from glassformer.tasks.batches import Pause, encoded, run_texts
+from glassformer.tasks.flat import flattens, said_by
 from glassformer.text import Encoded
 from glassformer.text.codec import Text
 
@@ -88,11 +89,10 @@ class Classifier:
     def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
         read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
-        return run_texts(self.model, read, self._forward)
+        return run_texts(self.model, read, self._forward, flat=flattens(self.model.net))
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Classification]:
-        name = self.head.name
-        logits = self.model.net(**inputs, heads=(name,)).heads[name].float()
+        logits = said_by(self.model.net, inputs, self.head.name).float()
         chances = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
             self.judged(row, text.cut) for row, text in zip(chances.tolist(), texts, strict=True)

@@ -16,6 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.spec import Frames, Patches
 from glassformer.tasks.base import Model, longest, raised, require_tokenizer, texts_of
 from glassformer.tasks.batches import Pause, encoded, run_texts
+from glassformer.tasks.flat import flattens, states_of_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Encoded
 
@@ -91,7 +92,7 @@ class Embedder:
     def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
         """In the order of the texts; what cannot be read is an error in its place."""
         read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
-        return run_texts(self.model, read, self.vectors)
+        return run_texts(self.model, read, self.vectors, flat=flattens(self.model.net))
 
     def prompted(self, text: str | Pause) -> str | Pause:
         """An empty text stays empty, and is refused."""
@@ -100,7 +101,10 @@ class Embedder:
     def vectors(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Vector]:
         self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("mask")
-        states = states_of(self.model.net, **inputs)
+        if mask is not None and flattens(self.model.net):
+            states = states_of_texts(self.model.net, inputs)
+        else:
+            states = states_of(self.model.net, **inputs)
         if self.pooling.skip_prompt and self.words:
             if mask is None:
                 mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)

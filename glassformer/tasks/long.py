@@ -45,8 +45,11 @@ def read_long(
     model: Model,
     jobs: Iterable[Job[About] | GlassformerError | Pause],
     forward: Callable[[dict[str, Tensor], list[Encoded]], Sequence[Result]],
+    *,
+    flat: bool = False,
 ) -> Iterator[Step[About, Result] | GlassformerError]:
-    """An error ends its text, of which there may have been windows before."""
+    """An error ends its text, of which there may have been windows before. `flat`: as `run_texts`
+    has it."""
     waiting: deque[tuple[Job[About], Window, bool] | None] = deque()
 
     def framed() -> Iterator[Encoded | GlassformerError | Pause]:
@@ -64,7 +67,7 @@ def read_long(
                 waiting.append(None)
                 yield error
 
-    for result in run_texts(model, framed(), forward):
+    for result in run_texts(model, framed(), forward, flat=flat):
         asked = waiting.popleft()
         if isinstance(result, GlassformerError):
             yield result

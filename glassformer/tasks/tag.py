@@ -23,6 +23,7 @@ from glassformer.tasks.base import (
     settings_of,
 )
 from glassformer.tasks.batches import Pause, trouble
+from glassformer.tasks.flat import flattens, said_by
 from glassformer.tasks.long import Job, length_of, read_long
 from glassformer.tasks.windows import Frame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, find_words
@@ -118,7 +119,8 @@ class Tagger:
     def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
         found: dict[int, tuple[float, int]] = {}  # of a text's words
-        for step in read_long(self.model, map(self._job, texts), self._forward):
+        flat = flattens(self.model.net)
+        for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
             if isinstance(step, GlassformerError):
                 yield step
                 found = {}
@@ -195,8 +197,7 @@ class Tagger:
         return text, places
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Found]:
-        name = self.head.name
-        logits = self.model.net(**inputs, heads=(name,)).heads[name].float()
+        logits = said_by(self.model.net, inputs, self.head.name).float()
         chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
         return list(zip(chances, labels, strict=True))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 import glassformer as gf
-from glassformer.native.cpu import attend, library, prefers_attention
+from glassformer.native.cpu import attend, attend_runs, library, prefers_attention
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +57,20 @@ def test_who_sees_nothing_reads_zeros():
         z, _ = attend(q, k, v, mask, False, 0.3)
     assert not z[[1, 3]].any()
     assert z[[0, 2]].all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("key_heads", [4, 2])
+def test_texts_in_one_row_do_not_see_each_other(causal, key_heads):
+    lengths = [1, 40, 3, 33, 130, 64]
+    q, k, v = heads(1, sum(lengths), sum(lengths), key_heads=key_heads)
+    runs = torch.tensor([0, *lengths]).cumsum(0)
+    with torch.inference_mode():
+        found = attend_runs(q, k, v, runs, causal, 0.3)
+    for start, end in pairwise(runs):
+        one = [x[:, :, start:end].double() for x in (q, k, v)]
+        exact = F.scaled_dot_product_attention(*one, is_causal=causal, scale=0.3, enable_gqa=True)
+        torch.testing.assert_close(found[:, :, start:end].double(), exact, atol=1e-5, rtol=1e-5)
 
 
 def test_with_a_gradient_torch_has_it():
