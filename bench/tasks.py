@@ -44,7 +44,7 @@ SIZES = {
     "max_position_embeddings": 512,
 }
 BATCHES = (1, 8, 32)  # of the pipeline
-SORTED_BATCHES = (8, 32, 64)  # of sentence-transformers, which sorts texts by their lengths
+SORTED_BATCHES = (8, 16, 32)  # of sentence-transformers, which sorts texts by their lengths
 
 
 OURS = ("glassformer", "glassformer, packed")
