@@ -30,6 +30,8 @@ class Peer:
         self.recipe, self.device = recipe, device
         self.length = int(objective.options.get("length") or recipe.model.context or 512)
         hf.set_seed(recipe.train.seed)
+        hf.logging.set_verbosity_error()
+        hf.logging.disable_progress_bar()
 
     # --- What the tasks differ in ---
 
@@ -151,7 +153,7 @@ class Peer:
 
     @torch.inference_mode()
     def logits(self, features: Features, *names: str) -> Iterator[list[torch.Tensor]]:
-        """Batch by batch; texts of like length together, as the Trainer can, in their order."""
+        """Batch by batch, in their order."""
         self.model.eval()
         for start in range(0, len(features), self.recipe.train.batch):
             batch = self.collate(features[start : start + self.recipe.train.batch])

@@ -1,5 +1,5 @@
-"""Fine-tunes by the recipes of this folder and by transformers (recipes/hugging.py), in turn, on the
-same data, from the same weights, for as many steps of as many texts:
+"""Fine-tunes by the recipes of this folder and by transformers (recipes/hugging.py), in turn, on
+the same data, from the same weights, for as many steps of as many texts:
 
     python recipes/tuned.py classify [sst2 ...]    whole, with LoRA, and with a frozen body
     python recipes/tuned.py entities [wnut17 ...]  names
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -160,8 +161,10 @@ def few_of(text: str, suffix: str) -> str:
     if suffix == ".json":
         paragraphs = json.loads(text)["data"][0]["paragraphs"]
         return json.dumps({"data": [{"paragraphs": paragraphs[:FEW]}]})
-    between = "\n" if suffix == ".jsonl" else "\n\n"
-    records = text.strip().split(between)
+    if suffix == ".jsonl":
+        between, records = "\n", text.strip().split("\n")
+    else:
+        between, records = "\n\n", re.split(r"\n\s*\n", text.strip())
     return between.join(records[:: 1 + len(records) // FEW]) + between
 
 
@@ -306,9 +309,9 @@ def together_table(found: Mapping[str, Any]) -> Rows:
         single = [100 * found[f"{task} {seed}"][figure] for seed in seeds]
         apart = statistics.mean(both) - statistics.mean(single)
         rows.append([f"{task} ({figure})", spread(both), spread(single), f"{apart:+.1f}"])
-    times = [[found[f"together {seed}"]["seconds"] for seed in seeds],
-             [sum(found[f"{task} {seed}"]["seconds"] for task in ALONE) for seed in seeds]]  # fmt: skip
-    return [*rows, ["time", *(f"{spread(each)} s" for each in times), ""]]
+    one = [found[f"together {seed}"]["seconds"] for seed in seeds]
+    three = [sum(found[f"{task} {seed}"]["seconds"] for task in ALONE) for seed in seeds]
+    return [*rows, ["time", *(f"{spread(each)} s" for each in (one, three)), ""]]
 
 
 def table(kind: str, folder: Path) -> Rows:
@@ -359,6 +362,8 @@ def main() -> None:
         return
     seeds = [int(seed) for seed in given.seeds.split(",")]
     for name in given.names or KINDS[given.what]:
+        if name not in KINDS[given.what]:
+            asked.error(f"{given.what} has {', '.join(KINDS[given.what])}, not {name!r}")
         bench = Bench(name, given.trial)
         os.chdir(bench.place)
         if given.what == "together":
