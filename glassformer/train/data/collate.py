@@ -14,7 +14,7 @@ from glassformer.train.objectives.objective import Example
 
 
 def even(length: int, most: int | None = None) -> int:
-    """The same or up to an eighth more, and `most` at most: so that there are few lengths.
+    """The same or up to a quarter more, and `most` at most: so that there are few lengths.
 
     >>> [even(length) for length in (3, 41, 64, 65, 130)]
     [8, 48, 64, 80, 160]

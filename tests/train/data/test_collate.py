@@ -34,9 +34,9 @@ def test_nothing_at_all_is_an_empty_table():
     assert rows.shape == mask.shape == (2, 0)
 
 
-def test_few_lengths_are_at_most_an_eighth_too_long():
+def test_few_lengths_are_at_most_a_quarter_too_long():
     for length in range(1, 600):
-        assert length <= even(length) < max(9, length * 9 / 8 + 8)
+        assert length <= even(length) < max(length + 8, length * 5 / 4)
         assert length <= even(length, 512) <= max(512, length)
     assert len({even(length) for length in range(1, 513)}) == 20
 
