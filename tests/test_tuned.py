@@ -74,17 +74,17 @@ def recipe_of(kind: str, *words: str):
 
 @pytest.mark.parametrize("kind", HEADS)
 def test_both_sides_learn_and_judge_alike(kind, recipes):
-    import hugging
     import tuned
+    from hugging_tasks import PEERS
 
     figure = HEADS[kind][2]
     learned = tuned.ours(recipe_of(kind), lambda run: gf.load(run.model).save("learned") or {})
     assert learned[figure] > 0.9 and learned["seconds"] > learned["training"] > 0
-    assert hugging.PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
+    assert PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
     still = ("model.folder=half", "train.steps=1", "train.learning_rate=1e-12")
     tuned.ours(recipe_of(kind, "train.steps=3"), lambda run: gf.load(run.model).save("half") or {})
     ours = tuned.ours(recipe_of(kind, *still, "model.make=[]", "model.drop=[]"))
-    theirs = hugging.PEERS[kind](recipe_of(kind, *still), "cpu").run()
+    theirs = PEERS[kind](recipe_of(kind, *still), "cpu").run()
     shared = {"accuracy", "precision", "recall", "f1", "exact"} & ours.keys() & theirs.keys()
     assert figure in shared
     assert {key: ours[key] for key in shared} == pytest.approx({key: theirs[key] for key in shared})
@@ -92,12 +92,12 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
 
 @pytest.mark.parametrize("mode", ["lora", "frozen"])
 def test_what_does_not_learn_is_left_as_it_was(mode, recipes):
-    import hugging
     import torch
     import tuned
+    from hugging_tasks import Classify
 
     recipe = recipe_of("classification", *tuned.MODES[mode], "train.steps=3")
-    peer = hugging.Classify(recipe, "cpu")
+    peer = Classify(recipe, "cpu")
     peer.run()
     names = {n.removeprefix("base_model.model.") for n, p in peer.model.named_parameters()
              if p.requires_grad}  # fmt: skip
@@ -110,20 +110,21 @@ def test_what_does_not_learn_is_left_as_it_was(mode, recipes):
 
 def test_how_well_scores_tell_two_kinds_apart(recipes):
     import numpy as np
-    import tuned
+    from scope import auroc
 
     scores, inside = np.array([0.9, 0.8, 0.8, 0.3]), np.array([True, True, False, False])
-    assert tuned.auroc(scores, inside) == pytest.approx((1 + 1 + 1 + 0.5) / 4)
+    assert auroc(scores, inside) == pytest.approx((1 + 1 + 1 + 0.5) / 4)
 
 
 def test_tables_say_the_mean_the_deviation_and_the_ratio(recipes, tmp_path):
-    import tuned
+    from tuned_tables import table
+    from tuning import SIDES
 
     run = {"accuracy": 0.9, "seconds": 2.0, "training": 1.0}
-    found = {f"full {side} {seed}": dict(run) for side in tuned.SIDES for seed in (1, 2)}
+    found = {f"full {side} {seed}": dict(run) for side in SIDES for seed in (1, 2)}
     found["full glassformer 1"] |= {"accuracy": 0.8, "seconds": 1.0}
     found["full glassformer 3"] = run  # of which the other side has nothing yet
     (tmp_path / "sst2.json").write_text(json.dumps(found))
-    head, row = tuned.table("classify", tmp_path)
+    head, row = table("classify", tmp_path)
     assert row[:4] == ["sst2", "full", "85.0 ± 7.1", "90.0 ± 0.0"] and row[-1] == "0.75"
     assert len(head) == len(row)
