@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core import Net
+from glassformer.core.linear import HAS_KERNEL
 from glassformer.train.distributed import Place
 from glassformer.train.optimizers.shards import local
 from glassformer.train.parallel import rest
@@ -113,9 +115,11 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     """Tokens of the first step, and floating-point operations a token of them takes: a backward
     pass needs twice as many as a forward pass."""
     batches = loop.feed.batches(loop.notes.step)
-    own_op = {torch.ops.glassformer.cross_entropy: _vocabulary_flops}
+    unknown = {torch.ops.glassformer.cross_entropy: _product_flops}
+    if HAS_KERNEL:
+        unknown[torch.ops.mkldnn._linear_pointwise] = _product_flops
     with (
-        FlopCounterMode(display=False, custom_mapping=own_op) as counter,
+        FlopCounterMode(display=False, custom_mapping=unknown) as counter,
         loop.precision.autocast(),
     ):
         loop.task(loop.place.moved(batches[0]))
@@ -125,10 +129,10 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     return int(total["all"]), 3 * total["flops"] / max(total["first"], 1)
 
 
-def _vocabulary_flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **named: Any) -> int:
-    """Of the operation in train/entropy.py, into which a counter cannot see: [row, width] rows
-    and a matrix of [word, width]."""
-    return 2 * x[0] * weight[0] * weight[1]
+def _product_flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **named: Any) -> int:
+    """Of operations into which a counter cannot see, train/entropy.py's and a CPU's linear layers:
+    [..., width] rows and a matrix of [out, width]."""
+    return 2 * math.prod(x) * weight[0]
 
 
 def _measured(loop: Loop) -> tuple[int, float]:
