@@ -5,9 +5,11 @@ A fine-tune beside its base, a model with its adapter on and off, two steps of o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +21,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
 from glassformer.inside.names import names_of
-from glassformer.inside.predictions import output_text
+from glassformer.inside.predictions import first_head, output_text
 from glassformer.inside.read import Text
 from glassformer.inside.side import Side
 from glassformer.inside.view import View
@@ -31,7 +33,7 @@ SEEN = ("pattern", "z", "attn_out", "ffn_out", "resid_post")
 @dataclass(frozen=True, eq=False)
 class SideComparison:
     """Of one stack, or of cross-attention. [layer, head]: `pattern` is the total variation between
-    the two patterns (0 the same, 1 nothing in common) and `divergence` Jensen and Shannon's in bits,
+    the two patterns (0: the same, 1: nothing in common), `divergence` Jensen and Shannon's in bits,
     means over queries; `head_change` is the size of the difference of what a head writes to
     the stream, over the size of what it wrote, and `head_cosine` the cosine between both. [layer]:
     the same of attention, of the feed-forward layer and of the stream."""
@@ -78,8 +80,6 @@ class Comparison:
 
     def movers(self, position: int = -1, count: int = 10) -> list[Mover]:
         """The outputs whose probability has changed most, at a position."""
-        from glassformer.inside.predictions import first_head
-
         head = first_head(self.before)
         rows = [view.logits.array.float() for view in (self.before, self.after)]
         was, now = (row[position] if row.ndim == 2 else row for row in rows)
@@ -176,7 +176,8 @@ def _pairs(a: View, b: View) -> Iterator[tuple[str, Side, Side]]:
 
 
 def _side(a: Side, b: Side) -> SideComparison:
-    pattern, divergence, change, cosine, said, fed, stream, turned = ([] for _ in range(8))  # type: ignore[var-annotated]
+    lists: list[list[Tensor]] = [[] for _ in range(8)]
+    pattern, divergence, change, cosine, said, fed, stream, turned = lists
     ffn = not a.scope and a.stack + ".blocks.0.ffn_out" in names_of(a.view.model.spec)
     for layer in range(len(a.spec.order)):
         was, now = (side.attention[layer].array.float() for side in (a, b))
@@ -220,10 +221,10 @@ def _written(side: Side, layer: int) -> Tensor:
     stack = getattr(side.view.model.net, side.stack)
     assert isinstance(stack, Stack)
     block = stack.blocks[side.spec.order[layer]]
-    part = getattr(block, "cross" if side.scope else "attention", None)
+    part: Any = getattr(block, "cross" if side.scope else "attention", None)
     if part is None:  # a hop writes what it found
         return z
-    by_head = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
+    by_head: Tensor = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
     return torch.einsum("hpd,whd->hpw", z, by_head)
 
 
@@ -241,9 +242,8 @@ def _cosine(was: Tensor, now: Tensor) -> Tensor:
 def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
     """In bits: 0 the same, 1 nothing in common."""
     middle = (p + q) / 2
-    return sum((torch.xlogy(x, x) - torch.xlogy(x, middle)).sum(-1) for x in (p, q)) / (
-        2 * torch.log(torch.tensor(2.0))
-    )  # type: ignore[return-value]
+    apart = (torch.xlogy(x, x) - torch.xlogy(x, middle) for x in (p, q))
+    return torch.stack(list(apart)).sum((0, -1)) / (2 * math.log(2))
 
 
 def _logits(a: View, b: View) -> Named | None:
