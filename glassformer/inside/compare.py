@@ -95,15 +95,16 @@ class Comparison:
         return f"<{self.before.model.architecture} before and after{said}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import comparison
+        from glassformer.inside.show.comparison import html
 
-        return comparison.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import comparison, page
+        from glassformer.inside.show.comparison import html
+        from glassformer.inside.show.page import save
 
-        page.save(path, "Before and after", comparison.html(self))
+        save(path, "Before and after", html(self))
 
 
 @torch.no_grad()
@@ -225,7 +226,8 @@ def _written(side: Side, layer: int) -> Tensor:
     if part is None:  # a hop writes what it found
         return z
     by_head: Tensor = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
-    return torch.einsum("hpd,whd->hpw", z, by_head)
+    written: Tensor = torch.einsum("hpd,whd->hpw", z, by_head)
+    return written
 
 
 def _relative(was: Tensor, now: Tensor) -> Tensor:

@@ -100,15 +100,16 @@ class Contributions:
         return f"<logit {self.logit:.3f} of {self.text!r}: {best}, ...>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import bars
+        from glassformer.inside.show.bars import contributions_html
 
-        return bars.contributions_html(self)
+        return contributions_html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import bars, page
+        from glassformer.inside.show.bars import contributions_html
+        from glassformer.inside.show.page import save
 
-        page.save(path, f"The logit of {self.text!r}", bars.contributions_html(self))
+        save(path, f"The logit of {self.text!r}", contributions_html(self))
 
 
 @torch.no_grad()

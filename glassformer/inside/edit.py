@@ -183,7 +183,8 @@ class Resolved:
         along = next((i for i, a in enumerate(axes) if a in ("position", "query")), None)
         if along is None:  # keys and values
             along = axes.index("key")
-        here = places.along(axes[along], value.shape[along])  # [batch or 1, position]
+        elsewhere = axes[along] == "key" and ".cross." in name
+        here = places.along(axes[along], value.shape[along], elsewhere)  # [batch or 1, position]
         if edit.kind == "patch":
             new, real = self.patched(name, value, along, here)
             chosen = _both(chosen, real)
@@ -233,11 +234,12 @@ class Places:
     new: Tensor  # those that are read
     keys: Tensor  # all so far
 
-    def along(self, axis: str, size: int) -> Tensor:
+    def along(self, axis: str, size: int, elsewhere: bool = False) -> Tensor:
+        """Of a tensor's axis; keys that are no tokens of this stack count by themselves."""
         found = self.keys if axis == "key" else self.new
-        if found.shape[1] < size:  # what an adapter or a blank memory puts in front
-            return F.pad(found, (size - found.shape[1], 0), value=-1)
-        return found[:, -size:]
+        if elsewhere or size < found.shape[1]:
+            return torch.arange(size, device=found.device)[None]
+        return F.pad(found, (size - found.shape[1], 0), value=-1)  # an adapter's, a blank memory
 
 
 class Edits:

@@ -23,6 +23,9 @@ from glassformer.inside.read import read
 from glassformer.tasks.base import Model
 
 
+LONGEST = 1 << 12  # sentences of a story
+
+
 class Editing:
     """Stands around a stack, and around what stood there before."""
 
@@ -55,6 +58,9 @@ class Editor:
 
 
 def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) -> Places:
+    if stack.spec.embed.bag is not None:  # a text is one vector, keys are sentences
+        one = torch.zeros(1, 1, dtype=torch.long, device=tokens.device)
+        return Places(one, torch.arange(LONGEST, device=tokens.device)[None])
     cache: Cache | None = given.get("cache")
     mask: Tensor | None = given.get("mask")
     new = stack.embed.length(tokens)

@@ -175,12 +175,13 @@ class View(Side):
         return f"<{self.model.architecture} reads {len(self.tokens)} tokens: {words[:60]!r}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import view
+        from glassformer.inside.show.view import html
 
-        return view.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import page, view
+        from glassformer.inside.show.view import html
+        from glassformer.inside.show.page import save
 
-        page.save(path, repr(self), view.html(self))
+        save(path, repr(self), html(self))
