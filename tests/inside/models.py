@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ HEADS = [
 ]
 
 
-@lru_cache(maxsize=None)
+@cache
 def case_of(name: Name) -> Case:
     with tempfile.TemporaryDirectory() as folder:
         return Case(name, Path(folder))

@@ -45,7 +45,7 @@ def test_a_model_beside_itself_is_its_adapter():
     plain = model.look(TEXT).logits.array
     model.add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)))
     with torch.no_grad():
-        for name, tensor in model.net.named_parameters():
+        for tensor in model.net.parameters():
             if tensor.requires_grad:
                 tensor += 0.3
     found = gf.compare(model, model, TEXT)

@@ -170,7 +170,7 @@ def test_a_model_without_a_head_or_a_tokenizer_says_so():
     view = bare.look([1, 2, 3])
     assert view.attention[0].shape == (2, 3, 3)
     for ask in (view.lens, view.contributions, view.predictions, view.gradient_x_input):
-        with pytest.raises(gf.GlassformerError, match="no (language )?head"):
+        with pytest.raises(gf.GlassformerError, match=r"no (language )?head"):
             ask()
     lstm = gf.create("awd-lstm", vocab_size=50, emb_sz=16, n_hid=24, n_layers=2)
     with pytest.raises(gf.GlassformerError, match="recurrent layer, which has no pattern"):
