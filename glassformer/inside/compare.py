@@ -233,7 +233,8 @@ def _written(side: Side, layer: int) -> Tensor:
 def _relative(was: Tensor, now: Tensor) -> Tensor:
     """[head]: the size of the difference over the size of what was."""
     size = was.float().flatten(1).norm(dim=-1)
-    return (now - was).float().flatten(1).norm(dim=-1) / size.clamp(min=1e-12)
+    apart: Tensor = (now - was).float().flatten(1).norm(dim=-1)
+    return apart / size.clamp(min=1e-12)
 
 
 def _cosine(was: Tensor, now: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from glassformer.inside.edit import Edit, Edits, Places, Resolved, touched
 from glassformer.inside.read import read
 from glassformer.tasks.base import Model
 
-
 LONGEST = 1 << 12  # sentences of a story
 
 

@@ -181,7 +181,7 @@ class View(Side):
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show.view import html
         from glassformer.inside.show.page import save
+        from glassformer.inside.show.view import html
 
         save(path, repr(self), html(self))

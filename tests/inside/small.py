@@ -1,4 +1,4 @@
-"""Small models with a tokenizer of words: a decoder, an encoder, an encoder-decoder, a classifier."""
+"""Small models with a tokenizer of words: a decoder, encoders, an encoder-decoder."""
 
 from __future__ import annotations
 
