@@ -239,7 +239,8 @@ def _relative(was: Tensor, now: Tensor) -> Tensor:
 
 def _cosine(was: Tensor, now: Tensor) -> Tensor:
     """[head], the mean over positions."""
-    return F.cosine_similarity(was.float(), now.float(), dim=-1).mean(-1)
+    cosine: Tensor = F.cosine_similarity(was.float(), now.float(), dim=-1)
+    return cosine.mean(-1)
 
 
 def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:

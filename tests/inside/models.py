@@ -36,6 +36,11 @@ def chosen() -> list[Name]:
 
 
 FAMILIES = chosen()
+CONFIGS = [  # the same classes in every TINY config
+    name
+    for name in NAMES
+    if any((f.model_type, f.architecture) == (name.model_type, name.architecture) for f in FAMILIES)
+]
 HEADS = [
     next(n for n in NAMES if n.architecture == architecture and n.index == 0)
     for architecture in OTHERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from cases import in_transformers, reads_signals
-from models import FAMILIES, HEADS, case_of, look, text_of
+from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 
 import glassformer as gf
 
@@ -38,7 +38,7 @@ def near(ours, theirs):
     return float((ours - theirs).abs().max())
 
 
-@pytest.mark.parametrize("name", [n for n in FAMILIES if in_transformers(n)], ids=str)
+@pytest.mark.parametrize("name", [n for n in CONFIGS if in_transformers(n)], ids=str)
 def test_attentions_and_hidden_states_are_the_references(name):
     case = case_of(name)
     view = look(case)
@@ -67,7 +67,7 @@ def test_attentions_and_hidden_states_are_the_references(name):
         assert min(near(x, theirs[-1]) for x in last if x.shape == theirs[-1].shape) <= 2e-5
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *HEADS], ids=str)
+@pytest.mark.parametrize("name", [*CONFIGS, *HEADS], ids=str)
 def test_the_parts_of_a_logit_add_up_to_it(name):
     case = case_of(name)
     view = look(case)
