@@ -232,7 +232,7 @@ def _written(side: Side, layer: int) -> Tensor:
 
 def _relative(was: Tensor, now: Tensor) -> Tensor:
     """[head]: the size of the difference over the size of what was."""
-    size = was.float().flatten(1).norm(dim=-1)
+    size: Tensor = was.float().flatten(1).norm(dim=-1)
     apart: Tensor = (now - was).float().flatten(1).norm(dim=-1)
     return apart / size.clamp(min=1e-12)
 
