@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.core.model import Output
 from glassformer.errors import GlassformerError
-from glassformer.inside.edit import Edit, Edits, Resolved
+from glassformer.inside.edit import Edit, Edits, Resolved, own_part
 from glassformer.inside.gradients import Question
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
@@ -139,5 +139,6 @@ def _resolved(model: Model, pairs: Sequence[tuple[Edit, View]]) -> Edits:
     for edit, view in pairs:
         one = Resolved.of(edit, model.spec, {})
         view.capture(one.axes)
-        found.append(Resolved(edit, one.axes, {name: view.seen[name] for name in one.axes}))
+        held = {n: own_part(n, axes, view.seen[n], view.reading) for n, axes in one.axes.items()}
+        found.append(Resolved(edit, one.axes, held))
     return Edits(found)

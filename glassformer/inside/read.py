@@ -41,6 +41,14 @@ class Reading:
     decoder: tuple[Token, ...] = ()
     story: tuple[Token, ...] = ()  # a sentence each, for a model that asks a memory
 
+    def length(self, name: str, axis: str) -> int:
+        """How many places of a tensor's axis are the text's own; an adapter's tokens, or an empty
+        memory, may stand before them."""
+        own = self.encoder if name.startswith("encoder.") else self.decoder
+        if axis == "key":
+            return len(self.encoder if ".cross." in name else self.story or own)
+        return len(own)
+
     @property
     def last(self) -> tuple[Token, ...]:
         """Of the stack whose output the heads read."""

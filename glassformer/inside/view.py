@@ -18,7 +18,7 @@ from glassformer.core.model import Output
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
 from glassformer.generate.prefix import State
-from glassformer.inside.edit import Edits
+from glassformer.inside.edit import Edits, own_part
 from glassformer.inside.editing import active, standing
 from glassformer.inside.named import Named
 from glassformer.inside.names import Axes, matching, names_of
@@ -66,8 +66,11 @@ class View(Side):
             return
         seen = Capture(*new) if new else None
         self._out = self.run(seen)
-        if seen is not None:
-            self.seen |= seen.seen
+        known = names_of(self.model.spec)
+        for name, tensor in (seen.seen if seen is not None else {}).items():
+            asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
+            own = own_part(name, known[name], tensor, self.reading) if asks else tensor
+            self.seen[name] = own
         for name in new:
             if name not in self.seen:
                 raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")

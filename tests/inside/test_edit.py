@@ -200,6 +200,23 @@ def test_an_adapter_goes_on_under_an_edit():
     model.remove_adapter()
 
 
+def test_a_prompt_in_front_moves_nothing_out_of_place():
+    """An adapter's tokens stand before the text; places still count from its own first token."""
+    model = small.decoder()
+    model.add_adapter(adapters.Prompt(tokens=2))
+    view = model.look(TEXT)
+    assert view.residual[0].shape == (5, 32) and view.attention[0].shape == (4, 5, 7)
+    found = view.contributions()
+    assert abs(found.total - found.logit) <= 1e-4
+    assert float(view.lens().divergence.array[-1].abs().max()) <= 1e-5
+    for at in ("blocks.1.resid_post", "blocks.0.v", "blocks.2.pattern"):
+        same = {"kind": "patch", "at": at, "from": TEXT}
+        assert torch.equal(model.look(TEXT, edits=[same]).logits.array, view.logits.array)
+    other = {"kind": "patch", "at": "blocks.2.resid_post", "from": OTHER, "positions": [3]}
+    patched = model.look(TEXT, edits=[other]).logits.array
+    assert torch.allclose(patched[3], model.look(OTHER).logits.array[3], atol=1e-6)
+
+
 def test_edits_are_values():
     edit = inside.patch("blocks.0.z", "a text", positions=[1, (2, 3)], heads=[1])
     assert edit.positions == ((1, 1), (2, 3))
