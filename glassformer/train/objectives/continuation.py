@@ -94,8 +94,14 @@ class Continuation(Judged):
             }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
+        return self._batch(examples, None)
+
+    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
+        return self._batch(examples, slots)
+
+    def _batch(self, examples: Sequence[Example], slots: int | None) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""
-        tokens, mask = pad(examples, "tokens")
+        tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
         inputs = {"tokens": tokens[:, :-1]}
         if self.both_ways:

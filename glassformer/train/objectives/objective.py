@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.errors import GlassformerError
 from glassformer.model import Model
 
 Record = Mapping[str, Any]
@@ -59,6 +60,13 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
+
+    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
+        """The same for batches of few shapes (data.shapes): every row is padded to so many slots,
+        and what depends on the examples is their content, not which inputs there are."""
+        raise GlassformerError(
+            f"{type(self).__name__} has no batches of few shapes; leave data.shapes out."
+        )
 
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]

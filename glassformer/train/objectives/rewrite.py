@@ -48,14 +48,15 @@ def end_of(tokenizer: Tokenizer) -> int:
     return tokenizer.special["eos"]
 
 
-def rewriting(examples: Sequence[Example], part: str = "lm") -> Batch:
+def rewriting(examples: Sequence[Example], part: str = "lm", slots: int | None = None) -> Batch:
     """The encoder reads `source`; the decoder is one token behind `tokens`, from `start` on. Behind
-    a target is nothing that its tokens see, so the decoder needs no mask."""
-    source, source_mask = pad(examples, "source")
-    target, real = pad(examples, "tokens")
+    a target is nothing that its tokens see, so the decoder needs no mask. With `slots` each side has
+    so many, and there is always a mask."""
+    source, source_mask = pad(examples, "source", length=slots)
+    target, real = pad(examples, "tokens", length=slots)
     start, _ = pad(examples, "start")
     inputs = {"tokens": shifted_right(target, real, start), "source": source}
-    if not bool(source_mask.all()):
+    if slots is not None or not bool(source_mask.all()):
         inputs["source_mask"] = source_mask
     targets = {"tokens": target.masked_fill(~real, IGNORED)}
     return Batch(inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum()))

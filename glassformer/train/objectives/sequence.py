@@ -119,6 +119,9 @@ class SequenceToSequence(Judged):
     def collate(self, examples: Sequence[Example]) -> Batch:
         return rewriting(examples, self.head)
 
+    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
+        return rewriting(examples, self.head, slots)
+
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets["tokens"]
         loss = token_loss(net, batch.inputs, targets, self.smoothing, self.head)
