@@ -156,9 +156,15 @@ def make_loader(
     if arrange == "buckets":
         assert settings.tokens is not None
         order = (
-            Even(store.lengths(), settings.tokens, seed, settings.shapes)
-            if settings.shapes
-            else Bucketed(store.lengths(), settings.tokens, seed)
+            Bucketed(store.lengths(), settings.tokens, seed)
+            if settings.shapes is None
+            else Even(
+                store.lengths(),
+                settings.tokens,
+                seed,
+                settings.shapes,
+                {name: store.lengths_of(name) for name in objective.fields},
+            )
         )
     elif arrange == "varying":
         order = InTurn(rows.count, batch, seed)

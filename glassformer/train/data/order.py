@@ -6,6 +6,7 @@ run goes on anywhere, and processes need not tell each other what they read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -142,32 +143,45 @@ class Even(Bucketed):
     """Batches of at most so many `shapes`, for what is recorded shape by shape: rows are padded to
     few lengths, those that need the least padding, and all batches of a length have equally many
     rows. What longer rows lack for a whole batch is filled up with shorter ones; what is left over
-    in the end, less than a batch of the shortest, is left out, in every epoch other rows."""
+    in the end, less than a batch of the shortest, is left out, in every epoch other rows.
 
-    def __init__(self, lengths: Numbers, tokens: int, seed: int, shapes: int) -> None:
+    A row may have several `fields`, of which `lengths` are the longest."""
+
+    def __init__(
+        self,
+        lengths: Numbers,
+        tokens: int,
+        seed: int,
+        shapes: int,
+        fields: Mapping[str, Numbers],
+    ) -> None:
         super().__init__(lengths, tokens, seed)
         rounded = _rounded(lengths)[self.rows]
         sizes, counts = np.unique(rounded, return_counts=True)
         few = _few(sizes, counts, shapes)
         shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows, than each of them
-        bins, cuts, slots = [len(lengths)], [len(lengths)], list[int]()  # from the end on
+        bins, cuts = [len(lengths)], [len(lengths)]  # from the end on
         for size, begin in zip(reversed(few), reversed(shorter.tolist()), strict=True):
             fitting = min(max(1, tokens // size), len(lengths))
             wanted = -(-max(0, cuts[-1] - begin) // fitting)
             for _ in range(min(wanted, cuts[-1] // fitting)):
                 cuts.append(cuts[-1] - fitting)
-                slots.append(size)
             bins.append(cuts[-1])
         shortest = cuts[-1]  # with which what is left over is shuffled
         self.bins = np.unique([0, *(begin for begin in bins if begin > shortest)])
         self.cuts = np.array(cuts[::-1])
-        self.sizes = slots[::-1]
         self.smallest = int(np.diff(self.cuts).min())
-        self.epoch = float(len(self.sizes))
+        self.epoch = float(len(self.cuts) - 1)
+        self.longest = {  # of a bin's rows, by field
+            name: np.maximum.reduceat(_rounded(each)[self.rows], self.bins[:-1])
+            for name, each in fields.items()
+        }
 
-    def slots(self, number: int) -> int:
-        """How long the rows of a batch are to be."""
-        return self.sizes[self._chosen(number)[1]]
+    def slots(self, number: int) -> dict[str, int]:
+        """How long a batch's rows are to be, field by field."""
+        start = self.cuts[self._chosen(number)[1]]
+        bin = np.searchsorted(self.bins, start, side="right") - 1
+        return {name: int(longest[bin]) for name, longest in self.longest.items()}
 
 
 def _rounded(lengths: Numbers) -> Numbers:

@@ -3,7 +3,7 @@ stream, and what is learned is to go on with the target."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -96,8 +96,8 @@ class Continuation(Judged):
     def collate(self, examples: Sequence[Example]) -> Batch:
         return self._batch(examples, None)
 
-    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
-        return self._batch(examples, slots)
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        return self._batch(examples, slots["tokens"])
 
     def _batch(self, examples: Sequence[Example], slots: int | None) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""

@@ -61,9 +61,9 @@ class Objective(nn.Module, ABC):
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
 
-    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
-        """The same for batches of few shapes (data.shapes): every row is padded to so many slots,
-        and what depends on the examples is their content, not which inputs there are."""
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        """The same for batches of few shapes (data.shapes): every field is padded to so many slots,
+        and inputs that may be left out, such as a mask, are always there."""
         raise GlassformerError(
             f"{type(self).__name__} has no batches of few shapes; leave data.shapes out."
         )

@@ -3,7 +3,7 @@ encoder reads: translation, summaries, questions and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -119,7 +119,7 @@ class SequenceToSequence(Judged):
     def collate(self, examples: Sequence[Example]) -> Batch:
         return rewriting(examples, self.head)
 
-    def collate_to(self, examples: Sequence[Example], slots: int) -> Batch:
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
         return rewriting(examples, self.head, slots)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:

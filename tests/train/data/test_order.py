@@ -124,7 +124,9 @@ class TestFewShapes:
     @pytest.mark.parametrize("shapes", [1, 2, 5, 12, 100])
     def test_batches_of_few_shapes_with_almost_every_row(self, shapes):
         lengths = np.random.default_rng(1).gamma(4, 10, 3000).astype(int) + 1
-        order = Even(lengths, 1024, seed=2, shapes=shapes)
+        short = lengths // 3
+        fields = {"long": lengths, "short": short}
+        order = Even(lengths, 1024, seed=2, shapes=shapes, fields=fields)
         batches = int(order.epoch)
         left_out = []
         for epoch in range(3):
@@ -133,16 +135,19 @@ class TestFewShapes:
             seen = [row for batch in rows for row in batch]
             assert len(set(seen)) == len(seen)
             left_out.append(set(range(3000)) - set(seen))
-            kinds = {(len(batch), order.slots(i)) for batch, i in zip(rows, numbers, strict=True)}
+            slots = [order.slots(i) for i in numbers]
+            found = zip(rows, slots, strict=True)
+            kinds = {(len(batch), *size.values()) for batch, size in found}
             assert len(kinds) <= shapes
-            assert all(1024 - size < rows * size <= 1024 for rows, size in kinds)
-            for batch, i in zip(rows, numbers, strict=True):
-                assert lengths[batch].max() <= order.slots(i)
-        most = max(rows for rows, _ in kinds)
+            assert all(1024 - size < rows * size <= 1024 for rows, size, _ in kinds)
+            for batch, size in zip(rows, slots, strict=True):
+                assert lengths[batch].max() <= size["long"]
+                assert short[batch].max() <= size["short"] <= size["long"]
+        most = max(rows for rows, *_ in kinds)
         assert all(len(rows) < most for rows in left_out)
         assert not left_out[0] or left_out[0] != left_out[1]
         assert sorted(np.concatenate(order.sweep(3000, 2)).tolist()) == list(range(3000))
-        assert order.batch(7) == Even(lengths, 1024, seed=2, shapes=shapes).batch(7)
+        assert order.batch(7) == Even(lengths, 1024, 2, shapes, fields).batch(7)
 
     def test_lengths_are_those_that_need_the_least_padding(self):
         """Beside all choices there are."""
@@ -162,6 +167,6 @@ class TestFewShapes:
 
     @pytest.mark.parametrize("lengths", [[5], [5, 6], [0, 0, 9], [8] * 17, [1] * 100 + [64]])
     def test_few_rows(self, lengths):
-        order = Even(np.array(lengths), 64, seed=2, shapes=4)
+        order = Even(np.array(lengths), 64, seed=2, shapes=4, fields={})
         found = {row for i in range(40 * int(order.epoch)) for _, row in order.batch(i)}
         assert found == set(range(len(lengths))), "sooner or later each comes"

@@ -1,0 +1,76 @@
+"""The texts of written.py: gathered, cut down, put together."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import Bench
+
+LONGEST = 4000  # characters of an e-mail
+FILES = {
+    "multi30k": [f"multi30k/{part}.{side}" for side in ("de", "fr", "en")
+                 for part in ("train", "val", "test_2016_flickr")],
+    "summaries": [f"{task}/{part}.jsonl" for task in ("scitldr", "aeslc")
+                  for part in ("train", "dev", "test")],
+    "lm": ["wikitext2/train.txt", "wikitext2/valid.txt"],
+}  # fmt: skip
+KEPT = ("source", "target", "email", "subject")
+
+
+def gather(source: Path, target: Path) -> None:
+    """What is needed of the files, without columns that nobody reads."""
+    for name in (name for several in FILES.values() for name in several):
+        text = (source / name).read_text("utf-8")
+        if name.endswith(".jsonl"):
+            text = "".join(trimmed(json.loads(line)) for line in text.splitlines())
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def trimmed(record: dict[str, Any]) -> str:
+    kept = {key: record[key] for key in KEPT if record.get(key)}
+    if "email" in kept:
+        kept["email"] = kept["email"][:LONGEST]
+    return json.dumps(kept, ensure_ascii=False) + "\n"
+
+
+def prepare(bench: Bench, group: str) -> None:
+    """In a trial, a little of each text; of summaries' training texts a tenth besides."""
+    if bench.trial:
+        for name in FILES[group]:
+            bench.write(name, bench.original(name))
+    if group == "summaries":
+        for task in ("scitldr", "aeslc"):
+            lines = bench.original(f"{task}/train.jsonl").splitlines(keepends=True)
+            bench.write(f"{task}/train-tenth.jsonl", "".join(lines[::10]))
+
+
+def running_text(bench: Bench) -> None:
+    """For a language model: an encyclopedia, and what is to be summed up, without its summaries."""
+    for split in ("train", "valid"):
+        text = re.sub(r" @([-,.])@ ", r"\1", bench.original(f"wikitext2/{split}.txt"))
+        bench.write(f"summaries/{split}.txt", text)
+    lines = [bench.original(f"{task}/train.jsonl").splitlines() for task in ("scitldr", "aeslc")]
+    records = [json.loads(line) for several in lines for line in several]
+    said = [" ".join(r["source"]) if "source" in r else r.get("email", "") for r in records]
+    bench.write("summaries/sources.txt", "\n\n".join(said))
+
+
+def tested(files: Sequence[str], most: int | None) -> tuple[list[str], list[list[str]]]:
+    """The test texts, and of each what is right."""
+    if len(files) == 2:
+        sources, right = (Path(name).read_text("utf-8").splitlines()[:most] for name in files)
+        return sources, [[one] for one in right]
+    records = [json.loads(line) for line in Path(files[0]).read_text("utf-8").splitlines()]
+    pairs = [(r.get("source") or r.get("email"), r.get("target") or r.get("subject"))
+             for r in records]  # fmt: skip
+    pairs = [(source, target) for source, target in pairs if source and target][:most]
+    return (
+        [" ".join(source) if isinstance(source, list) else source for source, _ in pairs],
+        [target if isinstance(target, list) else [target] for _, target in pairs],
+    )
