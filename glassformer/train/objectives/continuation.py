@@ -97,7 +97,7 @@ class Continuation(Judged):
         return self._batch(examples, None)
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
-        return self._batch(examples, slots["tokens"])
+        return self._batch(examples, min(slots["tokens"], self.length))
 
     def _batch(self, examples: Sequence[Example], slots: int | None) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""

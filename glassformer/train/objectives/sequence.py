@@ -4,6 +4,7 @@ encoder reads: translation, summaries, questions and answers."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -120,7 +121,9 @@ class SequenceToSequence(Judged):
         return rewriting(examples, self.head)
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
-        return rewriting(examples, self.head, slots)
+        longest = {"source": self.source_length, "tokens": self.target_length}
+        sides = {name: min(slots[name], most) for name, most in longest.items()}
+        return rewriting(examples, self.head, sides)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets["tokens"]
@@ -141,7 +144,13 @@ class SequenceToSequence(Judged):
 
 def ended(tokenizer: Tokenizer, text: str, length: int) -> list[int]:
     """A text's tokens with the end token, behind which a language's code may stand."""
+    end = _missing_end(tokenizer)
+    ids = tokenizer.encode(text, max_length=length - len(end)).ids
+    return [*ids, *end]
+
+
+@lru_cache(maxsize=64)
+def _missing_end(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The end token, where the tokenizer knows one and does not put it there itself."""
     end = tokenizer.special.get("eos", tokenizer.special.get("sep"))
-    lacks = end is not None and end not in tokenizer.encode("a").ids[-2:]
-    ids = tokenizer.encode(text, max_length=length - lacks).ids
-    return [*ids, end] if lacks and end is not None else ids
+    return () if end is None or end in tokenizer.encode("a").ids[-2:] else (end,)

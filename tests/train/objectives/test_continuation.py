@@ -38,6 +38,18 @@ def test_gradients(family, both_ways):
     material.check_gradients(objective, model, prepared(objective), reference)
 
 
+def test_a_batch_of_a_given_shape_says_the_same():
+    model = readers.make("llama", KIND["llama"])
+    objective = make_objective("continuation", model, {"separator": " ", "length": 30})
+    examples = prepared(objective)
+    plain = objective.collate(examples)
+    even = objective.collate_to(examples, {"tokens": 32, "prefix": 8})
+    assert even.inputs["tokens"].shape == even.targets["tokens"].shape == (2, 30)
+    assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
+    losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
 def test_one_stream_with_a_separator():
     model = readers.make("llama", KIND["llama"])
     text, end = model.tokenizer, model.tokenizer.special["eos"]
