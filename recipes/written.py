@@ -175,7 +175,7 @@ def about(recipe: Recipe, device: torch.device) -> dict[str, Any]:
 
 def judged(write: Callable[..., list[str]], kind: Kind, trial: bool) -> dict[str, Any]:
     """How well it writes of the test texts, cased and as it is, and how long that takes."""
-    sources, references = tested(kind.test, 6 if trial else None)
+    sources, references = tested(kind.test, 4 if trial else None)
     found: dict[str, Any] = {}
     if len(kind.test) == 1:
         began = time.perf_counter()

@@ -11,6 +11,7 @@ from typing import Any
 from bench import Bench
 
 LONGEST = 4000  # characters of an e-mail
+TRIED = 24  # lines, in a trial
 FILES = {
     "multi30k": [f"multi30k/{part}.{side}" for side in ("de", "fr", "en")
                  for part in ("train", "val", "test_2016_flickr")],
@@ -43,20 +44,25 @@ def prepare(bench: Bench, group: str) -> None:
     """In a trial, a little of each text; of summaries' training texts a tenth besides."""
     if bench.trial:
         for name in FILES[group]:
-            bench.write(name, bench.original(name))
+            bench.write(name, "".join(lines(bench, name)))
     if group == "summaries":
         for task in ("scitldr", "aeslc"):
-            lines = bench.original(f"{task}/train.jsonl").splitlines(keepends=True)
-            bench.write(f"{task}/train-tenth.jsonl", "".join(lines[::10]))
+            bench.write(
+                f"{task}/train-tenth.jsonl", "".join(lines(bench, f"{task}/train.jsonl")[::10])
+            )
+
+
+def lines(bench: Bench, name: str) -> list[str]:
+    return bench.original(name).splitlines(keepends=True)[: TRIED if bench.trial else None]
 
 
 def running_text(bench: Bench) -> None:
     """For a language model: an encyclopedia, and what is to be summed up, without its summaries."""
     for split in ("train", "valid"):
-        text = re.sub(r" @([-,.])@ ", r"\1", bench.original(f"wikitext2/{split}.txt"))
-        bench.write(f"summaries/{split}.txt", text)
-    lines = [bench.original(f"{task}/train.jsonl").splitlines() for task in ("scitldr", "aeslc")]
-    records = [json.loads(line) for several in lines for line in several]
+        text = "".join(lines(bench, f"wikitext2/{split}.txt"))
+        bench.write(f"summaries/{split}.txt", re.sub(r" @([-,.])@ ", r"\1", text))
+    named = [f"{task}/train.jsonl" for task in ("scitldr", "aeslc")]
+    records = [json.loads(line) for name in named for line in lines(bench, name)]
     said = [" ".join(r["source"]) if "source" in r else r.get("email", "") for r in records]
     bench.write("summaries/sources.txt", "\n\n".join(said))
 

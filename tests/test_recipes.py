@@ -97,6 +97,7 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
         *(f"model.{size}" for size in ("layers", "heads", "width", "ffn", "context")),
         *(f"model.settings.{place}_pdrop" for place in ("resid", "embd", "attn")),
         "tokenizer.kind",
+        "tokenizer.special.pad",
         "train.learning_rate",
     }
 
@@ -104,5 +105,5 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
 def test_the_guide_names_every_recipe_and_has_a_place_for_the_results():
     guide = (ROOT / "docs" / "recipes.md").read_text("utf-8")
     assert [name for name in RECIPES if f"{name}.toml" not in guide] == []
-    marks = [f"<!-- {name} -->" for name in ("shakespeare", "wikitext2", "electra")]
-    assert [guide.count(mark) for mark in marks] == [2, 2, 2]
+    marks = [f"<!-- {name} -->" for name in ("shakespeare", "wikitext2", "electra", "multi30k", "summaries")]
+    assert [guide.count(mark) for mark in marks] == [2] * 5
