@@ -3,7 +3,7 @@ perhaps the hidden states, of another: mostly a smaller one from a larger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -86,6 +86,9 @@ class Distillation(Judged):
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
+
+    def stage(self) -> Hashable:
+        return self.task.stage()
 
     def companions(self) -> Mapping[str, Model]:
         return self.task.companions()

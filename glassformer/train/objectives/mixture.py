@@ -3,7 +3,7 @@ the shares that were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -156,6 +156,9 @@ class Mixture(Judged):
     def advance(self, progress: float) -> None:
         for part in self.parts.values():
             part.advance(progress)
+
+    def stage(self) -> Hashable:
+        return tuple(part.stage() for part in self.parts.values())
 
     def companions(self) -> Mapping[str, Model]:
         return {

@@ -4,7 +4,7 @@ a batch, read by the net, the sums of which the loss is made."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -77,6 +77,10 @@ class Objective(nn.Module, ABC):
 
     def advance(self, progress: float) -> None:
         """Told before every step which share of training is over, for what ends before the rest."""
+
+    def stage(self) -> Hashable:
+        """What besides the batch decides what is computed, and may change with `advance`."""
+        return None
 
     def companions(self) -> Mapping[str, Model]:
         """Models that learn along, and are saved beside the net under these names."""
