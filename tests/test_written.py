@@ -13,7 +13,22 @@ import glassformer as gf
 from glassformer.train.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
-WORDS = "the old miller walked to a river and nobody asked him why he sang".split()
+WORDS = [
+    "the",
+    "old",
+    "miller",
+    "walked",
+    "to",
+    "a",
+    "river",
+    "and",
+    "nobody",
+    "asked",
+    "him",
+    "why",
+    "he",
+    "sang",
+]
 TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=300",
         "train.precision=float32", "train.steps=1", "train.learning_rate=1e-12")  # fmt: skip
 
@@ -39,8 +54,9 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.syspath_prepend(str(ROOT / "recipes"))
     monkeypatch.chdir(tmp_path)
-    import bench
     import written
+
+    import bench
 
     for module in (bench, written):
         monkeypatch.setattr(module, "ROOT", tmp_path)

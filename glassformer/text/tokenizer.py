@@ -156,10 +156,12 @@ class Tokenizer:
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
 
-    def encode_all(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoded]:
+    def encode_all(
+        self, texts: Sequence[Text], *, special: bool = True, max_length: int | None = None
+    ) -> list[Encoded]:
         """Texts, or pairs of them, which is faster than one by one; what is too long loses tokens
         on the side that the folder says."""
-        return self._encode(list(texts), True, max_length, self.truncation_side)
+        return self._encode(list(texts), special, max_length, self.truncation_side)
 
     def ids(self, text: str) -> list[int]:
         """Of a text alone, as `encode` gives them without special tokens, and sooner."""

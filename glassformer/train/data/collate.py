@@ -13,6 +13,17 @@ from torch import Tensor
 from glassformer.train.objectives.objective import Example
 
 
+def even(length: int, most: int | None = None) -> int:
+    """The same or up to an eighth more, and `most` at most: so that there are few lengths.
+
+    >>> [even(length) for length in (3, 41, 64, 65, 130)]
+    [8, 48, 64, 80, 160]
+    """
+    step = max(8, 1 << max(0, (length - 1).bit_length() - 3))
+    rounded = -(-length // step) * step
+    return max(length, rounded if most is None else min(rounded, most))
+
+
 def pad_rows(
     arrays: Sequence[NDArray[Any]],
     fill: float = 0,

@@ -81,6 +81,9 @@ class Distillation(Judged):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.task.foresee(records)
+
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         return self.task.vary(example, rng)
 
@@ -103,6 +106,7 @@ class Distillation(Judged):
             batch.targets,
             {**counts, **{part: own[part] for part in own if part in self.weights}},
             batch.tokens,
+            batch.aside,
         )
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,12 +26,16 @@ Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 class Batch:
     """`inputs` are what the net reads, `targets` what its answer is judged by. `counts` says of
     every part of the loss how many tokens (or texts) its sum is over; `tokens` how many are read.
+    `aside` is what else an evaluation needs; `heard` what heads have said in one, which asks for
+    the loss and for the answers.
     """
 
     inputs: dict[str, Tensor]
     targets: dict[str, Tensor]
     counts: dict[str, float]
     tokens: int
+    aside: dict[str, Any] = field(default_factory=dict)
+    heard: dict[tuple[str, int], Tensor] | None = None
 
 
 class Objective(nn.Module, ABC):
@@ -47,7 +51,11 @@ class Objective(nn.Module, ABC):
     arrange: str = "single"  # how rows are made of examples, where data.arrange does not say
     before: int = 0  # so many tokens of the text before a row's own come along, as "before"
     beyond: int = 0  # a row has so many tokens more than the net reads: it is asked for the last
+    few_shapes: bool = False  # rows are padded to one of a few lengths, which a GPU can record
     others: int = 0  # so many other rows, drawn at random, come along: their fields as "other.0.x"
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        """Told which records are prepared next, to do at once what is faster for all of them."""
 
     @abstractmethod
     def prepare(self, record: Record) -> Iterable[Example]:
