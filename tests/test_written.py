@@ -13,7 +13,7 @@ import glassformer as gf
 from glassformer.train.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
-WORDS = [
+WORDS = ("the", "old", "miller", "walked", "to", "a", "river", "and", "nobody", "asked", "him", "why")
     "the",
     "old",
     "miller",
