@@ -103,8 +103,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "rate 1e-3": ("train.learning_rate=1e-3",),
     "10,000 pairs": ("tokenizer.size=10000",),
     "4,096 tokens": ("data.tokens=4096", "train.steps=5000", "train.average=0.999"),
+    "16,384 tokens": ("data.tokens=16384", "train.steps=2000", "train.learning_rate=3e-3",
+                      "train.warmup=500", "train.average=0.997"),
     "dropout 0.2": ("model.settings.dropout=0.2",),
-}
+}  # fmt: skip
 
 
 # --- Both sides, from the same weights ---------------------------------------------------------

@@ -13,22 +13,7 @@ import glassformer as gf
 from glassformer.train.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
-WORDS = ("the", "old", "miller", "walked", "to", "a", "river", "and", "nobody", "asked", "him", "why")
-    "the",
-    "old",
-    "miller",
-    "walked",
-    "to",
-    "a",
-    "river",
-    "and",
-    "nobody",
-    "asked",
-    "him",
-    "why",
-    "he",
-    "sang",
-]
+WORDS = ("the", "old", "miller", "walked", "to", "a", "river", "and", "nobody", "asked", "why")
 TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=300",
         "train.precision=float32", "train.steps=1", "train.learning_rate=1e-12")  # fmt: skip
 

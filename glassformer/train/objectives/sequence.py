@@ -3,7 +3,9 @@ encoder reads: translation, summaries, questions and answers."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -14,6 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
+from glassformer.text.ahead import Ahead
 from glassformer.train import metrics
 from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
@@ -74,6 +77,7 @@ class SequenceToSequence(Judged):
             raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
         self.tokenizer = tokenizer_of(model)
         self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
+        self.ahead: dict[Tokenizer, Ahead] = {}
         self.languages = source_language, target_language
         self.source_length = length_of(model, source_length)
         table = spec.decoder.embed.position
@@ -101,13 +105,25 @@ class SequenceToSequence(Judged):
             self.tokenizers[languages] = self.tokenizer.toward(*languages)
         return self.tokenizers[languages]
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
+        for record in records:
+            tokenizer, address = self.tokenizer_for(record)
+            with suppress(GlassformerError):  # which `prepare` names
+                read[tokenizer].append(address + self.prefix + source_of(record))
+                read[tokenizer.target] += targets_of(record)
+        for tokenizer, texts in read.items():
+            self.ahead_of(tokenizer).read(texts)
+
+    def ahead_of(self, tokenizer: Tokenizer) -> Ahead:
+        return self.ahead.setdefault(tokenizer, Ahead(tokenizer))
+
     def prepare(self, record: Record) -> Iterable[Example]:
         tokenizer, address = self.tokenizer_for(record)
-        source = tokenizer.encode(
-            address + self.prefix + source_of(record), max_length=self.source_length
-        ).ids
+        text = address + self.prefix + source_of(record)
+        source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length).ids
         for text in targets_of(record):
-            target = ended(tokenizer.target, text, self.target_length)
+            target = ended(self.ahead_of(tokenizer.target), text, self.target_length)
             if not source or not target:
                 raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
             tokens = np.array(target)
@@ -142,10 +158,10 @@ class SequenceToSequence(Judged):
         return {"perplexity": metrics.perplexity(*totals)}
 
 
-def ended(tokenizer: Tokenizer, text: str, length: int) -> list[int]:
+def ended(reader: Ahead, text: str, length: int) -> list[int]:
     """A text's tokens with the end token, behind which a language's code may stand."""
-    end = _missing_end(tokenizer)
-    ids = tokenizer.encode(text, max_length=length - len(end)).ids
+    end = _missing_end(reader.tokenizer)
+    ids = reader.encode(text, max_length=length - len(end)).ids
     return [*ids, *end]
 
 

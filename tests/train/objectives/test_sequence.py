@@ -51,6 +51,19 @@ def test_gradients(family, smoothing, loss):
     material.check_gradients(objective, model, prepared(objective), reference)
 
 
+def test_what_is_foreseen_is_read_alike():
+    model = readers.make("bart", KIND)
+    objective = make_objective(
+        "sequence-to-sequence", model, {"source_length": 12, "prefix": "Go: "}
+    )
+    alone = prepared(objective)
+    objective.foresee([*RECORDS, {"source": 3, "target": "what prepare complains about"}])
+    assert objective.ahead
+    together = prepared(objective)
+    for one, other in zip(alone, together, strict=True):
+        assert {k: v.tolist() for k, v in one.items()} == {k: v.tolist() for k, v in other.items()}
+
+
 def test_a_batch_of_a_given_shape_says_the_same():
     model = readers.make("bart", KIND)
     objective = make_objective("sequence-to-sequence", model, {"target_length": 60})
