@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
+from written_data import lines_of
 
 from glassformer.train.recipe import Recipe
 from glassformer.train.schedules import schedule
@@ -65,11 +66,10 @@ class Peer:
     def pairs(self, files: Sequence[str]) -> Iterator[Pair]:
         data = self.recipe.data
         if data.format == "parallel":
-            sides = (Path(name).read_text("utf-8").splitlines() for name in files)
-            yield from zip(*sides, strict=True)
+            yield from zip(*map(lines_of, files), strict=True)
             return
         names = [data.columns.get(name, name) for name in ("source", "target")]
-        for line in Path(files[0]).read_text("utf-8").splitlines():
+        for line in lines_of(files[0]):
             source, target = (json.loads(line)[name] for name in names)
             source = " ".join(source) if isinstance(source, list) else source
             for one in target if isinstance(target, list) else [target]:

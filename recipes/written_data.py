@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,19 @@ def gather(source: Path, target: Path) -> None:
     for name in (name for several in FILES.values() for name in several):
         text = (source / name).read_text("utf-8")
         if name.endswith(".jsonl"):
-            text = "".join(trimmed(json.loads(line)) for line in text.splitlines())
+            text = "".join(trimmed(json.loads(line)) for line in lines_of(source / name))
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
 
+def lines_of(path: str | Path) -> list[str]:
+    """As files have them: `splitlines` knows more ends of a line than they do."""
+    return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
+
+
 def trimmed(record: dict[str, Any]) -> str:
-    kept = {key: record[key] for key in KEPT if record.get(key)}
+    kept = {key: record[key] for key in KEPT if key in record}
     if "email" in kept:
         kept["email"] = kept["email"][:LONGEST]
     return json.dumps(kept, ensure_ascii=False) + "\n"
@@ -53,7 +59,9 @@ def prepare(bench: Bench, group: str) -> None:
 
 
 def lines(bench: Bench, name: str) -> list[str]:
-    return bench.original(name).splitlines(keepends=True)[: TRIED if bench.trial else None]
+    """Each with its end."""
+    whole = (f"{line}\n" for line in bench.original(name).removesuffix("\n").split("\n"))
+    return list(islice(whole, TRIED if bench.trial else None))
 
 
 def running_text(bench: Bench) -> None:
@@ -70,9 +78,9 @@ def running_text(bench: Bench) -> None:
 def tested(files: Sequence[str], most: int | None) -> tuple[list[str], list[list[str]]]:
     """The test texts, and of each what is right."""
     if len(files) == 2:
-        sources, right = (Path(name).read_text("utf-8").splitlines()[:most] for name in files)
+        sources, right = (lines_of(name)[:most] for name in files)
         return sources, [[one] for one in right]
-    records = [json.loads(line) for line in Path(files[0]).read_text("utf-8").splitlines()]
+    records = map(json.loads, lines_of(files[0]))
     pairs = [(r.get("source") or r.get("email"), r.get("target") or r.get("subject"))
              for r in records]  # fmt: skip
     pairs = [(source, target) for source, target in pairs if source and target][:most]
