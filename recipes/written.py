@@ -102,10 +102,12 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "rate 3e-3": ("train.learning_rate=3e-3",),
     "rate 1e-3": ("train.learning_rate=1e-3",),
     "10,000 pairs": ("tokenizer.size=10000",),
+    "4,000 pairs": ("tokenizer.size=4000",),
     "4,096 tokens": ("data.tokens=4096", "train.steps=5000", "train.average=0.999"),
     "16,384 tokens": ("data.tokens=16384", "train.steps=2000", "train.learning_rate=3e-3",
                       "train.warmup=500", "train.average=0.997"),
     "dropout 0.2": ("model.settings.dropout=0.2",),
+    "dropout 0.4": ("model.settings.dropout=0.4",),
 }  # fmt: skip
 
 

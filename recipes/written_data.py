@@ -13,10 +13,11 @@ from bench import Bench
 
 LONGEST = 4000  # characters of an e-mail
 TRIED = 24  # lines, in a trial
+SUMMED_UP = ("scitldr", "aeslc")
 FILES = {
     "multi30k": [f"multi30k/{part}.{side}" for side in ("de", "fr", "en")
                  for part in ("train", "val", "test_2016_flickr")],
-    "summaries": [f"{task}/{part}.jsonl" for task in ("scitldr", "aeslc")
+    "summaries": [f"{task}/{part}.jsonl" for task in SUMMED_UP
                   for part in ("train", "dev", "test")],
     "lm": ["wikitext2/train.txt", "wikitext2/valid.txt"],
 }  # fmt: skip
@@ -32,6 +33,9 @@ def gather(source: Path, target: Path) -> None:
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    for task in SUMMED_UP:
+        tenth = (f"{line}\n" for line in lines_of(target / task / "train.jsonl")[::10])
+        (target / task / "train-tenth.jsonl").write_text("".join(tenth), "utf-8")
 
 
 def lines_of(path: str | Path) -> list[str]:
@@ -52,10 +56,9 @@ def prepare(bench: Bench, group: str) -> None:
         for name in FILES[group]:
             bench.write(name, "".join(lines(bench, name)))
     if group == "summaries":
-        for task in ("scitldr", "aeslc"):
-            bench.write(
-                f"{task}/train-tenth.jsonl", "".join(lines(bench, f"{task}/train.jsonl")[::10])
-            )
+        for task in SUMMED_UP:
+            tenth = "".join(lines(bench, f"{task}/train.jsonl")[::10])
+            bench.write(f"{task}/train-tenth.jsonl", tenth)
 
 
 def lines(bench: Bench, name: str) -> list[str]:
@@ -69,7 +72,7 @@ def running_text(bench: Bench) -> None:
     for split in ("train", "valid"):
         text = "".join(lines(bench, f"wikitext2/{split}.txt"))
         bench.write(f"summaries/{split}.txt", re.sub(r" @([-,.])@ ", r"\1", text))
-    named = [f"{task}/train.jsonl" for task in ("scitldr", "aeslc")]
+    named = [f"{task}/train.jsonl" for task in SUMMED_UP]
     records = [json.loads(line) for name in named for line in lines(bench, name)]
     said = [" ".join(r["source"]) if "source" in r else r.get("email", "") for r in records]
     bench.write("summaries/sources.txt", "\n\n".join(said))
