@@ -3,7 +3,9 @@ batch of a shape on. A small model's step then does not wait for Python, and not
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +18,8 @@ from glassformer.train.step import Factors, Pass, Sums
 
 SHAPES = 64
 """So many kinds of batches are recorded; others are run as they come. They share their memory."""
+PATIENCE = 8
+"""After so many passes that waited no more is looked for; the first may only be getting ready."""
 
 
 def recordable(net: Net) -> bool:
@@ -49,11 +53,10 @@ class Recording:
 
 
 class Recorded:
-    """A pass as a recording for every kind of batch that has come before; the first of a kind is
-    run as it comes, which shows whom its gradients reach. A step is one pass (`accumulate` is 1):
-    a recording begins with gradients that are zero, in one place for all recordings. Where
-    something in a pass waits for the device, nothing can be recorded, and nothing is from then on.
-    """
+    """A pass as a recording for every kind of batch that has come before. The first of a kind is
+    run as it comes, which shows whom its gradients reach, and whether something in it waits for
+    the device: such a pass cannot be recorded. A step is one pass (`accumulate` is 1): a recording
+    begins with gradients that are zero, in one place for all recordings."""
 
     def __init__(
         self, learn: Pass, objective: Objective, parameters: Sequence[nn.Parameter]
@@ -65,16 +68,21 @@ class Recorded:
         self._gradients: dict[nn.Parameter, Tensor] = {}
         self._reached: dict[Hashable, list[nn.Parameter]] = {}
         self._recordings: dict[Hashable, Recording] = {}
-        self._records = True
+        self._waited = 0
 
     def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
         kind = self._kind(batch)
-        if self._records and kind in self._reached and kind not in self._recordings:
-            self._record(kind, batch, factors)
+        if kind in self._reached and kind not in self._recordings:
+            self._recordings[kind] = self._record(self._reached[kind], batch, factors)
         if kind in self._recordings:
             return self._recordings[kind].play(batch, factors)
-        sums = self._learn(batch, factors, last)
-        if len(self._reached) < SHAPES:
+        if self._waited == PATIENCE or len(self._recordings) == SHAPES:
+            return self._learn(batch, factors, last)
+        with _watched() as warned:
+            sums = self._learn(batch, factors, last)
+        if warned:
+            self._waited += 1
+        elif len(self._reached) < SHAPES:
             self._reached[kind] = [p for p in self._parameters if p.grad is not None]
         return sums
 
@@ -82,39 +90,42 @@ class Recorded:
         named = (*batch.inputs.items(), *batch.targets.items())
         return self._objective.stage(), tuple((name, tensor.shape) for name, tensor in named)
 
-    def _record(self, kind: Hashable, batch: Batch, factors: Factors) -> None:
+    def _record(self, reached: list[nn.Parameter], batch: Batch, factors: Factors) -> Recording:
         """Of copies, which the next batches are written to."""
         own = Batch(_copied(batch.inputs), _copied(batch.targets), batch.counts, batch.tokens)
         numbers = torch.tensor(list(factors.values()), device=self._device)
         scales = dict(zip(factors, numbers, strict=True))
-        gradients = {p: self._gradient(p) for p in self._reached[kind]}
+        gradients = {parameter: self._gradient(parameter) for parameter in reached}
         for parameter in self._parameters:
             parameter.grad = gradients.get(parameter)
         graph = torch.cuda.CUDAGraph()
-        generator = torch.cuda.default_generators[self._device.index or 0]
-        drawn = generator.get_state()
         self._side.wait_stream(torch.cuda.current_stream(self._device))
-        try:
-            with torch.cuda.stream(self._side):
-                graph.capture_begin(self._pool, capture_error_mode="thread_local")
-                try:
-                    torch._foreach_zero_(list(gradients.values()))
-                    sums = self._learn(own, scales)
-                finally:
-                    graph.capture_end()
-        except RuntimeError:
-            self._records = False
-            generator.set_state(drawn)
-            for parameter in self._parameters:
-                parameter.grad = None
-            return
+        with torch.cuda.stream(self._side):
+            graph.capture_begin(self._pool, capture_error_mode="thread_local")
+            torch._foreach_zero_(list(gradients.values()))
+            sums = self._learn(own, scales)
+            graph.capture_end()
         torch.cuda.current_stream(self._device).wait_stream(self._side)
-        self._recordings[kind] = Recording(graph, own, scales, gradients, sums)
+        return Recording(graph, own, scales, gradients, sums)
 
     def _gradient(self, parameter: nn.Parameter) -> Tensor:
         if parameter not in self._gradients:
             self._gradients[parameter] = torch.zeros_like(parameter)
         return self._gradients[parameter]
+
+
+@contextmanager
+def _watched() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings of whatever waits for the device inside."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", "called a synchronizing CUDA operation")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield caught
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

@@ -88,6 +88,9 @@ def test_recorded_without_a_compiler_too(tmp_path, monkeypatch, kind):
 READS_TEXT = [kind for kind, f in families().items() if f.TINY and choose(kind)[1] != "plain"]
 
 
+WAITS = ["transfo-xl"]  # which clusters of words a batch has is asked of the device
+
+
 def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
     architecture, name = choose(model_type)
     model = make(model_type, architecture)
@@ -104,7 +107,7 @@ def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
 def test_every_family_is_recorded(model_type, precision, monkeypatch):
     """Dropout included; what Python decides by chance is left as it is."""
     losses, loop = steps(model_type, precision)
-    if record.recordable(loop.model.net):
+    if record.recordable(loop.model.net) and model_type not in WAITS:
         assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
     monkeypatch.setattr(record, "SHAPES", 0)
     assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)
