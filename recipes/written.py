@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 import transformers
-from peer_writing import train_peer
+from hugging_writing import train_peer
 from written_data import gather, prepare, running_text, tested
 from written_tables import SIDES, multi30k_table, summaries_table
 

@@ -50,7 +50,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["multi30k-de-en", "multi30k-de-en-decoder", "scitldr-decoder"])
 def test_both_sides_start_alike(place, name):
-    from peer_writing import Peer
+    from hugging_writing import Peer
     from written import started
 
     causal = ["objective.both_ways=false"] if "decoder" in name else []
@@ -85,7 +85,7 @@ def test_a_trial_compares_both_sides(place, monkeypatch, capsys):
 
 def test_the_other_side_learns(place):
     """The same recipe with a real rate brings the loss down on either side alike."""
-    from peer_writing import train_peer
+    from hugging_writing import train_peer
     from written import started
 
     settings = (*TINY[:-2], "train.steps=60", "train.learning_rate=5e-3", "train.warmup=10",

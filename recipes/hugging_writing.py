@@ -18,12 +18,20 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    PreTrainedTokenizerFast,
+    logging,
+    set_seed,
+)
 from written_data import lines_of
 
 from glassformer.train.recipe import Recipe
 from glassformer.train.schedules import schedule
 
+logging.set_verbosity_error()
+logging.disable_progress_bar()
 IGNORED, EVEN = -100, 8
 Example = dict[str, torch.Tensor]
 Pair = tuple[str, str]
@@ -40,7 +48,7 @@ class Peer:
         kind: Any = AutoModelForCausalLM if self.alone else AutoModelForSeq2SeqLM
         self.model = kind.from_pretrained(start, dtype=torch.float32).to(device)
         self.laid_out = self.model.config.task_specific_params["text2text"]
-        torch.manual_seed(recipe.train.seed)
+        set_seed(recipe.train.seed)
 
     # --- texts to batches ----------------------------------------------------------------------
 
