@@ -33,7 +33,8 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/generate.py
 	$(BIN)/python bench/translate.py
-	$(BIN)/python bench/translate.py
+	$(BIN)/python bench/tasks.py
+	$(BIN)/python bench/train.py  # looks for nanoGPT in peers/
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
 	rm -rf build/differences

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import Text
@@ -16,16 +16,17 @@ class Ahead:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._known: dict[tuple[Text, bool], Encoded] = {}
+        self._places: dict[tuple[Text, bool], int] = {}
+        self._encoded: Sequence[Encoded] = ()
 
     def read(self, texts: Iterable[Text], *, special: bool = True) -> None:
         """Forgets those of the last time. Texts that are none are left for `encode` to name."""
         wanted = list(dict.fromkeys(text for text in texts if _is_text(text)))
         try:
-            encoded = self.tokenizer.encode_all(wanted, special=special)
+            self._encoded = self.tokenizer.unfolding(wanted, special=special)
         except GlassformerError:
-            encoded, wanted = [], []
-        self._known = {(text, special): one for text, one in zip(wanted, encoded, strict=True)}
+            wanted = []
+        self._places = {(text, special): place for place, text in enumerate(wanted)}
 
     def encode(
         self,
@@ -36,9 +37,10 @@ class Ahead:
         max_length: int | None = None,
     ) -> Encoded:
         whole: Text = text if pair is None else (text, pair)
-        found = self._known.get((whole, special)) if _is_text(whole) else None
-        if found is None:
+        place = self._places.get((whole, special)) if _is_text(whole) else None
+        if place is None:
             return self.tokenizer.encode(text, pair, special=special, max_length=max_length)
+        found = self._encoded[place]
         return found if max_length is None else found.truncated(max_length, "right")
 
 
