@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import glassformer.evaluate as evaluate
+    import glassformer.inside as inside
     import glassformer.train as train
     from glassformer.core import Cache, Capture
     from glassformer.errors import GlassformerError
+    from glassformer.inside.compare import compare
     from glassformer.model import Model
     from glassformer.source import create, load, open_index
     from glassformer.spec import ModelSpec
@@ -21,8 +23,10 @@ __all__ = [
     "Model",
     "ModelSpec",
     "Tokenizer",
+    "compare",
     "create",
     "evaluate",
+    "inside",
     "load",
     "open_index",
     "train",
@@ -30,6 +34,7 @@ __all__ = [
 ROOMS = {
     "core": ("Cache", "Capture"),
     "errors": ("GlassformerError",),
+    "inside.compare": ("compare",),
     "model": ("Model",),
     "source": ("create", "load", "open_index"),
     "spec": ("ModelSpec",),
@@ -40,7 +45,7 @@ ROOMS = {
 def __getattr__(name: str) -> Any:
     """Rooms are entered when something of them is asked for: torch takes seconds to import, and
     whoever imports this package alone does not wait for it."""
-    if name in ("evaluate", "train"):
+    if name in ("evaluate", "inside", "train"):
         return import_module(f"glassformer.{name}")
     for room, things in ROOMS.items():
         if name in things:

@@ -24,10 +24,11 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "metrics",
     "generate",
     "tasks",
+    "table",
+    "inside",
     "model",
     "source",
     "train",
-    "table",
     "check",
     "evaluate",
     "cli",
@@ -42,6 +43,7 @@ LEAN_ROOMS = (
     "adapters",
     "generate",
     "tasks",
+    "inside",
     "train",
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -105,6 +105,7 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
         *(f"model.{size}" for size in ("layers", "heads", "width", "ffn", "context")),
         *(f"model.settings.{place}_pdrop" for place in ("resid", "embd", "attn")),
         "tokenizer.kind",
+        "tokenizer.special.pad",
         "train.learning_rate",
     }
 
@@ -114,5 +115,6 @@ def test_the_guide_names_every_recipe_and_has_a_place_for_the_results():
     assert [name for name in RECIPES if f"{name}.toml" not in guide] == []
     compared = ("shakespeare", "wikitext2", "electra")
     tuned = ("classify", "scope", "entities", "questions", "together")
-    marks = [f"<!-- {name} -->" for name in (*compared, *tuned)]
+    written = ("multi30k", "summaries")
+    marks = [f"<!-- {name} -->" for name in (*compared, *tuned, *written)]
     assert {guide.count(mark) for mark in marks} == {2}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.errors import GlassformerError
 from glassformer.model import Model
 
 Record = Mapping[str, Any]
@@ -67,6 +68,13 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples side by side, padded."""
+
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        """The same for batches of few shapes (data.shapes): every field is padded to so many slots,
+        and inputs that may be left out, such as a mask, are always there."""
+        raise GlassformerError(
+            f"{type(self).__name__} has no batches of few shapes; leave data.shapes out."
+        )
 
     def kinds(
         self, lengths: Callable[[str], NDArray[np.int64]]

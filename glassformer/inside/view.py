@@ -1,0 +1,190 @@
+"""Inside room, the view: one text in one model, and whatever is asked about it.
+
+Nothing is computed before it is asked for. What is asked for first is captured by one more pass
+for just that, and kept; a pass of everything is `model.look(text, at="*")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Capture
+from glassformer.core.model import Output
+from glassformer.core.tap import Tap
+from glassformer.errors import GlassformerError
+from glassformer.generate.prefix import State
+from glassformer.inside.edit import Edits, own_part
+from glassformer.inside.editing import active, standing
+from glassformer.inside.named import Named
+from glassformer.inside.names import Axes, matching, names_of
+from glassformer.inside.read import Reading, token_text
+from glassformer.inside.side import Side
+from glassformer.tasks.base import Model
+
+if TYPE_CHECKING:
+    from glassformer.inside.contributions import Contributions
+    from glassformer.inside.gradients import Saliency
+    from glassformer.inside.lens import Lens
+    from glassformer.inside.predictions import Prediction
+
+
+class View(Side):
+    """What `model.look` gives. It is itself the side whose output the heads read; an
+    encoder-decoder has `encoder`, `decoder` and `cross`."""
+
+    def __init__(self, model: Model, reading: Reading, edits: Edits | None = None) -> None:
+        super().__init__(self, "encoder" if model.spec.decoder is None else "decoder")
+        self.model, self.reading = model, reading
+        self.edits = [*active(model.net), *([] if edits is None else [edits])]
+        self.seen: dict[str, Tensor] = {}
+        self._state = State(model.net)
+        self._out: Output | None = None
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def run(self, tap: Tap | None, **more: Any) -> Output:
+        """A pass of the same text through the same model, with the edits of this view."""
+        if not self._state.holds(self.model.net):
+            raise GlassformerError(
+                "The model has changed since this view was taken (training, an adapter, new "
+                "weights); look again, or ask for all at once with at='*'."
+            )
+        with standing(self.model.net, self.edits, alone=True):
+            out: Output = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
+        return out
+
+    @torch.no_grad()
+    def capture(self, names: Iterable[str]) -> None:
+        """One pass for what is not known yet, if anything."""
+        new = [name for name in names if name not in self.seen]
+        if not new and self._out is not None:
+            return
+        seen = Capture(*new) if new else None
+        self._out = self.run(seen)
+        known = names_of(self.model.spec)
+        for name, tensor in (seen.seen if seen is not None else {}).items():
+            asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
+            own = own_part(name, known[name], tensor, self.reading) if asks else tensor
+            self.seen[name] = own
+        for name in new:
+            if name not in self.seen:
+                raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
+
+    def taps(self, names: Sequence[str]) -> list[Named]:
+        self.capture(names)
+        known = names_of(self.model.spec)
+        return [self._named(name, known[name]) for name in names]
+
+    def tap(self, name: str) -> Named:
+        """Any tensor by its name in core/tap.py, `blocks.3.z`; `encoder.` or `decoder.` in front
+        where the model has both."""
+        return self.taps(matching(self.model.spec, (name,)))[0]
+
+    def _named(self, name: str, axes: Axes) -> Named:
+        array = self.seen[name][0]
+        stack, _, inner = name.partition(".")
+        side = Side(self, stack, "cross." if ".cross." in name else "")
+        own, asked = ([token.text for token in some] for some in (side.tokens, side.sources))
+        labels = {}
+        for axis, size in zip(axes, array.shape, strict=True):
+            words = {"position": own, "query": own, "key": asked}.get(axis)
+            if words is not None:  # an empty memory or an adapter's tokens stand in front
+                labels[axis] = [*["·"] * (size - len(words)), *words][-size:]
+        return Named(array, axes, labels, f"{stack} {inner}")
+
+    # --- sides -----------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Side:
+        return self._side("encoder")
+
+    @property
+    def decoder(self) -> Side:
+        return self._side("decoder")
+
+    @property
+    def cross(self) -> Side:
+        """The decoder's attention to what the encoder has read."""
+        if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
+            raise GlassformerError(f"{self.model.architecture} has no cross-attention to look at.")
+        return Side(self, "decoder", "cross.")
+
+    def _side(self, stack: str) -> Side:
+        if getattr(self.model.net, stack) is None:
+            raise GlassformerError(f"{self.model.architecture} has no {stack}.")
+        return Side(self, stack)
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    @property
+    def output(self) -> Output:
+        self.capture(())
+        assert self._out is not None
+        return self._out
+
+    def token_text(self, id: int) -> str:
+        known = self.model.tokenizer
+        return token_text(None if known is None else known.target, id)
+
+    @property
+    def logits(self) -> Named:
+        """[position, token], or [label] of a head for whole texts."""
+        if self.output.logits is None:
+            raise GlassformerError(
+                f"{self.model.architecture} has no head with outputs, so no logits; attention, "
+                "residuals and all other tensors are there."
+            )
+        array = self.output.logits[0]
+        axes = {0: (), 1: ("label",), 2: ("position", "token")}[array.ndim]
+        words = {"position": [token.text for token in self.tokens]}
+        return Named(array, axes, words if array.ndim == 2 else {}, "logits")
+
+    def predictions(self, position: int | None = None, top: int = 10) -> list[Prediction]:
+        """The most probable tokens (or labels) at a position: by default the last one of a
+        decoder, the first mask of an encoder."""
+        from glassformer.inside.predictions import predictions
+
+        return predictions(self, position, top)
+
+    def lens(self, **how: Any) -> Lens:
+        """What each layer would say; see `lens.py`."""
+        from glassformer.inside.lens import lens
+
+        return lens(self, **how)
+
+    def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
+        """Of what a logit is the sum; see `contributions.py`."""
+        from glassformer.inside.contributions import contributions
+
+        return contributions(self, token, **how)
+
+    def gradient_x_input(self, token: int | str | None = None, **how: Any) -> Saliency:
+        from glassformer.inside.gradients import gradient_x_input
+
+        return gradient_x_input(self, token, **how)
+
+    def integrated_gradients(self, token: int | str | None = None, **how: Any) -> Saliency:
+        from glassformer.inside.gradients import integrated_gradients
+
+        return integrated_gradients(self, token, **how)
+
+    def __repr__(self) -> str:
+        words = "".join(token.text for token in self.tokens)
+        return f"<{self.model.architecture} reads {len(self.tokens)} tokens: {words[:60]!r}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.view import html
+
+        return html(self)
+
+    def save_html(self, path: str | Path) -> None:
+        """One file that needs nothing else."""
+        from glassformer.inside.show.page import save
+        from glassformer.inside.show.view import html
+
+        save(path, repr(self), html(self))
