@@ -1,0 +1,574 @@
+/**
+ * What the page asks and what the server answers. The server (glassformer/page/) is the only place
+ * where these questions are answered, and glassformer/inside/ the only place where anything is computed.
+ *
+ * Every question is `POST /api/<question>` with a JSON object as its body (content type application/json).
+ * An answer is JSON, or a `Packed` body (see binary.ts) where numbers are many: the type says which.
+ * An error is `{"error": "one clear sentence"}` with a 4xx status; the page shows it and goes on.
+ *
+ * Words: a `position` is an index into a stack's tokens, a `token` an id of the vocabulary; a `layer` is a
+ * depth of execution (ALBERT runs one block twelve times: twelve layers). Probabilities are from 0 to 1,
+ * log-probabilities natural. Numbers that JSON does not know (infinities) come as null.
+ */
+import type { Packed } from "./binary";
+
+export type StackName = "encoder" | "decoder";
+/** Which attention: within the encoder, within the decoder, or from the decoder to the encoder. */
+export type Sight = "encoder" | "decoder" | "cross";
+
+// --- what every question about a run has ---------------------------------------------------------
+
+export interface Run {
+  /** An id of `models`, or of one of its checkpoints. */
+  model: string;
+  text: string;
+  /** A second sentence, where `Structure.reads.pair`. */
+  pair?: string;
+  /** What the decoder of an encoder-decoder has written; left out: what the model itself writes. */
+  target?: string;
+  edits?: Edit[];
+}
+
+/** A list applies in order. `at` is the name of a tap (glassformer/core/tap.py), shell patterns allowed. */
+export type Edit =
+  /** Heads off: at "decoder.blocks.3.z" with factor 0. A layer off: attn_out (and cross.attn_out) and ffn_out. */
+  | { kind: "scale"; at: string; heads?: number[] | null; positions?: number[] | null; factor: number }
+  | { kind: "add"; at: string; vector: number[]; positions?: number[] | null; factor?: number }
+  | { kind: "replace"; at: string; vector: number[]; heads?: number[] | null; positions?: number[] | null }
+  /** Takes what passes there when the model reads another text. Positions are pairs [here, there]; null: as they stand. */
+  | { kind: "patch"; at: string; from: string; positions?: [number, number][] | null; heads?: number[] | null }
+  /** Steers from one text to another: adds factor * (mean at `at` over `toward` - mean over `away`). */
+  | { kind: "steer"; at: string; toward: string; away: string; positions?: number[] | null; factor: number };
+
+// --- models --------------------------------------------------------------------------------------
+
+export interface ModelsQuestion {} // eslint-disable-line @typescript-eslint/no-empty-object-type
+
+export interface ModelsAnswer {
+  models: ModelEntry[];
+  /** What the page starts with where the address bar says nothing; of the first model. */
+  start: { model: string; text: string; pair?: string; target?: string };
+  version: string;
+}
+
+export type ModelKind = "decoder" | "encoder" | "encoder-decoder";
+
+export interface ModelEntry {
+  id: string;
+  /** For people: a folder's last part, or a built-in model's name. */
+  name: string;
+  kind: ModelKind;
+  architecture: string;
+  parameters: number;
+  /** Texts worth looking at with a model of this kind. */
+  examples: Example[];
+  /** Of a run folder: models in the order of their steps; `id` above is the last of them. */
+  checkpoints: Checkpoint[];
+}
+
+export interface Example {
+  text: string;
+  pair?: string;
+  target?: string;
+}
+
+export interface Checkpoint {
+  id: string;
+  step: number;
+  /** "best" and "model" (the end of the run) are named; others go by their step alone. */
+  name: string | null;
+  /** Loss at this step, where the run folder has one. */
+  loss: number | null;
+}
+
+// --- structure: what the model is made of --------------------------------------------------------
+
+export interface StructureQuestion {
+  model: string;
+}
+
+export interface Structure {
+  model: string;
+  kind: ModelKind;
+  architecture: string;
+  parameters: number;
+  reads: { pair: boolean; target: boolean };
+  /** Which attentions there are to look at; empty for a model without attention. */
+  sights: Sight[];
+  stacks: Partial<Record<StackName, StackFacts>>;
+  /** The stack whose output the heads read. */
+  last: StackName;
+  heads: HeadFacts[];
+  /** What the model predicts at a position: the next token, the token that stands there, or nothing
+   * (no head for the vocabulary). Without it there is no next, lens, contributions, beams; `why` says so. */
+  predicts: { what: "next" | "masked" | null; why: string | null };
+  /** Whether it writes: beams, step and continue are there. */
+  writes: boolean;
+  tie: [string, string][];
+  /** Id of the mask token, for encoders that fill gaps; and how it is typed. */
+  mask: { token: number; text: string } | null;
+}
+
+export interface StackFacts {
+  width: number;
+  vocabulary: number;
+  /** Most tokens that can be read; null: no limit. */
+  context: number | null;
+  embed: {
+    scale: number;
+    position: PositionFacts | null;
+    segments: number;
+    norm: NormFacts | null;
+    factor: number | null;
+  };
+  layers: LayerFacts[];
+  final_norm: NormFacts | null;
+}
+
+export interface NormFacts {
+  kind: "layer" | "rms" | "batch";
+  eps: number;
+  bias: boolean;
+}
+
+export interface AttentionFacts {
+  heads: number;
+  key_heads: number;
+  head_dim: number;
+  /** What scores are multiplied by. */
+  scale: number;
+  softcap: number | null;
+  qk_norm: boolean;
+  score: "dot" | "additive";
+}
+
+export interface LayerFacts {
+  /** Which block of weights runs at this depth. */
+  block: number;
+  kind: "attention" | "recurrent" | "convolutional" | "hop";
+  /** All below are null where kind is not "attention". */
+  attention: AttentionFacts | null;
+  cross: AttentionFacts | null;
+  ffn: { width: number; activation: string; gated: boolean } | null;
+  norm: NormFacts | null;
+  placement: "pre" | "post" | "sandwich" | null;
+  residual: "serial" | "parallel" | "parallel_shared_norm" | null;
+  position: PositionFacts | null;
+  pattern: PatternFacts | null;
+}
+
+/** Fields beyond `kind` are those of glassformer/spec/positions.py, for captions. */
+export interface PositionFacts {
+  kind: "learned" | "sinusoid" | "rotary" | "buckets" | "alibi" | "shaw" | "disentangled" | "relative";
+  [field: string]: unknown;
+}
+
+export interface PatternFacts {
+  kind: "full" | "causal" | "window" | "blocks";
+  left: number | null;
+  right: number | null;
+  dilation: number;
+  block: number | null;
+  /** BigBird's blocks: how many at random, and up to how many tokens a text is seen whole. */
+  random: number | null;
+  whole: number | null;
+}
+
+export interface HeadFacts {
+  name: string;
+  /** lm, classify, tag, span, choose, pooler */
+  kind: string;
+  outputs: number | null;
+  labels: string[];
+}
+
+// --- read: the text as tokens --------------------------------------------------------------------
+
+export type ReadQuestion = Run;
+
+export interface ReadAnswer {
+  encoder: Token[] | null;
+  decoder: Token[] | null;
+  /** Whether the target was written by the model, and what it is as text. */
+  target: { text: string; written: boolean } | null;
+  /** Tokens that were left out because the model reads no more; 0 mostly. */
+  cut: number;
+}
+
+export interface Token {
+  id: number;
+  /** As it stands in the text, spaces included; a special token as the vocabulary writes it. */
+  text: string;
+  /** As the vocabulary writes it ("Ġday", "##ing"). */
+  piece: string;
+  special: boolean;
+  /** 0 or 1 of a pair, null for what stands in neither. */
+  sentence: 0 | 1 | null;
+  /** The word it is a part of, counted from 0; null where nobody knows. */
+  word: number | null;
+}
+
+// --- array: any tensor, in the piece that is needed ----------------------------------------------
+
+export interface ArrayQuestion extends Run {
+  /** A tap's name ("decoder.blocks.3.q") or one of the walk's (`WalkStep.array`). */
+  name: string;
+  /** By axis name: an index (the axis goes away) or [from, to). Axes: position, head, query, key, dim, width, token. */
+  at?: Record<string, number | [number, number]>;
+  /** At most so many entries along these axes: means of neighbors (`absmax` keeps the largest by size). */
+  shrink?: Record<string, number>;
+  shrink_by?: "mean" | "max" | "absmax";
+  dtype?: "float16" | "float32";
+}
+/** Arrays: `array`. Facts: what it is before it was cut. */
+export type ArrayAnswer = Packed<{ name: string; shape: number[]; axes: string[]; min: number; max: number }, "array">;
+
+// --- attention -----------------------------------------------------------------------------------
+
+export type AttentionQuestion = Run & { sight: Sight } & (
+    | { view: "head"; layer: number; head: number }
+    /** All heads of a layer; with `size`, shrunk to at most size x size. */
+    | { view: "layer"; layer: number; size?: number }
+    /** All layers and heads, shrunk to thumbnails of at most size x size (default 32). Layers from `from` to
+     * `to` if given, so that a page can ask piece by piece. */
+    | { view: "model"; size?: number; from?: number; to?: number }
+    | { view: "neuron"; layer: number; head: number; query: number }
+  );
+
+/** head: pattern [query, key]. layer: pattern [head, query, key]. model: pattern [layer, head, query, key].
+ * Cells of a thumbnail are the largest weight of those they stand for. dtype float16. */
+export type PatternAnswer = Packed<{ sight: Sight; query: StackName; key: StackName; queries: number; keys: number }, "pattern">;
+/** q [dim], k [key, dim], product [key, dim] (q * k, before scale), dot [key], scores [key], pattern [key]; float32.
+ * scores are scaled, biased and masked; masked ones -Infinity. `bias` is what positions added. */
+export type NeuronAnswer = Packed<
+  { sight: Sight; query: StackName; key: StackName; queries: number; keys: number; scale: number },
+  "q" | "k" | "product" | "dot" | "bias" | "scores" | "pattern"
+>;
+
+// --- walk: every step from text to choice, with the real numbers ---------------------------------
+
+export interface WalkQuestion extends Run {
+  stack: StackName;
+  layer: number;
+  head: number;
+  position: number;
+}
+
+export type StepKey =
+  | "tokens" | "embedding" | "position" | "embedded"
+  | "normed" | "q" | "k" | "v" | "dots" | "scaled" | "biased" | "masked" | "pattern" | "weighted" | "joined"
+  | "attended" | "residual_mid"
+  | "cross_normed" | "cross_q" | "cross_k" | "cross_v" | "cross_dots" | "cross_scaled" | "cross_masked" | "cross_pattern"
+  | "cross_weighted" | "cross_joined" | "cross_attended" | "residual_cross"
+  | "ffn_normed" | "ffn_up" | "ffn_active" | "ffn_out" | "residual"
+  | "stack" | "final" | "memory" | "logits" | "probabilities" | "choice";
+
+export interface WalkStep {
+  key: StepKey;
+  stack: StackName;
+  layer: number | null;
+  /** Name for `array`, of the whole; null where there is none (tokens, choice). */
+  array: string | null;
+  shape: number[];
+  axes: string[];
+  /** The array in this answer that shows it at the selection, if any: a vector (of the position), or a row
+   * (of the query). Named by the step's key. */
+  shown: boolean;
+  /** What the formula needs beside the symbols: scale, eps, activation, heads, dim, factor ... */
+  facts: Record<string, string | number | boolean | null>;
+}
+/** Steps in the order of the walk, as this model takes them (post-norm after the sum, and so on). Float32. */
+export type WalkAnswer = Packed<{ steps: WalkStep[]; choice: Candidate | null }, StepKey>;
+
+// --- next token ----------------------------------------------------------------------------------
+
+export interface Knobs {
+  temperature?: number;
+  top_k?: number;
+  top_p?: number;
+  min_p?: number;
+}
+
+export interface NextQuestion extends Run, Knobs {
+  /** One position; left out: all. */
+  position?: number;
+  /** How many candidates (default 10). */
+  count?: number;
+}
+
+export interface NextAnswer {
+  what: "next" | "masked";
+  positions: Prediction[];
+}
+
+export interface Prediction {
+  position: number;
+  /** The most probable, the best first. */
+  candidates: Candidate[];
+  /** What really comes next (or stands there); null at the end. */
+  actual: Candidate | null;
+  /** In nats, of the distribution with the knobs. */
+  entropy: number;
+  /** How many tokens the knobs leave. */
+  left: number;
+}
+
+export interface Candidate {
+  token: number;
+  text: string;
+  logit: number;
+  /** As the model has it. */
+  logprob: number;
+  /** With temperature, top-k, top-p and min-p; 0 where they leave it out. */
+  probability: number;
+  /** 0 is the most probable, by the model. */
+  rank: number;
+}
+
+/** The text (or target) with one more token, or at a mask with that token in its place. */
+export interface ContinueQuestion extends Run {
+  token: number;
+  /** Of the mask that is filled; left out: at the end. */
+  position?: number;
+}
+export interface ContinueAnswer {
+  text: string;
+  target?: string;
+}
+
+export interface BeamsQuestion extends Run {
+  beams: number;
+  /** New tokens at most. */
+  length: number;
+}
+export interface BeamsAnswer {
+  nodes: BeamNode[];
+  /** Whole texts, the best first. */
+  results: { node: number; text: string; score: number; stop: string }[];
+}
+export interface BeamNode {
+  /** Its index in `nodes` is its number; null: it follows the text itself. */
+  parent: number | null;
+  step: number;
+  token: number;
+  text: string;
+  logprob: number;
+  /** The sum of log-probabilities up to here. */
+  score: number;
+  state: "kept" | "finished" | "pruned";
+}
+
+/** Generation step by step, with the key-value cache. */
+export interface StepQuestion extends Run, Knobs {
+  /** New tokens (default 12, at most 64). */
+  length?: number;
+  seed?: number;
+  sample?: boolean;
+}
+export interface StepAnswer {
+  steps: GenerationStep[];
+  cache: {
+    stack: StackName;
+    layers: number;
+    key_heads: number;
+    head_dim: number;
+    bytes_a_token: number;
+    /** Of an encoder-decoder: keys and values of the encoder's output, computed once. */
+    memory: { tokens: number; bytes: number } | null;
+  };
+  stop: string;
+}
+export interface GenerationStep {
+  /** Tokens whose keys and values were in the cache (reused), were computed at this step (fresh), and are
+   * held afterwards. */
+  reused: number;
+  fresh: number;
+  held: number;
+  bytes: number;
+  chosen: Candidate;
+  candidates: Candidate[];
+  milliseconds: number;
+}
+
+// --- lens ----------------------------------------------------------------------------------------
+
+export interface LensQuestion extends Run {
+  /** Whose probability and rank are wanted; left out: at every position the token that really comes. */
+  token?: number;
+}
+
+export interface LensRow {
+  /** "embed", "0.mid" (after attention), "0.post" (after the feed-forward), ... */
+  name: string;
+  layer: number | null;
+  after: "embed" | "attention" | "ffn";
+}
+
+/** best (int32), probability, rank (int32) and chosen (probability) of the wanted token, norm (of the stream),
+ * entropy: all [row, position]. `texts` has the text of every token that is best somewhere. */
+export type LensAnswer = Packed<
+  { rows: LensRow[]; texts: Record<number, string>; wanted: number | null },
+  "best" | "probability" | "rank" | "chosen" | "norm" | "entropy"
+>;
+
+/** Which parts made a logit: they add up to it. */
+export interface ContributionsQuestion extends Run {
+  position: number;
+  /** Left out: the most probable. */
+  token?: number;
+}
+export interface ContributionsAnswer {
+  token: number;
+  text: string;
+  logit: number;
+  parts: Contribution[];
+}
+export interface Contribution {
+  kind: "embedding" | "head" | "cross" | "attention_bias" | "ffn" | "rest";
+  layer: number | null;
+  head: number | null;
+  value: number;
+}
+
+export interface SaliencyQuestion extends Run {
+  position: number;
+  token?: number;
+  method: "gradient" | "integrated" | "rollout";
+}
+export interface SaliencyAnswer {
+  token: number | null;
+  text: string | null;
+  /** A number a token. */
+  encoder: number[] | null;
+  decoder: number[] | null;
+}
+
+// --- positions -----------------------------------------------------------------------------------
+
+export interface PositionsQuestion {
+  model: string;
+  /** How many positions are drawn (default 64; at most the model's context). */
+  length?: number;
+}
+/** Pictures of how this model knows where a token stands and what it may see; arrays are named by `array`. */
+export type PositionsAnswer = Packed<{ pictures: PositionPicture[] }, string>;
+export interface PositionPicture {
+  array: string;
+  stack: StackName;
+  kind: PositionFacts["kind"] | "pattern";
+  /** Which layers it holds for; null: before the first layer. */
+  layers: number[] | null;
+  /** Axes of the array, as text: position, dim, query, key, head, distance, frequency ... */
+  axes: string[];
+  /** For captions: layout, theta, buckets, slope per head ... */
+  facts: Record<string, string | number | boolean | null | number[]>;
+  /** Its name within a kind: "angles", "sine", "bias", "content_to_position", ... */
+  part: string;
+}
+
+// --- edit: before and after ----------------------------------------------------------------------
+
+export interface EditQuestion extends Run, Knobs {
+  edits: Edit[];
+  /** Where predictions are compared; left out: the last. */
+  position?: number;
+}
+/** lens_before and lens_after: probability of the token that each run finds best at the end, [row, position];
+ * best_before, best_after (int32) [row, position]; divergence [position]: KL(before || after) of the predictions. */
+export type EditAnswer = Packed<
+  {
+    rows: LensRow[];
+    texts: Record<number, string>;
+    before: Prediction;
+    after: Prediction;
+    /** Of the largest changes in probability, both ways. */
+    moved: { token: number; text: string; before: number; after: number }[];
+    milliseconds: number;
+  },
+  "best_before" | "best_after" | "lens_before" | "lens_after" | "divergence"
+>;
+
+// --- compare -------------------------------------------------------------------------------------
+
+export interface CompareQuestion {
+  a: string;
+  b: string;
+  text: string;
+  pair?: string;
+  target?: string;
+  position?: number;
+}
+/** For each sight `heads.<sight>` [layer, head]: how far patterns are apart (mean total variation over queries,
+ * 0 to 1). For each stack `residual.<stack>` [layer, position]: 1 - cosine of the streams. `divergence` [position]:
+ * KL(a || b) of the predictions, where both predict. */
+export type CompareAnswer = Packed<
+  {
+    sights: Sight[];
+    stacks: StackName[];
+    tokens: { encoder: Token[] | null; decoder: Token[] | null };
+    a: Prediction | null;
+    b: Prediction | null;
+    /** The largest changes first. */
+    weights: { name: string; change: number }[];
+  },
+  string
+>;
+
+// --- parameters ----------------------------------------------------------------------------------
+
+export interface ParametersQuestion {
+  model: string;
+}
+export interface ParametersAnswer {
+  total: number;
+  parts: Part[];
+}
+export interface Part {
+  name: string;
+  depth: number;
+  /** null: a module, whose parts follow. */
+  shape: number[] | null;
+  count: number;
+  tied_to: string | null;
+  /** Computed, not learned. */
+  fixed: boolean;
+}
+
+/** How a parameter's numbers are distributed. */
+export interface HistogramQuestion {
+  model: string;
+  name: string;
+}
+export interface HistogramAnswer {
+  name: string;
+  /** One more edge than counts. */
+  edges: number[];
+  counts: number[];
+  mean: number;
+  deviation: number;
+  least: number;
+  most: number;
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+export interface Questions {
+  models: [ModelsQuestion, ModelsAnswer];
+  structure: [StructureQuestion, Structure];
+  read: [ReadQuestion, ReadAnswer];
+  array: [ArrayQuestion, ArrayAnswer];
+  attention: [AttentionQuestion, PatternAnswer | NeuronAnswer];
+  walk: [WalkQuestion, WalkAnswer];
+  next: [NextQuestion, NextAnswer];
+  continue: [ContinueQuestion, ContinueAnswer];
+  beams: [BeamsQuestion, BeamsAnswer];
+  step: [StepQuestion, StepAnswer];
+  lens: [LensQuestion, LensAnswer];
+  contributions: [ContributionsQuestion, ContributionsAnswer];
+  saliency: [SaliencyQuestion, SaliencyAnswer];
+  positions: [PositionsQuestion, PositionsAnswer];
+  edit: [EditQuestion, EditAnswer];
+  compare: [CompareQuestion, CompareAnswer];
+  parameters: [ParametersQuestion, ParametersAnswer];
+  histogram: [HistogramQuestion, HistogramAnswer];
+}
