@@ -4,7 +4,7 @@ Nothing is computed here: what a question needs comes from `inside`, and is put 
 page/src/protocol.ts describes.
 """
 
-from glassformer.page.questions import attention, models, next_token, parameters, text
+from glassformer.page.questions import attention, lens, models, next_token, parameters, text
 from glassformer.page.session import Question
 
 QUESTIONS: dict[str, Question] = {
@@ -15,6 +15,9 @@ QUESTIONS: dict[str, Question] = {
     "attention": attention.attention,
     "next": next_token.next_tokens,
     "continue": next_token.continued,
+    "beams": next_token.beams,
+    "step": next_token.step,
+    "lens": lens.lens,
+    "contributions": lens.contributions,
     "parameters": parameters.parameters,
-    "histogram": parameters.histogram,
 }
