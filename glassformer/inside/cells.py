@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from glassformer.inside.view import View
 
 REST = "rest"
+SUMS = ("embed.sum", "embed.normed")
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,11 @@ class Place:
     # --- before and behind the layers --------------------------------------------------------------
 
     def embedding(self, stack: str, rest: str) -> Cell:
-        tables = embedded(self.view, stack)
+        sums = tables = embedded(self.view, stack)
         module = getattr(self.view.model.net, stack).embed
         token = getattr(self.view.reading, stack)[self.row]
-        if rest in tables and rest != "embed.sum":
+        tables = {name: table for name, table in tables.items() if name not in SUMS}
+        if rest in tables:
             parts: dict[str, float | str] = {"token": token.text, "position": self.row}
             if rest == "embed.token":
                 parts |= {"id": token.id, "scale": module.spec.scale}
@@ -145,12 +147,15 @@ class Place:
         terms = tuple(
             Term(name.removeprefix("embed."), float(table[self.row, self.col]))
             for name, table in tables.items()
-            if name != "embed.sum" and self.col < table.shape[1]
+            if self.col < table.shape[1]
         )
-        normed = rest == "embed" and getattr(module.spec, "norm", None) is not None
-        if not normed or module.spec.factor is not None:
+        spec = module.spec
+        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
+            x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
+            return self.dot(x, module.project.weight[self.col], "width")
+        if rest == "embed.sum" or not tables or spec.norm is None:
             return Cell(self.value, "sum", terms)
-        return self.normed(module.norm, tables["embed.sum"][self.row], terms)
+        return self.normed(module.norm, sums["embed.sum"][self.row], terms)
 
     def final(self, stack: str) -> Cell:
         module = getattr(self.view.model.net, stack)

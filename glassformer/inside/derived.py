@@ -4,7 +4,7 @@ those that do. With them every step from a text to its logits can be looked at.
 | name                           | axes                  | what it is                                 |
 |--------------------------------|-----------------------|--------------------------------------------|
 | embed.token, .position, .type  | position, width       | what each table gives                      |
-| embed.sum                      | position, width       | their sum, before a norm                   |
+| embed.sum, .normed             | position, width       | their sum, and that behind a norm          |
 | blocks.i.attention_in, .ffn_in | position, width       | what a part reads: the stream, or its norm |
 | blocks.i.q_raw, .k_raw         | head, position, dim   | before positions turn them                 |
 | blocks.i.dot, .scaled, .capped | head, query, key      | q k^T; times the scale; softly capped      |
@@ -15,6 +15,8 @@ those that do. With them every step from a text to its logits can be looked at.
 | blocks.i.cross.*               | as above              | the same of cross-attention (`cross.in`)   |
 | blocks.i.resid_cross           | position, width       | the stream behind cross-attention          |
 | logits, probabilities          | position, token       | what the head says                         |
+
+and every parameter under its own name, with the axes out and in.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ def array(view: View, name: str) -> Named:
     if name in ("logits", "probabilities"):
         logits = view.logits
         return logits if name == "logits" else _probabilities(logits)
+    parameter = parameters(view).get(name)
+    if parameter is not None:
+        axes = ("out", "in")[-parameter.ndim :] if parameter.ndim < 3 else _numbered(parameter)
+        return Named(parameter.detach(), axes, {}, name)
     whole = full_name(view.model.spec, name)
     found = NAME.fullmatch(whole)
     if whole in names_of(view.model.spec) or found is None:
@@ -66,6 +72,14 @@ def array(view: View, name: str) -> Named:
             axes, make = DERIVED[what]
             return Named(make(place)[0], axes, {}, whole)
     return view.tap(whole)  # which says what is wrong
+
+
+def parameters(view: View) -> dict[str, Tensor]:
+    return dict(view.model.net.named_parameters(remove_duplicate=False))
+
+
+def _numbered(tensor: Tensor) -> Axes:
+    return tuple(f"axis {number}" for number in range(tensor.ndim))
 
 
 def _probabilities(logits: Named) -> Named:
@@ -227,7 +241,7 @@ def turns(at: Layer) -> bool:
 
 
 def embedded(view: View, stack: str) -> dict[str, Tensor]:
-    """What each table gives to a stack's embedding, and their sum: [position, width]."""
+    """What each table gives to a stack's embedding, their sum and its norm: [position, width]."""
     module = getattr(view.model.net, stack)
     embed = None if module is None else module.embed
     if not isinstance(embed, Embedding) or embed.spec.bag is not None:
@@ -247,4 +261,6 @@ def embedded(view: View, stack: str) -> dict[str, Tensor]:
         segments = torch.tensor([token.segment for token in tokens], device=device)
         found["embed.type"] = embed.segment(segments)
     found["embed.sum"] = sum(found.values(), torch.zeros((), device=device))
+    if spec.norm is not None:
+        found["embed.normed"] = embed.norm(found["embed.sum"])
     return found

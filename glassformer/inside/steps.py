@@ -22,6 +22,7 @@ ROWS: Axes = ("head", "position", "dim")
 KEYS: Axes = ("key head", "key", "dim")
 SQUARE: Axes = ("head", "query", "key")
 NEURONS: Axes = ("position", "neuron")
+NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm")  # where tables are
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Steps:
             raise GlassformerError(f"Layer {depth} of the {stack} is no block of attention.")
         self.at: Layer = at
         check_index(head, at.block.spec.attention.heads, "head")
+        self.weights = f"{stack}.blocks.{spec.order[depth]}."  # what its parameters begin with
         self.found: list[Step] = []
 
     def add(
@@ -87,7 +89,11 @@ class Steps:
         tokens, keys = getattr(reading, self.stack), getattr(reading, self.stack)
         if cross:
             keys = reading.encoder
-        joined = kind.endswith("joined")
+        width, embed = self.spec.width, self.spec.embed
+        if kind.endswith("joined"):
+            width = attention.heads * attention.head_dim
+        elif isinstance(embed, Embed) and embed.factor is not None and kind in NARROW:
+            width = embed.factor if embed.project == "sum" else width
         sizes = {
             "position": len(tokens),
             "query": len(tokens),
@@ -95,7 +101,7 @@ class Steps:
             "head": attention.heads,
             "key head": attention.key_heads,
             "dim": attention.head_dim,
-            "width": attention.heads * attention.head_dim if joined else self.spec.width,
+            "width": width,
             "neuron": block.ffn.width,
             "token": self.spec.embed.vocabulary,
         }
@@ -119,7 +125,8 @@ def _embedding(way: Steps) -> str:
     first = way.add("tokens", None, ("position",), layer=False, of=())
     if not isinstance(embed, Embed) or embed.bag is not None:
         return way.add("embed", "embed", STREAM, layer=False)
-    facts = {"scale": embed.scale, "factor": embed.factor, "vocabulary": embed.vocabulary}
+    facts: dict[str, Any] = {"scale": embed.scale, "factor": embed.factor, "vocabulary": embed.vocabulary}
+    facts |= {"weight": f"{way.stack}.embed.token.weight"} if embed.adaptive is None else {}
     parts = [way.add("embed_token", "embed.token", STREAM, layer=False, **facts)]
     if embed.position is not None:
         layout = {"layout": embed.position.layout}
@@ -128,12 +135,17 @@ def _embedding(way: Steps) -> str:
     if embed.segments:
         made = way.add("embed_type", "embed.type", STREAM, layer=False, of=(first,))
         parts.append(made)
-    normed = embed.norm is not None
-    whole = "embed.sum" if normed else "embed"
+    more = embed.norm is not None or embed.factor is not None
+    whole = "embed.sum" if more else "embed"
     added = way.add("embed", whole, STREAM, layer=False, of=tuple(parts), parts=len(parts))
-    if embed.norm is None:
-        return added
-    return way.add("embed_norm", "embed", STREAM, layer=False, **_norm(embed.norm))
+    projects = embed.factor is not None and embed.project == "sum"
+    if embed.norm is not None:
+        name = "embed.normed" if projects else "embed"
+        added = way.add("embed_norm", name, STREAM, layer=False, **_norm(embed.norm))
+    if projects:
+        weight = f"{way.stack}.embed.project.weight"
+        added = way.add("embed_project", "embed", STREAM, layer=False, weight=weight)
+    return added
 
 
 def _attention(way: Steps, before: str) -> str:
@@ -167,10 +179,11 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
     group = spec.heads // spec.key_heads
     shared: dict[str, Any] = {"head": head, "key_head": head // group, "dim": spec.head_dim}
     turned = not scope and turns(at)
-    names = {"q": "q_raw", "k": "k_raw"} if turned else {"q": "q", "k": "k"}
-    q = way.add(f"{kind}q", scope + names["q"], ROWS, of=(read[0],), **shared)
-    k = way.add(f"{kind}k", scope + names["k"], KEYS, of=(read[1],), **shared)
-    v = way.add(f"{kind}v", f"{scope}v", KEYS, of=(read[1],), **shared)
+    q_name, k_name = ("q_raw", "k_raw") if turned else (f"{scope}q", f"{scope}k")
+    rows = {part: _rows(way, scope, part) for part in "qkv"}
+    q = way.add(f"{kind}q", q_name, ROWS, of=(read[0],), **shared, **rows["q"])
+    k = way.add(f"{kind}k", k_name, KEYS, of=(read[1],), **shared, **rows["k"])
+    v = way.add(f"{kind}v", f"{scope}v", KEYS, of=(read[1],), **shared, **rows["v"])
     if turned:
         theta = at.block.spec.position.theta  # type: ignore[union-attr]
         q = way.add(f"{kind}rotate_q", "q", ROWS, of=(q,), theta=theta, **shared)
@@ -193,7 +206,19 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
     pattern = way.add(f"{kind}softmax", f"{scope}pattern", SQUARE, **shared)
     way.add(f"{kind}weighted", f"{scope}z", ROWS, of=(pattern, v), **shared)
     way.add(f"{kind}joined", f"{scope}joined", STREAM, heads=spec.heads, dim=spec.head_dim)
-    return way.add(f"{kind}projected", f"{scope}attn_out", STREAM, bias=spec.out_bias)
+    weight = f"{way.weights}{scope or 'attention.'}out.weight"
+    return way.add(f"{kind}projected", f"{scope}attn_out", STREAM, bias=spec.out_bias, weight=weight)
+
+
+def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
+    """Where the matrix stands that a head's queries, keys or values are made by."""
+    spec = way.at.attention(scope)
+    joined = "q" if scope and part == "q" else "kv" if scope else "qkv"
+    parts = getattr(way.at.module(scope), joined).parts
+    head = way.head if part == "q" else way.head // (spec.heads // spec.key_heads)
+    first = sum(parts[: joined.index(part)]) + head * spec.head_dim
+    name = f"{way.weights}{scope or 'attention.'}{joined}.weight"
+    return {"weight": name, "rows": f"{first}:{first + spec.head_dim}"}
 
 
 def _written(way: Steps, kind: str, array: str, of: tuple[str, ...]) -> str:
@@ -207,19 +232,21 @@ def _feed_forward(way: Steps, before: str) -> None:
     block = way.at.block.spec
     ffn = block.ffn
     parallel = block.residual != "serial"
-    first = next(s.id for s in way.found if s.kind == "norm")
-    origin = next(s for s in way.found if s.id == first).origin if parallel else (before,)
+    beside = next(step for step in way.found if step.kind == "norm")
+    origin = beside.origin if parallel else (before,)
     facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
     read = way.add("norm_ffn", "ffn_in", STREAM, of=origin, residual=block.residual, **facts)
     shape = {"activation": ffn.activation, "gated": ffn.gated, "bias": ffn.bias}
+    up_weight = {"weight": f"{way.weights}ffn.up.weight"}
     if ffn.gated:
-        gate = way.add("ffn_gate", "ffn_pre", NEURONS, of=(read,), **shape)
-        up = way.add("ffn_up", "ffn_up", NEURONS, of=(read,), **shape)
+        first, second = ({"rows": f"{n * ffn.width}:{(n + 1) * ffn.width}"} for n in (0, 1))
+        gate = way.add("ffn_gate", "ffn_pre", NEURONS, of=(read,), **shape, **up_weight, **first)
+        up = way.add("ffn_up", "ffn_up", NEURONS, of=(read,), **shape, **up_weight, **second)
         way.add("ffn_act", "ffn_post", NEURONS, of=(gate, up), **shape)
     else:
-        way.add("ffn_up", "ffn_pre", NEURONS, **shape)
+        way.add("ffn_up", "ffn_pre", NEURONS, **shape, **up_weight)
         way.add("ffn_act", "ffn_post", NEURONS, **shape)
-    said = way.add("ffn_down", "ffn_out", STREAM, **shape)
+    said = way.add("ffn_down", "ffn_out", STREAM, **shape, weight=f"{way.weights}ffn.down.weight")
     _written(way, "residual_ffn", "resid_post", (before, said))
 
 
@@ -233,9 +260,10 @@ def _ending(way: Steps) -> None:
     spec = way.view.model.spec
     if any(kind_of(head, spec) == "lm" and not head.auxiliary for head in spec.heads):
         head = next(head for head in spec.heads if kind_of(head, spec) == "lm")
-        told = {"scale": head.scale, "transform": head.transform is not None, "cap": head.softcap}
-        tied = any("embed.token" in kept + follower for kept, follower in spec.tie)
-        way.add("logits", "logits", ("position", "token"), layer=False, tied=tied, **told)
+        told: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None, "cap": head.softcap}
+        told |= {"tied": any("embed.token" in kept + follower for kept, follower in spec.tie)}
+        told |= {} if head.adaptive is not None else {"weight": f"heads.{head.name}.out.weight"}
+        way.add("logits", "logits", ("position", "token"), layer=False, **told)
         way.add("probabilities", "probabilities", ("position", "token"), layer=False)
         way.add("choice", None, layer=False)
 
