@@ -291,7 +291,9 @@ class Place:
         return Cell(self.value, "mask", terms, {"hidden": hidden})
 
     def softmax(self, at: Layer, scope: str) -> Cell:
-        return self.exponents(at.tap(f"{scope}scores")[0, self.head, self.row].float(), self.key(scope))
+        return self.exponents(
+            at.tap(f"{scope}scores")[0, self.head, self.row].float(), self.key(scope)
+        )
 
     def weighted(self, at: Layer, scope: str) -> Cell:
         pattern = at.tap(f"{scope}pattern")[0, self.head, self.row]
@@ -387,7 +389,9 @@ class Place:
         """The one that is looked at first, then the largest."""
         most, chances = float(scores.max()), scores.double().softmax(-1)
         order = [self.col, *(i for i in chances.argsort(descending=True).tolist() if i != self.col)]
-        terms = [Term(label(i), float(scores[i]), None, float(chances[i])) for i in order[: self.limit]]
+        terms = [
+            Term(label(i), float(scores[i]), None, float(chances[i])) for i in order[: self.limit]
+        ]
         if len(order) > self.limit:
             rest = float(chances[order[self.limit :]].sum())
             terms.append(Term(REST, rest, None, rest))

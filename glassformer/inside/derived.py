@@ -103,7 +103,9 @@ class Layer:
     def attention(self, scope: str = "") -> Attention:
         spec = self.block.spec.cross if scope else self.block.spec.attention
         if spec is None:
-            raise GlassformerError(f"Layer {self.depth} of the {self.stack} has no cross-attention.")
+            raise GlassformerError(
+                f"Layer {self.depth} of the {self.stack} has no cross-attention."
+            )
         return spec
 
     def module(self, scope: str = "") -> SelfAttention | CrossAttention:

@@ -172,4 +172,12 @@ def _read(logits: Tensor, ends: Tensor, chosen: Tensor, top: int) -> tuple[Tenso
     entropy = -(here.exp() * here).sum(-1)
     nothing = float("nan")
     probability = own[:, 0].exp().masked_fill(none, nothing)
-    return best, likely.exp(), probability, logit.masked_fill(none, nothing), rank, divergence, entropy
+    return (
+        best,
+        likely.exp(),
+        probability,
+        logit.masked_fill(none, nothing),
+        rank,
+        divergence,
+        entropy,
+    )

@@ -23,6 +23,7 @@ QUESTIONS: dict[str, Question] = {
     "structure": models.structure,
     "read": text.read,
     "array": text.array,
+    "vocabulary": text.vocabulary,
     "attention": attention.attention,
     "heads": attention.heads,
     "walk": walk.walk,

@@ -62,7 +62,9 @@ def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
 def rows(found: Lens) -> list[dict[str, Any]]:
     return [
         {
-            "name": "embed" if layer is None else f"{layer}.{'mid' if part == 'attention' else 'post'}",
+            "name": "embed"
+            if layer is None
+            else f"{layer}.{'mid' if part == 'attention' else 'post'}",
             "layer": layer,
             "after": AFTER[part],
         }
