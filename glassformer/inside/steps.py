@@ -3,7 +3,6 @@ layer and one head. Each names the tensor to look at, and what its formula needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm") 
 
 @dataclass(frozen=True)
 class Step:
-    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are the
-    ids of the steps that it is computed from."""
+    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are
+    the ids of the steps that it is computed from."""
 
     id: str
     kind: str
@@ -163,8 +162,7 @@ def _attention(way: Steps, before: str) -> str:
     facts = _norm(block.norm) if normed else {"norm": None}
     read = way.add("norm", "attention_in", STREAM, of=(before,), **facts)
     said = _heads(way, "", "", block.attention, (read, read))
-    last = _written(way, "residual", "resid_mid", (before, said))
-    return last
+    return _written(way, "residual", "resid_mid", (before, said))
 
 
 def _cross(way: Steps, before: str) -> str:

@@ -1,4 +1,4 @@
-"""Page room, facts: what a model is made of comes in as a spec and goes out as the page tells it."""
+"""Page room, facts: what a model is made of, a spec, comes in and goes out as the page tells it."""
 
 from __future__ import annotations
 

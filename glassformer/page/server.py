@@ -50,8 +50,8 @@ class Server(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), Handler)
         except OSError as error:
             raise GlassformerError(
-                f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name another "
-                "with --port, or --port 0 for any that is free."
+                f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name "
+                "another with --port, or --port 0 for any that is free."
             ) from None
 
     @property
@@ -79,12 +79,12 @@ class Handler(BaseHTTPRequestHandler):
     drained = False  # whether all was read that this request has sent
     timeout = 120  # seconds for which a connection may say nothing
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self.guarded(self.serve_file)
 
     do_HEAD = do_GET  # noqa: N815
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self.guarded(self.answer)
 
     # --- answers ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
         if int(size) > LARGEST:
             raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten the text.",
+                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten it.",
             )
         self.drained = True
         try:

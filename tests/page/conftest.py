@@ -108,7 +108,7 @@ def page(browser) -> Iterator[Any]:
 
 @pytest.fixture
 def axe() -> Any:
-    """Looks for what a reader of screens, or weak eyes, would miss: axe(page) gives the findings."""
+    """Looks for what weak eyes or a screen reader would miss: axe(page) gives the findings."""
     if not AXE.exists():
         pytest.skip("page tests left out: axe-core is not installed (make page)")
     source = AXE.read_text("utf-8")

@@ -126,7 +126,7 @@ def test_attention_in_all_its_views(told):
         np.testing.assert_allclose(layer["pattern"], whole[1, [0, 3]], atol=1e-3)
         _, row = told.ask("attention", **ask, view="row", query=1)
         np.testing.assert_allclose(row["pattern"], whole[1, :, 1], atol=1e-3)
-        _, model = told.ask("attention", sight=sight, view="model", size=2, **{"to": 2})
+        _, model = told.ask("attention", sight=sight, view="model", size=2, to=2)
         rows, columns = (-(-size // 2) for size in whole.shape[2:])
         np.testing.assert_allclose(
             model["pattern"][:, :, 0, 0], whole[:, :, :rows, :columns].max((2, 3)), atol=1e-3

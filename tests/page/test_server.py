@@ -1,4 +1,4 @@
-"""The server by real HTTP: who is answered, who is refused, and what happens when things go wrong."""
+"""The server by real HTTP: who is answered, who is refused, and what happens if things go wrong."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-
 from glassformer.inside import View
 from glassformer.inside.choices import actual_token, stage_choice
 from glassformer.inside.lens import Lens
