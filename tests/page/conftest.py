@@ -1,13 +1,11 @@
 """Servers with tiny models, and a browser to look at them with.
 
 The tests of the page in a browser need Chromium (Debian's package, or CHROMIUM with its path) and
-the `playwright` package; where one is missing they are left out, and pytest's end says so.
+the `playwright` package; where one is missing they are left out, and `make test` says so.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,22 +17,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import models
+from chromium import CHROMIUM, missing
 from serving import Served, serve
 
 AXE = Path(__file__).parent.parent.parent / "page/node_modules/axe-core/axe.min.js"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-
-
-def missing() -> str | None:
-    """Why there is no browser, if there is none."""
-    if CHROMIUM is None:
-        return "no Chromium was found (apt-get install chromium)"
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
-        return "the package playwright is not installed"
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -125,9 +111,3 @@ def axe() -> Any:
         ]
 
     return run
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    why = missing()
-    if why is not None:
-        terminalreporter.write_line(f"The tests of the page in a browser were left out: {why}.")
