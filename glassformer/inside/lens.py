@@ -90,7 +90,7 @@ def lens(
     for place in places:
         check_index(place, size, "position")
     names = stage_names(view)
-    view.capture([f"{view.stack}.final", *names])
+    view.read_through([f"{view.stack}.final", *names])
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
     if token is None:

@@ -76,19 +76,20 @@ class Steps:
             of = (self.found[-1].id,) if self.found else ()
         id = f"{where}.{kind}"
         depth = self.depth if layer else None
-        step = Step(id, kind, where, depth, whole, axes, self.shape(axes, kind), of, facts)
+        step = Step(id, kind, where, depth, whole, axes, self.shape(axes, kind, where), of, facts)
         self.found.append(step)
         return id
 
-    def shape(self, axes: Axes, kind: str) -> tuple[int, ...]:
+    def shape(self, axes: Axes, kind: str, stack: str) -> tuple[int, ...]:
         block = self.at.block.spec
         cross = kind.startswith("cross_")
         attention = block.cross if cross and block.cross is not None else block.attention
         reading = self.view.reading
-        tokens, keys = getattr(reading, self.stack), getattr(reading, self.stack)
+        tokens, keys = getattr(reading, stack), getattr(reading, stack)
         if cross:
             keys = reading.encoder
-        width, embed = self.spec.width, self.spec.embed
+        spec = getattr(self.view.model.spec, stack)
+        width, embed = spec.width, spec.embed
         if kind.endswith("joined"):
             width = attention.heads * attention.head_dim
         elif isinstance(embed, Embed) and embed.factor is not None and kind in NARROW:
