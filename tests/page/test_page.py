@@ -10,7 +10,7 @@ import pytest
 from glassformer.page.server import STATIC
 
 PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
-pytestmark = pytest.mark.skipif(not (STATIC / "index.html").exists(), reason="the page is not built")
+pytestmark = pytest.mark.skipif(not (STATIC / "index.html").exists(), reason="page not built")
 
 
 def visit(page, served, **address) -> None:
