@@ -59,9 +59,11 @@ def open_page(
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        print("\nClosed.", flush=True)
-    finally:
         server.server_close()
+        done = session.close()
+        print("\nClosed.", flush=True)
+        if not done:  # torch aborts if Python ends around it
+            os._exit(0)
 
 
 def listen(session: Session, port: int | None) -> Server:

@@ -49,6 +49,10 @@ class Session:
         """Loads the first model, so that what is wrong with it is said at once."""
         self._worker.do(lambda: self.model(self.sources[0].id))
 
+    def close(self, patience: float = 2.0) -> bool:
+        """Whether what was being computed came to its end within so many seconds."""
+        return self._worker.close(patience)
+
     def answer(
         self,
         name: str,

@@ -12,11 +12,18 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """Ends with the program, in the middle of its work if need be."""
-
     def __init__(self) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
-        Thread(target=self._work, name="glassformer page", daemon=True).start()
+        self._closed = False
+        self._thread = Thread(target=self._work, name="glassformer page", daemon=True)
+        self._thread.start()
+
+    def close(self, patience: float) -> bool:
+        """No job is begun any more; whether the one at work was done within so many seconds."""
+        self._closed = True
+        self._jobs.put((Future(), lambda: None))
+        self._thread.join(patience)
+        return not self._thread.is_alive()
 
     def do(self, job: Callable[[], Result]) -> Result:
         """Waits for its turn, and for the result."""
@@ -25,7 +32,7 @@ class Worker:
         return future.result()
 
     def _work(self) -> None:
-        while True:
+        while not self._closed:
             future, job = self._jobs.get()
             try:
                 future.set_result(job())

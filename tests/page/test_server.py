@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from serving import serve
@@ -17,6 +18,7 @@ from serving import serve
 from glassformer.errors import GlassformerError
 from glassformer.page import Server, Session
 from glassformer.page.server import LARGEST
+from glassformer.page.worker import Worker
 
 TEXT = "time flies like an arrow"
 
@@ -210,6 +212,24 @@ def test_the_command_serves_until_it_is_interrupted(folders):
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert out.endswith("Closed.\n")
+
+
+def test_it_can_be_closed_while_it_computes():
+    begun, go_on = Event(), Event()
+    worker = Worker()
+
+    def job():
+        begun.set()
+        go_on.wait(60)
+        return "done"
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(worker.do, job)
+        assert begun.wait(60)
+        assert not worker.close(0.05)  # still at work
+        go_on.set()
+        assert waiting.result(60) == "done"
+        assert worker.close(60)
 
 
 def test_the_command_checks_itself(folders, glassformer):
