@@ -1,0 +1,45 @@
+"""Page room, questions: one function each, a file a panel. What was asked comes in, answers go out.
+
+Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
+page/src/protocol.ts describes.
+"""
+
+from glassformer.page.questions import (
+    attention,
+    compare,
+    edit,
+    lens,
+    models,
+    next_token,
+    parameters,
+    positions,
+    text,
+    walk,
+)
+from glassformer.page.session import Question
+
+QUESTIONS: dict[str, Question] = {
+    "models": models.models,
+    "structure": models.structure,
+    "read": text.read,
+    "array": text.array,
+    "vocabulary": text.vocabulary,
+    "attention": attention.attention,
+    "heads": attention.heads,
+    "walk": walk.walk,
+    "cell": walk.cell,
+    "next": next_token.next_tokens,
+    "continue": next_token.continued,
+    "beams": next_token.beams,
+    "step": next_token.step,
+    "lens": lens.lens,
+    "lens_cell": lens.lens_cell,
+    "contributions": lens.contributions,
+    "saliency": lens.saliency,
+    "positions": positions.positions,
+    "edit": edit.edit,
+    "sweep": edit.sweep,
+    "compare": compare.compare,
+    "parameters": parameters.parameters,
+    "histogram": parameters.histogram,
+}

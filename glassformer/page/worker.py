@@ -1,0 +1,40 @@
+"""Page room, who computes: one thread, so that many tabs wait in line and torch keeps its cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._work, name="glassformer page", daemon=True)
+        self._thread.start()
+
+    def close(self, patience: float) -> bool:
+        """No job is begun any more; whether the one at work was done within so many seconds."""
+        self._closed = True
+        self._jobs.put((Future(), lambda: None))
+        self._thread.join(patience)
+        return not self._thread.is_alive()
+
+    def do(self, job: Callable[[], Result]) -> Result:
+        """Waits for its turn, and for the result."""
+        future: Future[Result] = Future()
+        self._jobs.put((future, job))
+        return future.result()
+
+    def _work(self) -> None:
+        while not self._closed:
+            future, job = self._jobs.get()
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
