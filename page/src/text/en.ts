@@ -1,4 +1,5 @@
 import { shell } from "./en/shell";
+import { walk } from "./en/walk";
 
 /** Every word of the page in English. zh.ts has the same keys, or does not compile. */
-export const en = { shell };
+export const en = { shell, walk };

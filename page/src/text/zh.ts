@@ -1,4 +1,5 @@
 import type { Texts } from "./index.svelte";
 import { shell } from "./zh/shell";
+import { walk } from "./zh/walk";
 
-export const zh: Texts = { shell };
+export const zh: Texts = { shell, walk };
