@@ -42,6 +42,10 @@ class Session:
         self._answers: Kept[Answer] = Kept(ANSWERS, lambda answer: len(answer.body))
         self._worker = Worker()
 
+    def prepare(self) -> None:
+        """Loads the first model, so that what is wrong with it is said at once."""
+        self._worker.do(lambda: self.model(self.sources[0].id))
+
     def answer(
         self,
         name: str,

@@ -4,7 +4,7 @@ Nothing is computed here: what a question needs comes from `inside`, and is put 
 page/src/protocol.ts describes.
 """
 
-from glassformer.page.questions import attention, models, next_token, parameters, text
+from glassformer.page.questions import attention, lens, models, next_token, parameters, text, walk
 from glassformer.page.session import Question
 
 QUESTIONS: dict[str, Question] = {
@@ -13,8 +13,14 @@ QUESTIONS: dict[str, Question] = {
     "read": text.read,
     "array": text.array,
     "attention": attention.attention,
+    "heads": attention.heads,
+    "walk": walk.walk,
+    "cell": walk.cell,
     "next": next_token.next_tokens,
     "continue": next_token.continued,
+    "beams": next_token.beams,
+    "step": next_token.step,
+    "lens": lens.lens,
+    "contributions": lens.contributions,
     "parameters": parameters.parameters,
-    "histogram": parameters.histogram,
 }

@@ -9,6 +9,8 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import Side, View
+from glassformer.inside.kinds import kinds
+from glassformer.inside.neurons import neurons
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
 from glassformer.page.session import Session
@@ -79,7 +81,18 @@ def whole_model(seen: Side, asked: Asked) -> Packed:
 
 
 def one_neuron(seen: Side, asked: Asked) -> Packed:
-    raise GlassformerError("soon")
+    layer, head, query = (asked.index(name) for name in ("layer", "head", "query"))
+    found = neurons(seen, layer, head, query)
+    arrays = {name: (one.array.float(), one.axes) for name, one in found.arrays.items()}
+    told = {"scale": found.scale, "key_head": found.key_head}
+    return Packed({**facts(seen), **told}, arrays)
+
+
+def heads(session: Session, asked: Asked) -> Packed:
+    sight = asked.choice("sight", SIGHTS)
+    found = kinds(side(session.view(asked), sight))
+    arrays = {name: (one.array.float(), one.axes) for name, one in found.items()}
+    return Packed({"sight": sight}, arrays)
 
 
 VIEWS: dict[str, Callable[[Side, Asked], Packed]] = {

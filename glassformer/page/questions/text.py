@@ -8,6 +8,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import Named, View
+from glassformer.inside.derived import array as named_array
 from glassformer.inside.read import Token
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
@@ -46,7 +47,7 @@ def token_facts(view: View, token: Token) -> dict[str, Any]:
 
 def array(session: Session, asked: Asked) -> Packed:
     name = asked.text("name")
-    found = session.view(asked).tap(name)
+    found = named_array(session.view(asked), name)
     facts = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
     part = cut(found, asked.table("at"))
     values = part.array.float()
