@@ -72,6 +72,16 @@ export const walk = {
       plain: "What a token is and where it stands are added up to one vector. This is the beginning of the stream that runs through all blocks.",
       detail: "Both share one vector without harm, because in so many dimensions there is room for both.",
     },
+    embed_project: {
+      name: "To the width of the stream",
+      plain: "The table of this model is narrower than its stream, so a learned matrix brings the vectors to full width.",
+      detail: "It saves weights: a large vocabulary times a small width (ALBERT, ELECTRA).",
+    },
+    stream: {
+      name: "The stream",
+      plain: "What the blocks before this one have made of the embedding. The block reads it, and adds to it.",
+      detail: "Called the residual stream: the sum of the embedding and of all that the blocks before have added.",
+    },
     norm: {
       name: "Norm",
       plain: "Before a part of the block reads the stream, every token's vector is brought to a standard size: centered, stretched to the same spread, then adjusted by learned gains.",
@@ -152,6 +162,11 @@ export const walk = {
       plain: "What attention found is added to the token's vector. Nothing is overwritten: the stream keeps what it had and gains something new.",
       detail: "These sums are the stream that one can follow from the embedding to the end. They are also why deep models can be trained at all.",
     },
+    memory: {
+      name: "What the encoder understood",
+      plain: "The encoder has read the whole source text; these are its last vectors, one for each of its tokens. The decoder looks at them in every block.",
+      detail: "They are computed once, however much the decoder writes.",
+    },
     norm_ffn: {
       name: "Norm",
       plain: "Again the vectors are brought to a standard size, now for the feed-forward part.",
@@ -213,6 +228,7 @@ export const walk = {
     residual: "And it is added to the decoder's stream, which now knows what the source says.",
     norm: "Before the decoder looks into the encoder, its vectors are brought to a standard size.",
   },
+  finalBare: { name: "The last vectors", plain: "What the last block left is read out as it is: this model has no norm of its own at the end." },
   maskFull: "This model may look in both directions, so nothing is covered but padding.",
   maskWindow: "This model looks at its neighborhood alone: what is further away is covered.",
   maskCross: "All of the source may be seen, so nothing is covered but padding.",
