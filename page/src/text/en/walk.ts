@@ -237,13 +237,10 @@ export const walk = {
   post: "In this model the norm stands behind the sum: the sum is brought to a standard size before it goes on.",
   cell: {
     title: "One number, and where it came from",
-    at: (row: string, column: string) => `${row}, ${column}`,
     close: "Close",
     column: (index: number) => `column ${index}`,
-    term: "term",
-    rest: (count: number) => `${count} smaller ones`,
-    bias: "bias",
-    total: "sum",
+    rest: "all others",
+    parts: { sum: "sum", bias: "bias", mean: "mean", deviation: "spread", gain: "gain", largest: "largest score", total: "sum of all", token: "token", position: "position", id: "number", scale: "scale", norm: "norm", hidden: "covered", head: "head", dim: "column", activation: "activation", partner: "partner", cap: "cap" },
     how: {
       lookup: "Read from a table that was learned (or computed) once: no calculation happens here.",
       sum: "Added up, number by number.",

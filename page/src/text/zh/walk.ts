@@ -235,13 +235,10 @@ export const walk: Texts["walk"] = {
   post: "在这个模型里，归一化在求和之后：和先调到标准大小，再往下走。",
   cell: {
     title: "一个数，以及它从哪里来",
-    at: (row, column) => `${row}，${column}`,
     close: "关闭",
     column: (index) => `第 ${index} 列`,
-    term: "项",
-    rest: (count) => `另外 ${count} 个较小的项`,
-    bias: "偏置",
-    total: "合计",
+    rest: "其余各项",
+    parts: { sum: "合计", bias: "偏置", mean: "均值", deviation: "离散程度", gain: "增益", largest: "最大的分数", total: "全部之和", token: "词元", position: "位置", id: "编号", scale: "缩放", norm: "归一化", hidden: "被遮住", head: "头", dim: "列", activation: "激活", partner: "同伴", cap: "上限" },
     how: {
       lookup: "从一张学到的（或预先算好的）表里读出：这里没有计算。",
       sum: "逐个数相加。",
