@@ -7,6 +7,7 @@ export const compare = {
   best: "best",
   loss: (loss: string) => `loss ${loss}`,
   alone: "There is only one model open. Open two, or a run folder with its checkpoints: `glassformer open MODEL OTHER` or `glassformer open runs/RUN`.",
+  choose: "Choose what to compare with: a model that reads texts with the same tokenizer.",
   same: "Both sides are the same model. Choose another one on one side.",
   heads: "Heads that look elsewhere",
   headsHint: "How far each head's pattern has moved on this text: 0 the same, 1 nothing in common. Click one to select it.",

@@ -9,6 +9,7 @@ export const compare: Texts["compare"] = {
   best: "最佳",
   loss: (loss) => `损失 ${loss}`,
   alone: "只打开了一个模型。请打开两个，或一个带检查点的运行目录：`glassformer open MODEL OTHER` 或 `glassformer open runs/RUN`。",
+  choose: "请选择要比较的模型：它要用同样的分词器读文本。",
   same: "两边是同一个模型。请在一边换一个。",
   heads: "看向别处的头",
   headsHint: "每个头的注意力模式在这段文本上移动了多少：0 表示相同，1 表示毫无共同之处。点击可选中。",
