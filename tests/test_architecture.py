@@ -31,6 +31,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "train",
     "check",
     "evaluate",
+    "page",
     "cli",
 )
 LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer", "triton"}  # in torch for CUDA
