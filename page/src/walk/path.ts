@@ -39,13 +39,15 @@ export function rowsOf(step: WalkStep): StackName {
   return reads ? "encoder" : step.stack;
 }
 
-/** Where a part reads the stream as it is, there is no norm to tell of: who reads it reads what it would have read. */
+/** A norm that is none, and a sum of one thing: nothing happens there. */
+function isNothing({ kind, facts, from }: WalkStep): boolean {
+  if (kind === "embed") return from.length === 1 && from[0].endsWith("embed_token");
+  return ["norm", "cross_norm", "norm_ffn"].includes(kind) && facts.norm === null;
+}
+
+/** Steps at which something happens; who reads one of the others reads what that would have read. */
 export function told(steps: readonly WalkStep[]): WalkStep[] {
-  const bare = new Map(
-    steps
-      .filter(({ kind, facts }) => ["norm", "cross_norm", "norm_ffn"].includes(kind) && facts.norm === null)
-      .map(({ id, from }) => [id, from]),
-  );
+  const bare = new Map(steps.filter(isNothing).map(({ id, from }) => [id, from]));
   return steps
     .filter(({ id }) => !bare.has(id))
     .map((step) => ({ ...step, from: step.from.flatMap((id) => bare.get(id) ?? [id]) }));

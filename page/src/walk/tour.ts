@@ -12,7 +12,7 @@ export interface TourStop {
 export const TOUR: readonly TourStop[] = [
   { key: "welcome", at: "model", points: "model" },
   { key: "tokens", at: "tokens", points: "picture" },
-  { key: "embed", at: "embed", points: "picture" },
+  { key: "embed", at: "embed_token", points: "picture" },
   { key: "block", at: "block", points: "attention" },
   { key: "q", at: "q", points: "picture" },
   { key: "dot", at: "dot", points: "picture" },
