@@ -22,13 +22,17 @@ def two(tmp_path_factory):
     yield from serve(folder / "after", folder / "before", text="time flies like an arrow")
 
 
+def side(page, name: str):
+    return page.get_by_role("combobox", name=name, exact=True)
+
+
 def test_what_moved(page, two, axe):
     page.goto(two.address + "?panel=compare")
     heads = page.get_by_role("region", name="Heads that write something else")
     heads.wait_for()
     page.wait_for_load_state("networkidle")
-    assert page.get_by_label("Before").input_value() == "before"
-    assert page.get_by_label("After").input_value() == "after"
+    assert side(page, "Before").input_value() == "before"
+    assert side(page, "After").input_value() == "after"
     weights = page.get_by_role("region", name="Weights that moved most").locator("li")
     assert "decoder.blocks.1.attention.out.weight" in weights.first.inner_text()
     matrix = heads.get_by_role("application")
@@ -42,7 +46,7 @@ def test_what_moved(page, two, axe):
 
 def test_the_same_on_both_sides_is_said(page, two):
     page.goto(two.address + "?panel=compare")
-    page.get_by_label("Before").select_option("after")
+    side(page, "Before").select_option("after")
     page.get_by_text("Both sides are the same model").wait_for()
     assert "compare.a=after" in page.url
 

@@ -76,8 +76,9 @@ def test_every_step_of_every_kind_of_model(page, served):
     for _ in range(stops - 1):
         page.get_by_role("button", name="Next →").click()
         seen.append(heading(page))
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function("!document.querySelector('figure .waiting')")
         assert page.get_by_role("alert").count() == 0
+        assert page.locator("figure .bad").count() == 0
     assert page.get_by_role("button", name="Next →").is_disabled()
     assert seen[0] == "Tokens"
     assert seen[-1] == "The choice"
