@@ -57,7 +57,8 @@ export class Walk {
       place.keep("walk.at", id === "model" ? null : id);
     };
     if (theme.still || !document.startViewTransition) return move();
-    document.startViewTransition(() => flushSync(move));
+    // The next step may come before the last one has moved there: that movement is left out, and nobody minds.
+    document.startViewTransition(() => flushSync(move)).ready.catch(() => undefined);
   }
 
   goBy(steps: number): void {
