@@ -22,9 +22,9 @@ export function edgesOf(
   const weight: number[] = [];
   const from = new Uint32Array(queries.length + 1);
   for (let i = 0; i < queries.length; i++) {
-    const row = queries[i]! * columns;
+    const row = queries[i] * columns;
     for (let j = 0; j < keys.length; j++) {
-      const value = pattern[row + keys[j]!]!;
+      const value = pattern[row + keys[j]];
       if (value < least) continue;
       query.push(i);
       key.push(j);
@@ -52,11 +52,11 @@ export function paintEdges(ctx: CanvasRenderingContext2D, edges: Edges, color: s
   const paths = Array.from({ length: SHADES }, () => new Path2D());
   const used = new Uint8Array(SHADES);
   for (let n = 0; n < edges.weight.length; n++) {
-    const from = (edges.query[n]! + 0.5) * at.row - at.top;
-    const to = (edges.key[n]! + 0.5) * at.row - at.top;
+    const from = (edges.query[n] + 0.5) * at.row - at.top;
+    const to = (edges.key[n] + 0.5) * at.row - at.top;
     if ((from < 0 || from > at.height) && (to < 0 || to > at.height)) continue;
-    const shade = Math.min(SHADES - 1, Math.floor(edges.weight[n]! * SHADES));
-    curve(paths[shade]!, at.left, from, at.right, to);
+    const shade = Math.min(SHADES - 1, Math.floor(edges.weight[n] * SHADES));
+    curve(paths[shade], at.left, from, at.right, to);
     used[shade] = 1;
   }
   ctx.strokeStyle = color;
@@ -65,7 +65,7 @@ export function paintEdges(ctx: CanvasRenderingContext2D, edges: Edges, color: s
     const share = (shade + 0.5) / SHADES;
     ctx.globalAlpha = Math.min(1, (0.12 + 0.88 * share) * strength);
     ctx.lineWidth = 0.8 + 2.2 * share;
-    ctx.stroke(paths[shade]!);
+    ctx.stroke(paths[shade]);
   }
   ctx.globalAlpha = 1;
 }

@@ -16,8 +16,8 @@ export function shrink(
     const row = Math.floor((i * h) / height) * w;
     for (let j = 0; j < width; j++) {
       const at = row + Math.floor((j * w) / width);
-      const value = values[i * width + j]!;
-      if (Math.abs(value) > Math.abs(out[at]!)) out[at] = value;
+      const value = values[i * width + j];
+      if (Math.abs(value) > Math.abs(out[at])) out[at] = value;
     }
   }
   return { values: out, height: h, width: w };
@@ -38,20 +38,11 @@ export function picture(
   const ramp = colors(dark, palette);
   const image = new ImageData(canvas.width, canvas.height);
   for (let n = 0; n < height * width; n++) {
-    const value = values[n]!;
-    const color = ramp[stepOf(Number.isFinite(value) ? value : 0, most, palette)]!;
+    const value = values[n];
+    const color = ramp[stepOf(Number.isFinite(value) ? value : 0, most, palette)];
     image.data.set(color, 4 * n);
     image.data[4 * n + 3] = 255;
   }
   canvas.getContext("2d")!.putImageData(image, 0, 0);
   return canvas;
-}
-
-export function largest(values: ArrayLike<number>): number {
-  let most = 0;
-  for (let n = 0; n < values.length; n++) {
-    const size = Math.abs(values[n]!);
-    if (size > most && Number.isFinite(size)) most = size;
-  }
-  return most;
 }

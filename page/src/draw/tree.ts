@@ -19,7 +19,7 @@ export interface Tree {
 /** The way from the text to a node, the node itself last. */
 export function pathTo(nodes: readonly BeamNode[], index: number): number[] {
   const path: number[] = [];
-  for (let at: number | null = index; at !== null; at = nodes[at]!.parent) path.unshift(at);
+  for (let at: number | null = index; at !== null; at = nodes[at].parent) path.unshift(at);
   return path;
 }
 
@@ -34,13 +34,13 @@ export function layTree(nodes: readonly BeamNode[], best: number | null, pruned 
     if (list) list.push(index);
     else children.set(node.parent, [index]);
   }
-  for (const list of children.values()) list.sort((a, b) => nodes[b]!.score - nodes[a]!.score);
+  for (const list of children.values()) list.sort((a, b) => nodes[b].score - nodes[a].score);
 
   const rows = new Map<number, number>();
   const free: number[] = []; // the first free row of every column
   const place = (index: number, column: number): number => {
     const below = (children.get(index) ?? []).map((child) => place(child, column + 1));
-    const middle = below.length ? (below[0]! + below[below.length - 1]!) / 2 : 0;
+    const middle = below.length ? (below[0] + below[below.length - 1]) / 2 : 0;
     const row = Math.max(free[column] ?? 0, middle);
     // What comes later stands lower in all columns to the right, too, so that lines don't cross.
     for (let c = column; c < Math.max(free.length, column + 1); c++) free[c] = Math.max(free[c] ?? 0, c === column ? row + 1 : Math.ceil(row));

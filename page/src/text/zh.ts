@@ -1,4 +1,9 @@
 import type { Texts } from "./index.svelte";
+import { attention } from "./zh/attention";
+import { edit } from "./zh/edit";
+import { lens } from "./zh/lens";
+import { next } from "./zh/next";
+import { positions } from "./zh/positions";
 import { shell } from "./zh/shell";
 
-export const zh: Texts = { shell };
+export const zh: Texts = { shell, attention, next, lens, positions, edit };
