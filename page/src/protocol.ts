@@ -211,7 +211,7 @@ export interface Token {
 // --- array: any tensor, in the piece that is needed ----------------------------------------------
 
 export interface ArrayQuestion extends Run {
-  /** A tap's name ("decoder.blocks.3.q") or one of the walk's (`WalkStep.array`). */
+  /** A tap's name ("decoder.blocks.3.q") or one of the walk's (`WalkStep.array`). Axes never include the batch. */
   name: string;
   /** By axis name: an index (the axis goes away) or [from, to). Axes: position, head, query, key, dim, width, token. */
   at?: Record<string, number | [number, number]>;
@@ -227,22 +227,44 @@ export type ArrayAnswer = Packed<{ name: string; shape: number[]; axes: string[]
 
 export type AttentionQuestion = Run & { sight: Sight } & (
     | { view: "head"; layer: number; head: number }
-    /** All heads of a layer; with `size`, shrunk to at most size x size. */
-    | { view: "layer"; layer: number; size?: number }
+    /** All heads of a layer, or those named; with `size`, shrunk to at most size x size. */
+    | { view: "layer"; layer: number; heads?: number[]; size?: number }
+    /** What one query sees in all heads of a layer. */
+    | { view: "row"; layer: number; query: number }
     /** All layers and heads, shrunk to thumbnails of at most size x size (default 32). Layers from `from` to
-     * `to` if given, so that a page can ask piece by piece. */
+     * before `to` if given, so that a page can ask piece by piece. */
     | { view: "model"; size?: number; from?: number; to?: number }
     | { view: "neuron"; layer: number; head: number; query: number }
   );
 
-/** head: pattern [query, key]. layer: pattern [head, query, key]. model: pattern [layer, head, query, key].
- * Cells of a thumbnail are the largest weight of those they stand for. dtype float16. */
-export type PatternAnswer = Packed<{ sight: Sight; query: StackName; key: StackName; queries: number; keys: number }, "pattern">;
-/** q [dim], k [key, dim], product [key, dim] (q * k, before scale), dot [key], scores [key], pattern [key]; float32.
- * scores are scaled, biased and masked; masked ones -Infinity. `bias` is what positions added. */
+export interface SightFacts {
+  sight: Sight;
+  /** Whose tokens are the queries and the keys, and how many there are of each. */
+  query: StackName;
+  key: StackName;
+  queries: number;
+  keys: number;
+}
+/** head: pattern [query, key]. layer: [head, query, key]. row: [head, key]. model: [layer, head, query, key].
+ * A cell of a thumbnail is the largest weight of those it stands for. Float16 on the way. */
+export type PatternAnswer = Packed<SightFacts, "pattern">;
+/** q [dim], k [key, dim], product [key, dim] (q * k, before scale), dot [key], bias [key] (what positions add; absent
+ * where they add nothing), scores [key] (scaled, biased, masked: -Infinity), pattern [key]. `key_head`: whose keys
+ * this head reads, where heads share them. */
 export type NeuronAnswer = Packed<
-  { sight: Sight; query: StackName; key: StackName; queries: number; keys: number; scale: number },
+  SightFacts & { scale: number; key_head: number },
   "q" | "k" | "product" | "dot" | "bias" | "scores" | "pattern"
+>;
+
+/** What heads do on this text, [layer, head] each: the mean weight on the previous token, on the first, on itself, on
+ * equal tokens before (same), on the token after an equal one (induction), and the mean entropy in nats. For cross:
+ * first and entropy alone. */
+export interface HeadsQuestion extends Run {
+  sight: Sight;
+}
+export type HeadsAnswer = Packed<
+  { sight: Sight },
+  "previous" | "first" | "self" | "same" | "induction" | "entropy"
 >;
 
 // --- walk: every step from text to choice, with the real numbers ---------------------------------
@@ -251,34 +273,59 @@ export interface WalkQuestion extends Run {
   stack: StackName;
   layer: number;
   head: number;
-  position: number;
 }
 
-export type StepKey =
-  | "tokens" | "embedding" | "position" | "embedded"
-  | "normed" | "q" | "k" | "v" | "dots" | "scaled" | "biased" | "masked" | "pattern" | "weighted" | "joined"
-  | "attended" | "residual_mid"
-  | "cross_normed" | "cross_q" | "cross_k" | "cross_v" | "cross_dots" | "cross_scaled" | "cross_masked" | "cross_pattern"
-  | "cross_weighted" | "cross_joined" | "cross_attended" | "residual_cross"
-  | "ffn_normed" | "ffn_up" | "ffn_active" | "ffn_out" | "residual"
-  | "stack" | "final" | "memory" | "logits" | "probabilities" | "choice";
+export type StepKind =
+  | "tokens" | "embed_token" | "embed_position" | "embed_type" | "embed_norm" | "embed"
+  | AttentionStep | `cross_${AttentionStep}`
+  | "norm_ffn" | "ffn_gate" | "ffn_up" | "ffn_act" | "ffn_down" | "residual_ffn"
+  | "norm_final" | "logits" | "probabilities" | "choice";
+/** `norm` is what the part reads; `rotate_q`, `bias` and `cap` only where the model has them. */
+export type AttentionStep =
+  | "norm" | "q" | "k" | "v" | "rotate_q" | "rotate_k" | "dot" | "scale" | "cap" | "bias" | "mask" | "softmax"
+  | "weighted" | "joined" | "projected" | "residual";
 
 export interface WalkStep {
-  key: StepKey;
+  /** Unique within the answer; `from` are ids of steps. */
+  id: string;
+  kind: StepKind;
   stack: StackName;
+  /** null before the first layer and after the last. */
   layer: number | null;
-  /** Name for `array`, of the whole; null where there is none (tokens, choice). */
+  /** For `array` and `cell`; null where there is nothing to draw (tokens, choice). */
   array: string | null;
   shape: number[];
   axes: string[];
-  /** The array in this answer that shows it at the selection, if any: a vector (of the position), or a row
-   * (of the query). Named by the step's key. */
-  shown: boolean;
-  /** What the formula needs beside the symbols: scale, eps, activation, heads, dim, factor ... */
+  from: string[];
+  /** What the formula needs beside its symbols: scale, eps, norm, activation, heads, head, key_head, dim, placement ... */
   facts: Record<string, string | number | boolean | null>;
 }
-/** Steps in the order of the walk, as this model takes them (post-norm after the sum, and so on). Float32. */
-export type WalkAnswer = Packed<{ steps: WalkStep[]; choice: Candidate | null }, StepKey>;
+/** Steps in the order in which this model takes them: from the text to the selected layer's input (`embed`, then
+ * residual streams of the layers before are one `array` away: "<stack>.blocks.<i>.resid_pre"), through the layer, and
+ * from the last layer to the choice. Of an encoder-decoder's decoder also what it reads of the encoder. */
+export interface WalkAnswer {
+  steps: WalkStep[];
+}
+
+/** How one number came about. */
+export interface CellQuestion extends Run {
+  /** A step's `array`. */
+  name: string;
+  head?: number;
+  row: number;
+  col: number;
+  /** Largest terms that are told one by one (default 12); the others are one, labeled "rest". */
+  limit?: number;
+}
+export interface CellAnswer {
+  value: number;
+  how: "lookup" | "sum" | "norm" | "dot" | "rotate" | "scale" | "cap" | "mask" | "softmax" | "weighted" | "join"
+    | "activation" | "product";
+  /** value = combination of terms as `how` says: dot and weighted: sum of a * b (+ bias); sum: sum of a; softmax:
+   * exp(a - max) over the sum of all; norm: (a - mean) / deviation * gain + bias, told in `parts`. */
+  terms: { label: string; a: number; b: number | null; product: number | null }[];
+  parts: Record<string, number | string>;
+}
 
 // --- next token ----------------------------------------------------------------------------------
 
@@ -292,13 +339,15 @@ export interface Knobs {
 export interface NextQuestion extends Run, Knobs {
   /** One position; left out: all. */
   position?: number;
-  /** How many candidates (default 10). */
+  /** How many candidates (default 10, at most 400). */
   count?: number;
 }
 
 export interface NextAnswer {
   what: "next" | "masked";
   positions: Prediction[];
+  /** Positions that hold the mask token. */
+  masks: number[];
 }
 
 export interface Prediction {
@@ -340,6 +389,7 @@ export interface BeamsQuestion extends Run {
   beams: number;
   /** New tokens at most. */
   length: number;
+  length_penalty?: number;
 }
 export interface BeamsAnswer {
   nodes: BeamNode[];
@@ -393,8 +443,9 @@ export interface GenerationStep {
 // --- lens ----------------------------------------------------------------------------------------
 
 export interface LensQuestion extends Run {
-  /** Whose probability and rank are wanted; left out: at every position the token that really comes. */
-  token?: number;
+  /** Whose probability and rank are wanted: one token everywhere, at every position the token that really comes
+   * ("actual", the default), or the one that the last row finds best there ("final"). */
+  token?: number | "actual" | "final";
 }
 
 export interface LensRow {
@@ -404,27 +455,42 @@ export interface LensRow {
   after: "embed" | "attention" | "ffn";
 }
 
-/** best (int32), probability, rank (int32) and chosen (probability) of the wanted token, norm (of the stream),
- * entropy: all [row, position]. `texts` has the text of every token that is best somewhere. */
+/** All [row, position]: best (int32) and its probability; chosen (probability), logit and rank (int32) of the wanted
+ * token, rank -1 where none is; entropy; divergence (KL of the last row from this one); norm of the stream.
+ * `wanted` [position] (int32), -1 where none. `texts` has the text of every token that is named. */
 export type LensAnswer = Packed<
-  { rows: LensRow[]; texts: Record<number, string>; wanted: number | null },
-  "best" | "probability" | "rank" | "chosen" | "norm" | "entropy"
+  { what: "next" | "masked"; stack: StackName; rows: LensRow[]; texts: Record<number, string> },
+  "best" | "probability" | "chosen" | "logit" | "rank" | "entropy" | "divergence" | "norm" | "wanted"
 >;
 
-/** Which parts made a logit: they add up to it. */
+/** The candidates of one cell of the lens. */
+export interface LensCellQuestion extends Run {
+  row: number;
+  position: number;
+  count?: number;
+}
+export type LensCellAnswer = Prediction;
+
+/** Which parts made a logit, or the difference of two: they add up to it. */
 export interface ContributionsQuestion extends Run {
   position: number;
   /** Left out: the most probable. */
   token?: number;
+  against?: number;
 }
 export interface ContributionsAnswer {
   token: number;
   text: string;
+  against: { token: number; text: string } | null;
+  /** Of the token, or the difference. */
   logit: number;
   parts: Contribution[];
 }
 export interface Contribution {
-  kind: "embedding" | "head" | "cross" | "attention_bias" | "ffn" | "rest";
+  /** embedding, head, cross (a head of cross-attention), ffn, bias, ... */
+  kind: string;
+  /** As inside/ names it. */
+  name: string;
   layer: number | null;
   head: number | null;
   value: number;
@@ -470,6 +536,8 @@ export interface PositionPicture {
 
 export interface EditQuestion extends Run, Knobs {
   edits: Edit[];
+  /** New tokens to be written with and without the edits (default 0). */
+  write?: number;
   /** Where predictions are compared; left out: the last. */
   position?: number;
 }
@@ -483,9 +551,27 @@ export type EditAnswer = Packed<
     after: Prediction;
     /** Of the largest changes in probability, both ways. */
     moved: { token: number; text: string; before: number; after: number }[];
+    /** What is written from the text, where `write` asks. */
+    written: { before: string; after: string } | null;
     milliseconds: number;
   },
   "best_before" | "best_after" | "lens_before" | "lens_after" | "divergence"
+>;
+
+/** Activation patching, place by place: the run of `text` with one activation after another of the run of `from`, and
+ * what that does to a logit. `effect`: [layer, position], or [layer, head] where at is "z". 0: nothing; 1: as in `from`. */
+export interface SweepQuestion extends Run {
+  from: string;
+  at: "resid_pre" | "attn_out" | "ffn_out" | "z";
+  position?: number;
+  /** Left out: the most probable of `from`. */
+  token?: number;
+  /** The logit less that of this token. */
+  against?: number;
+}
+export type SweepAnswer = Packed<
+  { token: number; text: string; plain: number; other: number; axes: string[] },
+  "effect"
 >;
 
 // --- compare -------------------------------------------------------------------------------------
@@ -532,6 +618,9 @@ export interface Part {
   tied_to: string | null;
   /** Computed, not learned. */
   fixed: boolean;
+  dtype: string | null;
+  /** The root of the sum of squares. */
+  norm: number | null;
 }
 
 /** How a parameter's numbers are distributed. */
@@ -558,16 +647,20 @@ export interface Questions {
   read: [ReadQuestion, ReadAnswer];
   array: [ArrayQuestion, ArrayAnswer];
   attention: [AttentionQuestion, PatternAnswer | NeuronAnswer];
+  heads: [HeadsQuestion, HeadsAnswer];
   walk: [WalkQuestion, WalkAnswer];
+  cell: [CellQuestion, CellAnswer];
   next: [NextQuestion, NextAnswer];
   continue: [ContinueQuestion, ContinueAnswer];
   beams: [BeamsQuestion, BeamsAnswer];
   step: [StepQuestion, StepAnswer];
   lens: [LensQuestion, LensAnswer];
+  lens_cell: [LensCellQuestion, LensCellAnswer];
   contributions: [ContributionsQuestion, ContributionsAnswer];
   saliency: [SaliencyQuestion, SaliencyAnswer];
   positions: [PositionsQuestion, PositionsAnswer];
   edit: [EditQuestion, EditAnswer];
+  sweep: [SweepQuestion, SweepAnswer];
   compare: [CompareQuestion, CompareAnswer];
   parameters: [ParametersQuestion, ParametersAnswer];
   histogram: [HistogramQuestion, HistogramAnswer];
