@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from glassformer.generate import Generation, Piece, QuantizationCost, Score, Wri
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
+from glassformer.inside.edit import Edit
+from glassformer.inside.editing import edit
+from glassformer.inside.look import look
+from glassformer.inside.view import View
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
@@ -336,6 +341,21 @@ class Model:
         >>> model.watch([{"date": "2026-11-15", "text": "A moving film."}]).alerts
         """
         return watch(records, self, **options)
+
+    def look(self, text: Any, target: Any = None, at: str | Iterable[str] = (), **how: Any) -> View:
+        """What goes on inside while the model reads a text (an encoder-decoder: reads `text` and
+        has written `target`): a `View`. `at` are tensors to capture at once; see `inside.look`.
+
+        >>> model.look("To be, or not to be").attention[3, 1].numpy()
+        """
+        return look(self, text, target, at, **how)
+
+    def edit(self, *edits: Edit | Mapping[str, Any]) -> AbstractContextManager[Any]:
+        """Changes what is computed, while the context lasts: see `inside.Edit`.
+
+        >>> with model.edit(inside.heads_off(3, [1, 2])): model.generate("To be, or")
+        """
+        return edit(self, edits)
 
     def keep(self, task: str, **settings: Any) -> Model:
         """Lets settings of a task travel with the model, in config.json; None forgets one. A head

@@ -24,6 +24,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "metrics",
     "generate",
     "tasks",
+    "inside",
     "model",
     "source",
     "train",
@@ -42,6 +43,7 @@ LEAN_ROOMS = (
     "adapters",
     "generate",
     "tasks",
+    "inside",
     "train",
 )
 FILES = sorted(PACKAGE.rglob("*.py"))

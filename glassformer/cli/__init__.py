@@ -19,7 +19,7 @@ from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
-from glassformer.cli.open import open_view
+from glassformer.cli.open import open_page
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
@@ -42,7 +42,7 @@ app = typer.Typer(
 app.command()(inspect)
 app.command()(check)
 app.command()(families)
-app.command("open")(open_view)
+app.command("open")(open_page)
 app.command()(generate)
 app.command()(score)
 app.command()(fill)

@@ -99,6 +99,12 @@ class Runner:
             shelf.keep(taken(self.held(), 0, tuple(text)))
 
 
+def is_edited(net: Net) -> bool:
+    """Whether tensors are changed on their way (see the inside room), which a net alone does."""
+    stacks = (net.encoder, net.decoder)
+    return any(getattr(stack.around, "edits", None) for stack in stacks if stack is not None)
+
+
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:
     """What the encoder reads of several requests: token ids, or sounds of one length."""
     if not isinstance(sources[0], Tensor):

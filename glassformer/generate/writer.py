@@ -20,7 +20,7 @@ from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, is_list_of_prompts
 from glassformer.generate.regex import match
 from glassformer.generate.result import Generation, Interrupted, Piece
-from glassformer.generate.runner import Runner
+from glassformer.generate.runner import Runner, is_edited
 from glassformer.generate.score import Score, score, windows
 from glassformer.generate.stops import Stops
 from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
@@ -166,7 +166,8 @@ class Writer(Intake):
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
-        plain = knobs.both_ways  # no other runner lets a prompt see what follows
+        # no other runner lets a prompt see what follows, or tensors be changed
+        plain = knobs.both_ways or is_edited(self.net)
         if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
         elif knobs.num_beams > 1 and branches_fit(self.net) and not plain:
@@ -188,6 +189,8 @@ class Writer(Intake):
     def on_gpu(self, knobs: Knobs) -> bool:
         """Whether steps are recorded and played back."""
         if not knobs.graph or knobs.both_ways or next(self.net.parameters()).device.type != "cuda":
+            return False
+        if is_edited(self.net):
             return False
         from glassformer.generate.static import fits  # triton is there only beside a GPU
 

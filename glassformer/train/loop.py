@@ -32,7 +32,7 @@ from glassformer.train.recompute import Compiled, recompute_layers
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
-from glassformer.train.state import State
+from glassformer.train.state import State, name_of
 from glassformer.train.step import Sums, Task, passes
 
 TOKENS = " tokens"  # beside the parts' counts, and the name of none
@@ -220,6 +220,8 @@ class Loop:
                 with clock.stopped():
                     if due(notes.step, settings.evaluate_every) or last:
                         self.judge(run, reporters)
+                    if due(notes.step, run.recipe.run.keep_every):
+                        self.publish(run.steps / name_of(notes.step))
                     if saves or notes.stopped:
                         self.save(run)
                         for reporter in reporters:

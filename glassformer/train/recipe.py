@@ -123,11 +123,13 @@ class ScaleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What is written, where, and how often; it has no say in what is learned. `tensorboard` that
-    is not said is true where it is installed; `wandb` is the name of a project."""
+    """What is written, where, and how often; it has no say in what is learned. The model of every
+    `keep_every` steps is kept, to be looked at and compared. `tensorboard` that is not said is true
+    where it is installed; `wandb` is the name of a project."""
 
     folder: str = "run"
     log_every: int = number(10, least=1)
+    keep_every: int = number(0, least=0)
     tensorboard: bool | None = None
     wandb: str | None = None
 

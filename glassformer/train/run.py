@@ -5,6 +5,7 @@ metrics.jsonl   a line for every logged step and every evaluation
 state/          the last checkpoint, from which the run goes on
 model/          the model in the published layout, when the run is over
 best/           the same, at the best evaluation
+steps/          the same, after every so many steps (run.keep_every)
 tokenizer/      the one that was learned from the data
 about.json      of the model, the data and the machine what the recipe does not say
 plots/          loss, learning rate and gradient as pictures
@@ -28,10 +29,10 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.train.recipe import Recipe, differences, read_recipe
 from glassformer.train.reporter import Entry
-from glassformer.train.state import checkpoints
+from glassformer.train.state import checkpoints, step_of
 from glassformer.weights.save import write_synced
 
-OURS = ("state", "model", "best", "tokenizer", "data", "plots", "wandb")
+OURS = ("state", "model", "best", "steps", "tokenizer", "data", "plots", "wandb")
 OUR_FILES = (
     "metrics.jsonl",
     "about.json",
@@ -60,6 +61,10 @@ class Run:
         return self.folder / "best"
 
     @property
+    def steps(self) -> Path:
+        return self.folder / "steps"
+
+    @property
     def tokenizer(self) -> Path:
         return self.folder / "tokenizer"
 
@@ -79,7 +84,7 @@ class Run:
     def step(self) -> int:
         """Of the last checkpoint: so many are done."""
         saved = checkpoints(self.state)
-        return int(saved[-1].name.removeprefix("step-")) if saved else 0
+        return step_of(saved[-1]) if saved else 0
 
     @property
     def finished(self) -> dict[str, Any] | None:

@@ -75,7 +75,7 @@ class State:
 
     def save(self, folder: Path, step: int, notes: Mapping[str, Any]) -> None:
         text = json.dumps({"step": step, **notes}, indent=2) + "\n"
-        with _whole(folder, step, text, self._place) as draft, _quietly():
+        with _whole(folder, step, text, self._place) as draft, quietly():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
             save(self._saved(), storage_writer=writer, **self._company())
 
@@ -94,7 +94,7 @@ class State:
                 "begins anew."
             )
         loaded = self._saved()
-        with _quietly():
+        with quietly():
             load(loaded, storage_reader=reader, **self._company())
         for name, tensor in wanted.items():
             self._arranged.taken(_weight(name), tensor, loaded[name])
@@ -120,10 +120,18 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.suffix != DRAFT)
 
 
+def name_of(step: int) -> str:
+    return f"step-{step:010d}"
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 @contextmanager
 def _whole(folder: Path, step: int, notes: str, place: Place) -> Iterator[Path]:
     """A folder that all processes write into, and one gives its name."""
-    name = folder / f"step-{step:010d}"
+    name = folder / name_of(step)
     draft = name.with_suffix(DRAFT)
     older = checkpoints(folder)
 
@@ -168,7 +176,7 @@ def _why(error: BaseException) -> str:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     with warnings.catch_warnings():  # that there is one process only
         warnings.filterwarnings("ignore", message=".*assuming the intent is to")
         yield

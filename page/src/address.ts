@@ -14,7 +14,7 @@ export interface Address {
   pair: string | null;
   target: string | null;
   stack: StackChoice;
-  token: number;
+  token: number | null; // null: the one that tells most, e.g. the last
   layer: number;
   head: number;
   /** What single panels keep, e.g. `walk.step`. */
@@ -28,7 +28,7 @@ export const START: Address = {
   pair: null,
   target: null,
   stack: "decoder",
-  token: 0,
+  token: null,
   layer: 0,
   head: 0,
   more: {},
@@ -55,7 +55,7 @@ export function parseAddress(search: string): Address {
     pair: query.get("pair"),
     target: query.get("target"),
     stack: oneOf(STACKS, query.get("stack"), START.stack),
-    token: index(query.get("token")),
+    token: query.has("token") ? index(query.get("token")) : null,
     layer: index(query.get("layer")),
     head: index(query.get("head")),
     more,
@@ -69,7 +69,9 @@ export function formatAddress(address: Address): string {
     if (value) query.set(key, value);
   }
   query.set("stack", address.stack);
-  for (const key of ["token", "layer", "head"] as const) query.set(key, String(address[key]));
+  for (const key of ["token", "layer", "head"] as const) {
+    if (address[key] !== null) query.set(key, String(address[key]));
+  }
   for (const key of Object.keys(address.more).sort()) query.set(key, address.more[key]);
   return `?${query}`;
 }

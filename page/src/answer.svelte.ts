@@ -11,9 +11,11 @@ export class Answer<Q extends Question> {
 
   /** Made while a component is set up. `asked` returns null when there is nothing to ask yet. */
   constructor(question: Q, asked: () => Asked<Q> | null) {
+    // By its text: a question that is made anew but says the same is not asked again.
+    const wanted = $derived(JSON.stringify(asked()));
     $effect(() => {
       void this.tries;
-      const body = asked();
+      const body = JSON.parse(wanted) as Asked<Q> | null;
       if (body === null) {
         this.value = undefined;
         this.error = undefined;

@@ -191,8 +191,6 @@ export interface ReadAnswer {
   decoder: Token[] | null;
   /** Whether the target was written by the model, and what it is as text. */
   target: { text: string; written: boolean } | null;
-  /** Tokens that were left out because the model reads no more; 0 mostly. */
-  cut: number;
 }
 
 export interface Token {
@@ -204,16 +202,15 @@ export interface Token {
   special: boolean;
   /** 0 or 1 of a pair, null for what stands in neither. */
   sentence: 0 | 1 | null;
-  /** The word it is a part of, counted from 0; null where nobody knows. */
-  word: number | null;
 }
 
 // --- array: any tensor, in the piece that is needed ----------------------------------------------
 
 export interface ArrayQuestion extends Run {
-  /** A tap's name ("decoder.blocks.3.q") or one of the walk's (`WalkStep.array`). Axes never include the batch. */
+  /** A tap's name ("decoder.blocks.3.q"), one of the walk's (`WalkStep.array`), or a parameter's. Never with a batch axis. */
   name: string;
-  /** By axis name: an index (the axis goes away) or [from, to). Axes: position, head, query, key, dim, width, token. */
+  /** By axis name: an index (the axis goes away) or [from, to). Axes: position, head, "key head", query, key, dim, width,
+   * neuron, token, out, in. */
   at?: Record<string, number | [number, number]>;
   /** At most so many entries along these axes: means of neighbors (`absmax` keeps the largest by size). */
   shrink?: Record<string, number>;
@@ -276,8 +273,10 @@ export interface WalkQuestion extends Run {
 }
 
 export type StepKind =
-  | "tokens" | "embed_token" | "embed_position" | "embed_type" | "embed_norm" | "embed"
+  | "tokens" | "embed_token" | "embed_position" | "embed_type" | "embed" | "embed_norm" | "embed_project"
   | AttentionStep | `cross_${AttentionStep}`
+  /** What the layers before have made of the embedding; the encoder's output that cross-attention reads. */
+  | "stream" | "memory"
   | "norm_ffn" | "ffn_gate" | "ffn_up" | "ffn_act" | "ffn_down" | "residual_ffn"
   | "norm_final" | "logits" | "probabilities" | "choice";
 /** `norm` is what the part reads; `rotate_q`, `bias` and `cap` only where the model has them. */
@@ -297,7 +296,10 @@ export interface WalkStep {
   shape: number[];
   axes: string[];
   from: string[];
-  /** What the formula needs beside its symbols: scale, eps, norm, activation, heads, head, key_head, dim, placement ... */
+  /** What the formula needs beside its symbols: scale, eps, norm, activation, heads, head, key_head, dim, placement ...
+   * `weight` is the name of the matrix (for `array`, axes "out" and "in"), `rows` "from:to" of it where a head has a part
+   * of one. `norm` null: the part reads the stream as it is. Of residuals, `placement` "post": normed after the sum;
+   * "sandwich": what was said was normed before it. */
   facts: Record<string, string | number | boolean | null>;
 }
 /** Steps in the order in which this model takes them: from the text to the selected layer's input (`embed`, then
@@ -559,10 +561,10 @@ export type EditAnswer = Packed<
 >;
 
 /** Activation patching, place by place: the run of `text` with one activation after another of the run of `from`, and
- * what that does to a logit. `effect`: [layer, position], or [layer, head] where at is "z". 0: nothing; 1: as in `from`. */
+ * what that does to a logit. `effect`: [layer, position], or [layer, head] for z, q, k, v and pattern. 0: nothing; 1: as in `from`. */
 export interface SweepQuestion extends Run {
   from: string;
-  at: "resid_pre" | "attn_out" | "ffn_out" | "z";
+  at: "resid_pre" | "attn_out" | "ffn_out" | "z" | "q" | "k" | "v" | "pattern";
   position?: number;
   /** Left out: the most probable of `from`. */
   token?: number;

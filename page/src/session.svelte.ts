@@ -59,7 +59,7 @@ class Session {
     (this.sight === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
   );
   readonly head: number = $derived(held(place.head, this.heads));
-  readonly token: number = $derived(held(place.token, this.tokens[this.stack]?.length ?? Infinity));
+  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], place.token, this.structure));
 
   readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
   /** What is wrong with the server, the model or the text, the first of them. */
@@ -70,6 +70,13 @@ class Session {
     this.built.again();
     this.reading.again();
   };
+}
+
+/** The token that was selected; else the first gap to fill, or the last token that is a word. */
+function telling(tokens: Token[], selected: number | null, structure: Structure | undefined): number {
+  if (selected !== null) return held(selected, tokens.length || Infinity);
+  const gap = tokens.findIndex(({ id }) => id === structure?.mask?.token);
+  return Math.max(0, gap >= 0 ? gap : tokens.findLastIndex(({ special }) => !special));
 }
 
 function held(index: number, count: number): number {

@@ -26,7 +26,7 @@ class Place {
   get stack(): StackChoice {
     return this.address.stack;
   }
-  get token(): number {
+  get token(): number | null {
     return this.address.token;
   }
   get layer(): number {

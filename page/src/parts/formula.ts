@@ -3,18 +3,18 @@
 /** Which of the colors of the walk a letter wears. */
 export type Ink = "query" | "key" | "value" | "accent";
 
-export type Math =
+export type Formula =
   | string // a letter, a number or an operator
-  | Math[] // side by side
-  | { over: Math; under: Math } // a fraction
-  | { base: Math; sup?: Math; sub?: Math }
-  | { root: Math }
+  | Formula[] // side by side
+  | { over: Formula; under: Formula } // a fraction
+  | { base: Formula; sup?: Formula; sub?: Formula }
+  | { root: Formula }
   | { word: string } // upright, e.g. softmax
-  | { ink: Ink; of: Math };
+  | { ink: Ink; of: Formula };
 
-export const over = (top: Math, under: Math): Math => ({ over: top, under });
-export const sup = (base: Math, sup: Math): Math => ({ base, sup });
-export const sub = (base: Math, sub: Math): Math => ({ base, sub });
-export const root = (of: Math): Math => ({ root: of });
-export const word = (text: string): Math => ({ word: text });
-export const ink = (color: Ink, of: Math): Math => ({ ink: color, of });
+export const over = (top: Formula, under: Formula): Formula => ({ over: top, under });
+export const sup = (base: Formula, sup: Formula): Formula => ({ base, sup });
+export const sub = (base: Formula, sub: Formula): Formula => ({ base, sub });
+export const root = (of: Formula): Formula => ({ root: of });
+export const word = (text: string): Formula => ({ word: text });
+export const ink = (color: Ink, of: Formula): Formula => ({ ink: color, of });

@@ -5,5 +5,6 @@ import { lens } from "./zh/lens";
 import { next } from "./zh/next";
 import { positions } from "./zh/positions";
 import { shell } from "./zh/shell";
+import { walk } from "./zh/walk";
 
-export const zh: Texts = { shell, attention, next, lens, positions, edit };
+export const zh: Texts = { shell, walk, attention, next, lens, positions, edit };

@@ -1,0 +1,20 @@
+"""Inside room: what a model does with a text, and what it would do if it were otherwise."""
+
+from glassformer.inside.edit import Edit, heads_off, heads_scaled, layer_off, patch, steer
+from glassformer.inside.look import look
+from glassformer.inside.named import Named
+from glassformer.inside.view import Layers, Side, View
+
+__all__ = [
+    "Edit",
+    "Layers",
+    "Named",
+    "Side",
+    "View",
+    "heads_off",
+    "heads_scaled",
+    "layer_off",
+    "look",
+    "patch",
+    "steer",
+]

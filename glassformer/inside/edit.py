@@ -1,0 +1,275 @@
+"""Inside room, edits: values that say what is changed on the way through a model.
+
+An `Edit` is frozen and becomes JSON and back; `Edits` are resolved for a model (texts that are
+patched from have been read) and change tensors as a tap does. A tensor that stays equal is handed
+on as it is, so that nothing is computed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.names import Axes, full_name, matching, names_of
+from glassformer.inside.read import Text
+from glassformer.spec import ModelSpec
+
+Kind = Literal["scale", "add", "replace", "patch"]
+KINDS = get_args(Kind)
+RENAMED = {"source": "from", "source_target": "from_target"}  # `from` is a word of Python's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """What is done to the tensors under a name (or all under a shell pattern) of core/tap.py.
+
+    `scale` multiplies by `factor` (0: off), `add` adds `factor` times `vector`, `replace` puts
+    `vector` (or one number for all) there, and `patch` what another text (`source`, in JSON
+    "from") has there. Of `heads` and `positions` those alone, None for all; positions count from
+    the start of the whole sequence, those of a patch are pairs (here, there). `keys` narrows down
+    scores and patterns.
+    """
+
+    kind: Kind
+    at: str
+    heads: tuple[int, ...] | None = None
+    positions: tuple[Any, ...] | None = None
+    keys: tuple[int, ...] | None = None
+    factor: float = 1.0
+    vector: tuple[float, ...] | float | None = None
+    source: Any = None
+    source_target: Any = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise GlassformerError(f"An edit is one of {', '.join(KINDS)}, not {self.kind!r}.")
+        needs = {"add": "vector", "replace": "vector", "patch": "source"}.get(self.kind)
+        if needs is not None and getattr(self, needs) is None:
+            raise GlassformerError(f"To {self.kind} needs {RENAMED.get(needs, needs)!r}.")
+        for name in ("heads", "keys", "positions"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, tuple(_whole(name, value) for value in values))
+        if self.kind == "patch" and self.positions is not None:
+            pairs = tuple(p if isinstance(p, tuple) else (p, p) for p in self.positions)
+            object.__setattr__(self, "positions", pairs)
+        elif self.positions is not None and any(isinstance(p, tuple) for p in self.positions):
+            raise GlassformerError("Pairs of positions are for a patch; give others one by one.")
+        if self.vector is not None and not isinstance(self.vector, int | float):
+            numbers = self.vector.tolist() if isinstance(self.vector, Tensor) else self.vector
+            object.__setattr__(self, "vector", tuple(map(float, numbers)))
+
+    @classmethod
+    def of(cls, given: Edit | Mapping[str, Any]) -> Edit:
+        """An edit, or what JSON says of one."""
+        if isinstance(given, Edit):
+            return given
+        if not isinstance(given, Mapping):
+            raise GlassformerError(f"An edit is an Edit or a dictionary, not {given!r}.")
+        back = {theirs: ours for ours, theirs in RENAMED.items()}
+        known = {field.name for field in fields(cls)}
+        named = {back.get(key, key): value for key, value in given.items()}
+        for key in named:
+            if key not in known:
+                raise GlassformerError(f"An edit has no {key!r}, only {', '.join(sorted(known))}.")
+        for key in ("kind", "at"):
+            if not isinstance(named.get(key), str):
+                raise GlassformerError(f"An edit needs {key!r}, a word.")
+        return cls(**named)
+
+    def json(self) -> dict[str, Any]:
+        """What `Edit.of` takes; what is not said is left out."""
+        found = {RENAMED.get(key, key): value for key, value in asdict(self).items()}
+        return {k: v for k, v in found.items() if v is not None and (k, v) != ("factor", 1.0)}
+
+
+def _whole(name: str, value: Any) -> Any:
+    if name == "positions" and isinstance(value, Sequence) and len(value) == 2:
+        return (_whole(name, value[0]), _whole(name, value[1]))
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise GlassformerError(f"{name} are whole numbers from 0 on, not {value!r}.")
+    return value
+
+
+def heads_off(layer: int, heads: Sequence[int], stack: str = "", cross: bool = False) -> Edit:
+    """Heads say nothing; those of cross-attention, if asked for."""
+    return heads_scaled(layer, heads, 0.0, stack, cross)
+
+
+def heads_scaled(
+    layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
+) -> Edit:
+    at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
+    return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
+
+
+def layer_off(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
+    """A layer hands on what it reads; where a norm follows each part, that norm still does."""
+    front = full_name(spec, f"{stack and stack + '.'}blocks.{layer}.")
+    parts = ("attn_out", "cross.attn_out", "ffn_out")
+    there = [f"{front}{part}" for part in parts if f"{front}{part}" in names_of(spec)]
+    return [Edit(kind="scale", at=name, factor=0.0) for name in there]
+
+
+def steer(
+    layer: int,
+    vector: Sequence[float] | Tensor,
+    factor: float = 1.0,
+    positions: Sequence[int] | None = None,
+    stack: str = "",
+) -> Edit:
+    """Adds a direction to the stream behind a layer."""
+    at = f"{stack and stack + '.'}blocks.{layer}.resid_post"
+    where = None if positions is None else tuple(positions)
+    return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)  # type: ignore[arg-type]
+
+
+def patch(
+    at: str,
+    source: Text,
+    positions: Sequence[Any] | None = None,
+    heads: Sequence[int] | None = None,
+) -> Edit:
+    """Puts there what another text has there."""
+    return Edit(
+        kind="patch",
+        at=at,
+        source=source,
+        positions=None if positions is None else tuple(positions),
+        heads=None if heads is None else tuple(heads),
+    )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An edit of a model: which names it touches, and the tensors it needs."""
+
+    edit: Edit
+    axes: Mapping[str, Axes]  # of the names that it touches
+    held: Mapping[str, Tensor]  # what is put there, by name: [1, ...] of another text, or [...]
+
+    @classmethod
+    def of(cls, edit: Edit, spec: ModelSpec, held: Mapping[str, Tensor]) -> Resolved:
+        known = names_of(spec)
+        return cls(edit, {name: known[name] for name in touched(edit, spec)}, held)
+
+    def apply(self, name: str, value: Tensor, places: Places) -> Tensor:
+        """`value` is [batch, ...]."""
+        edit, axes = self.edit, ("batch", *self.axes[name])
+        chosen = None
+        for wanted, kinds in ((edit.heads, ("head", "key head")), (edit.keys, ("key",))):
+            if wanted is None:
+                continue
+            axis = next((i for i, each in enumerate(axes) if each in kinds), None)
+            if axis is None:
+                raise GlassformerError(
+                    f"{name!r} has the axes {', '.join(axes[1:])}: no {kinds[0]}."
+                )
+            size = value.shape[axis]
+            if kinds[0] == "head" and max(wanted) >= size:
+                raise GlassformerError(
+                    f"{name!r} has the heads 0 to {size - 1}, not {max(wanted)}."
+                )
+            flags = torch.zeros(size, dtype=torch.bool, device=value.device)
+            flags[[at for at in wanted if at < size]] = True
+            chosen = _both(chosen, _along(flags, axis, value.ndim))
+        along = next((i for i, a in enumerate(axes) if a in ("position", "query")), None)
+        if along is None:  # keys and values
+            along = axes.index("key")
+        here = places.along(axes[along], value.shape[along])  # [batch or 1, position]
+        if edit.kind == "patch":
+            new, real = self.patched(name, value, along, here)
+            chosen = _both(chosen, real)
+        elif edit.positions is not None:
+            wanted_here = torch.isin(here, torch.tensor(edit.positions, device=here.device))
+            chosen = _both(chosen, _spread(wanted_here, along, value.ndim))
+        if edit.kind == "scale":
+            new = value * edit.factor
+        elif edit.kind != "patch":
+            vector = torch.tensor(edit.vector, dtype=value.dtype, device=value.device)
+            if vector.ndim and len(vector) != value.shape[-1]:
+                raise GlassformerError(
+                    f"The vector has {len(vector)} numbers, and {name!r} has {value.shape[-1]}."
+                )
+            new = value + edit.factor * vector if edit.kind == "add" else vector.expand_as(value)
+        return new if chosen is None else torch.where(chosen, new, value)
+
+    def patched(self, name: str, value: Tensor, along: int, here: Tensor) -> tuple[Tensor, Tensor]:
+        """What the other text has in the places of this one, and where it has something."""
+        other = self.held[name].to(value)  # [1, ...]
+        size = other.shape[along]
+        if other.shape[-1] != value.shape[-1]:  # a row of keys of another length
+            fill = torch.finfo(value.dtype).min if name.endswith("scores") else 0.0
+            other = F.pad(other, (0, value.shape[-1] - other.shape[-1]), value=fill)
+        if self.edit.positions is None:
+            there = torch.where(here < size, here, -1)
+        else:
+            there = torch.full_like(here, -1)
+            for to, source in self.edit.positions:
+                if source >= size:
+                    raise GlassformerError(
+                        f"The text that is patched from has {size} tokens, and none at {source}."
+                    )
+                there = torch.where(here == to, source, there)
+        rows = there.clamp(min=0).expand(len(value), -1)
+        index = _spread(rows, along, value.ndim).expand(
+            *[n if i != along else rows.shape[1] for i, n in enumerate(value.shape)]
+        )
+        new = other.expand(len(value), *other.shape[1:]).gather(along, index)
+        return new, _spread(there >= 0, along, value.ndim)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where in the whole sequence the tokens of a pass stand, -1 at padding: [batch or 1, ...]."""
+
+    new: Tensor  # those that are read
+    keys: Tensor  # all so far
+
+    def along(self, axis: str, size: int) -> Tensor:
+        found = self.keys if axis == "key" else self.new
+        if found.shape[1] < size:  # what an adapter or a blank memory puts in front
+            return F.pad(found, (size - found.shape[1], 0), value=-1)
+        return found[:, -size:]
+
+
+class Edits:
+    """The edits of a model in their order, for any pass."""
+
+    def __init__(self, resolved: Sequence[Resolved]) -> None:
+        self.resolved = tuple(resolved)
+
+    def wants(self, name: str) -> bool:
+        return any(name in one.axes for one in self.resolved)
+
+    def apply(self, name: str, value: Tensor, places: Places) -> Tensor:
+        for one in self.resolved:
+            if name in one.axes:
+                new = one.apply(name, value, places)
+                value = value if torch.equal(new, value) else new
+        return value
+
+
+def touched(edit: Edit, spec: ModelSpec) -> list[str]:
+    names = matching(spec, (edit.at,))
+    return [name for name in names if fnmatchcase(name, full_name(spec, edit.at))]
+
+
+def _along(flags: Tensor, axis: int, ndim: int) -> Tensor:
+    return flags.view([-1 if i == axis else 1 for i in range(ndim)])
+
+
+def _spread(rows: Tensor, axis: int, ndim: int) -> Tensor:
+    """[batch, position] beside the other axes."""
+    return rows.view([len(rows) if i == 0 else -1 if i == axis else 1 for i in range(ndim)])
+
+
+def _both(a: Tensor | None, b: Tensor) -> Tensor:
+    return b if a is None else a & b

@@ -1,0 +1,32 @@
+"""Inside room, looking: a model and a text come in, a `View` goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from glassformer.inside.edit import Edit
+from glassformer.inside.editing import resolve
+from glassformer.inside.names import matching
+from glassformer.inside.read import Text, read
+from glassformer.inside.view import View
+from glassformer.tasks.base import Model
+
+
+def look(
+    model: Model,
+    text: Text,
+    target: Text | None = None,
+    at: str | Iterable[str] = (),
+    *,
+    edits: Iterable[Edit | Mapping[str, Any]] = (),
+) -> View:
+    """One pass. `at` are names or shell patterns of tensors to capture in it, `*` for all; whatever
+    else is asked for later costs a pass of its own. `edits` apply to this view alone, behind those
+    of `model.edit`."""
+    wanted = matching(model.spec, (at,) if isinstance(at, str) else at)
+    edits = list(edits)
+    view = View(model, read(model, text, target), resolve(model, edits) if edits else None)
+    there = [name for name in wanted if ".cross." not in name or model.net.encoder is not None]
+    view.capture(there)
+    return view

@@ -1,0 +1,81 @@
+"""Inside room, names: every tensor that a model shows (core/tap.py), with its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from glassformer.errors import GlassformerError
+from glassformer.spec import Block, Hop, Layer, ModelSpec, Recurrent
+
+Axes = tuple[str, ...]
+STREAM: Axes = ("position", "width")
+ATTENTION: dict[str, Axes] = {
+    "q": ("head", "position", "dim"),
+    "k": ("key head", "key", "dim"),
+    "v": ("key head", "key", "dim"),
+    "scores": ("head", "query", "key"),
+    "pattern": ("head", "query", "key"),
+    "z": ("head", "position", "dim"),
+    "attn_out": STREAM,
+}
+FFN: dict[str, Axes] = {
+    "ffn_pre": ("position", "neuron"),
+    "ffn_post": ("position", "neuron"),
+    "ffn_out": STREAM,
+}
+
+
+def names_of(spec: ModelSpec) -> dict[str, Axes]:
+    """Every name and the axes of what stands under it, without the batch."""
+    found: dict[str, Axes] = {}
+    for stack, layers in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if layers is None:
+            continue
+        found[f"{stack}.embed"] = STREAM
+        for depth, index in enumerate(layers.order):
+            for name, axes in _layer(layers.blocks[index]):
+                found[f"{stack}.blocks.{depth}.{name}"] = axes
+        found[f"{stack}.final"] = STREAM
+    return found
+
+
+def _layer(layer: Layer) -> Iterator[tuple[str, Axes]]:
+    yield "resid_pre", STREAM
+    if isinstance(layer, Block | Hop):
+        yield from ATTENTION.items()
+    if isinstance(layer, Recurrent):
+        yield "walk_out", STREAM
+    if isinstance(layer, Block):
+        yield "resid_mid", STREAM
+        if layer.attention.own_global:
+            yield from ((f"global.{name}", ATTENTION[name]) for name in "qkv")
+        if layer.cross is not None:
+            yield from ((f"cross.{name}", axes) for name, axes in ATTENTION.items())
+        yield from FFN.items()
+    yield "resid_post", STREAM
+
+
+def full_name(spec: ModelSpec, name: str) -> str:
+    """`blocks.3.z` is the last stack's."""
+    if name.startswith(("encoder.", "decoder.", "*")):
+        return name
+    return f"{'encoder' if spec.decoder is None else 'decoder'}.{name}"
+
+
+def matching(spec: ModelSpec, patterns: Iterable[str]) -> list[str]:
+    """The names that shell patterns stand for; one that stands for none is an error."""
+    known = names_of(spec)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        whole = full_name(spec, pattern)
+        names = [name for name in known if fnmatchcase(name, whole)]
+        if not names:
+            near = get_close_matches(whole, known, n=1, cutoff=0.0)
+            raise GlassformerError(
+                f"This model shows no tensor {pattern!r}; the nearest name is {near[0]!r} "
+                "(all of them: core/tap.py)."
+            )
+        found |= dict.fromkeys(names)
+    return list(found)

@@ -1,0 +1,120 @@
+"""Inside room, predictions: what comes next, or what is said of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.named import check_index
+from glassformer.spec import Head
+from glassformer.tasks.base import kind_of
+
+if TYPE_CHECKING:
+    from glassformer.inside.view import View
+
+
+@dataclass(frozen=True)
+class Prediction:
+    id: int
+    text: str
+    probability: float
+    logit: float
+
+
+def predictions(view: View, position: int | None, top: int) -> list[Prediction]:
+    head = first_head(view)
+    logits = view.logits.array.float()
+    if logits.ndim == 2:
+        logits = logits[default_position(view, position)]
+    chances = logits.softmax(-1)
+    best = chances.topk(min(top, len(chances))).indices
+    return [
+        Prediction(id, output_text(view, head, id), float(chances[id]), float(logits[id]))
+        for id in best.tolist()
+    ]
+
+
+def first_head(view: View, name: str | None = None) -> Head:
+    """The head whose logits are looked at: the first with outputs, or the one that is named."""
+    heads = [head for head in view.model.spec.heads if head.outputs is not None]
+    found = [head for head in heads if (not head.auxiliary if name is None else head.name == name)]
+    if not heads:
+        raise GlassformerError(
+            f"{view.model.architecture} has no head with outputs, so nothing is predicted; "
+            "attention, residuals and all other tensors are there."
+        )
+    if not found:
+        raise GlassformerError(
+            f"There is no head {name!r}, only {', '.join(head.name for head in heads)}."
+        )
+    return found[0]
+
+
+def language_head(view: View, name: str | None = None) -> Head:
+    """The head that says a token, or a tag, at every position."""
+    spec = view.model.spec
+    each = [h for h in spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
+    each = [head for head in each if (head.outputs or 1) > 1]
+    found = [head for head in each if name in (None, head.name)]
+    if not found:
+        raise GlassformerError(
+            f"{view.model.architecture} has no language head, so there is no lens; attention, "
+            "residuals, roll-out, edits and (with another head) attributions work without one."
+        )
+    return found[0]
+
+
+def default_position(view: View, position: int | None) -> int:
+    """The last token of a decoder; of an encoder the first mask, or else its first token."""
+    size = len(view.tokens)
+    if position is not None:
+        check_index(position, size, "position")
+        return position % size
+    if view.stack == "decoder":
+        return size - 1
+    known = view.model.tokenizer
+    mask = None if known is None else known.special.get("mask")
+    ids = [token.id for token in view.tokens]
+    return ids.index(mask) if mask is not None and mask in ids else 0
+
+
+def output_text(view: View, head: Head, id: int) -> str:
+    """A token, or a label."""
+    if kind_of(head, view.model.spec) == "lm":
+        return view.token_text(id)
+    labels = view.model.spec.labels
+    return str(labels[id]) if len(labels) == head.outputs else str(id)
+
+
+def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) -> int:
+    """A token or label by number, name or text; None is the most probable one."""
+    count = logits.shape[-1]
+    if what is None:
+        return int(logits.argmax(-1))
+    if isinstance(what, int):
+        check_index(what, count, "output")
+        return what % count
+    return _named_output(view, head, what)
+
+
+def _named_output(view: View, head: Head, what: str) -> int:
+    labels: Sequence[str] = view.model.spec.labels
+    if kind_of(head, view.model.spec) != "lm":
+        if what in labels:
+            return list(labels).index(what)
+        raise GlassformerError(f"There is no label {what!r}, only {', '.join(map(str, labels))}.")
+    known = view.model.tokenizer
+    if known is None:
+        raise GlassformerError(
+            f"{view.model.architecture} has no tokenizer; give a token's number."
+        )
+    if what in known.target:
+        return known.target.id(what)
+    ids = known.target.ids(what)
+    if len(ids) != 1:
+        raise GlassformerError(f"{what!r} is {len(ids)} tokens; choose one, with its space if any.")
+    return ids[0]

@@ -1,0 +1,6 @@
+"""Page room: a server for one's own browser. Questions of the page come in, what `inside` finds goes out."""
+
+from glassformer.page.server import Server
+from glassformer.page.session import Session
+
+__all__ = ["Server", "Session"]

@@ -1,0 +1,178 @@
+"""Page room, facts: what a model is made of comes in as a spec and goes out as the page tells it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from glassformer.spec import (
+    Attention,
+    Block,
+    Blocks,
+    Convolutional,
+    Embed,
+    Frames,
+    Head,
+    Hop,
+    Layer,
+    ModelSpec,
+    Norm,
+    Pattern,
+    Position,
+    Recurrent,
+    Stack,
+    Table,
+)
+from glassformer.tasks.base import Model, kind_of, labels_of
+from glassformer.weights.quantize import count_parameters
+
+KINDS = {Recurrent: "recurrent", Convolutional: "convolutional", Hop: "hop"}
+Facts = dict[str, Any]
+
+
+def model_kind(spec: ModelSpec) -> str:
+    if spec.encoder is None:
+        return "decoder"
+    return "encoder" if spec.decoder is None else "encoder-decoder"
+
+
+def structure(model: Model) -> Facts:
+    spec = model.spec
+    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
+    there = {name: stack for name, stack in stacks.items() if stack is not None}
+    what, why = predicts(spec)
+    return {
+        "kind": model_kind(spec),
+        "architecture": model.architecture,
+        "parameters": count_parameters(model.net),
+        "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_text},
+        "sights": sights(spec),
+        "stacks": {name: stack_facts(stack) for name, stack in there.items()},
+        "last": "encoder" if spec.decoder is None else "decoder",
+        "heads": [head_facts(model, head) for head in spec.heads],
+        "predicts": {"what": what, "why": why},
+        "writes": what == "next" and model.tokenizer is not None,
+        "tie": [list(pair) for pair in spec.tie],
+        "mask": mask_of(model),
+    }
+
+
+def predicts(spec: ModelSpec) -> tuple[str | None, str | None]:
+    """What is predicted at a position, or why nothing is."""
+    if any(kind_of(head, spec) == "lm" for head in spec.heads):
+        return ("masked" if spec.decoder is None else "next"), None
+    has = ", ".join(kind_of(head, spec) for head in spec.heads) or "no head at all"
+    return None, f"This model has no head for the vocabulary (it has {has}), so it predicts no token."
+
+
+def sights(spec: ModelSpec) -> list[str]:
+    found = []
+    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if stack is not None and stack.attention_blocks:
+            found.append(name)
+    if spec.decoder is not None and any(b.cross for b in spec.decoder.attention_blocks):
+        found.append("cross")
+    return found
+
+
+def reads_pairs(model: Model) -> bool:
+    """Whether a second sentence can be told apart from the first."""
+    stack = model.spec.encoder or model.spec.last_stack
+    return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
+
+
+def _frames_pairs(model: Model) -> bool:
+    """An encoder without segments tells them apart by the separators between them."""
+    if model.spec.encoder is None or model.spec.decoder is not None or model.tokenizer is None:
+        return False
+    return any(model.tokenizer.encode("a", "b").special_mask[1:-1])
+
+
+def mask_of(model: Model) -> Facts | None:
+    tokenizer = model.tokenizer
+    if tokenizer is None or "mask" not in tokenizer.special or predicts(model.spec)[0] != "masked":
+        return None
+    token = tokenizer.special["mask"]
+    return {"token": token, "text": tokenizer.token(token)}
+
+
+def stack_facts(stack: Stack) -> Facts:
+    embed, table = stack.embed, stack.embed.position
+    words = embed if isinstance(embed, Embed) else None
+    return {
+        "width": stack.width,
+        "vocabulary": embed.vocabulary,
+        "context": None if table is None else table.length,
+        "reads": "text" if words else "sound" if isinstance(embed, Frames) else "images",
+        "embed": {
+            "scale": words.scale if words else 1.0,
+            "position": position_facts(table),
+            "segments": embed.segments,
+            "norm": norm_facts(words.norm if words else None),
+            "factor": words.factor if words else None,
+        },
+        "layers": [layer_facts(stack.blocks[index], index) for index in stack.order],
+        "final_norm": norm_facts(stack.final_norm),
+    }
+
+
+def layer_facts(layer: Layer, index: int) -> Facts:
+    block = layer if isinstance(layer, Block) else None
+    ffn = None if block is None else block.ffn
+    return {
+        "block": index,
+        "kind": "attention" if block else KINDS[type(layer)],
+        "attention": attention_facts(block and block.attention),
+        "cross": attention_facts(block and block.cross),
+        "ffn": ffn and {"width": ffn.width, "activation": ffn.activation, "gated": ffn.gated},
+        "norm": norm_facts(block and block.norm),
+        "placement": block and block.placement,
+        "residual": block and block.residual,
+        "position": position_facts(block and block.position),
+        "pattern": pattern_facts(block.pattern) if block else None,
+    }
+
+
+def attention_facts(spec: Attention | None) -> Facts | None:
+    if spec is None:
+        return None
+    return {
+        "heads": spec.heads,
+        "key_heads": spec.key_heads,
+        "head_dim": spec.head_dim,
+        "scale": spec.head_dim**-0.5 if spec.scale is None else spec.scale,
+        "softcap": spec.softcap,
+        "qk_norm": spec.qk_norm is not None,
+        "score": spec.score,
+    }
+
+
+def norm_facts(norm: Norm | None) -> Facts | None:
+    return None if norm is None else {"kind": norm.kind, "eps": norm.eps, "bias": norm.bias}
+
+
+def position_facts(position: Position | Table | None) -> Facts | None:
+    if position is None:
+        return None
+    if isinstance(position, Table):
+        kind = "learned" if position.layout == "learned" else "sinusoid"
+    else:
+        kind = type(position).__name__.lower()
+    return {"kind": kind, **asdict(position)}
+
+
+def pattern_facts(pattern: Pattern | Blocks) -> Facts:
+    none = {"left": None, "right": None, "dilation": 1, "block": None, "random": None, "whole": None}
+    if isinstance(pattern, Blocks):
+        own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
+        return {**none, "kind": "blocks", **own}
+    plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
+    kind = "window" if not plain else "full" if pattern.right is None else "causal"
+    return {**none, "kind": kind, **asdict(pattern)}
+
+
+def head_facts(model: Model, head: Head) -> Facts:
+    kind = kind_of(head, model.spec)
+    named = kind in ("classify", "tag") and len(model.spec.labels) == head.outputs
+    labels = list(labels_of(model, head)) if named else []
+    return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}

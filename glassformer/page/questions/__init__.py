@@ -1,0 +1,26 @@
+"""Page room, questions: one function each, a file a panel. What was asked comes in, an answer goes out.
+
+Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
+page/src/protocol.ts describes.
+"""
+
+from glassformer.page.questions import attention, lens, models, next_token, parameters, text, walk
+from glassformer.page.session import Question
+
+QUESTIONS: dict[str, Question] = {
+    "models": models.models,
+    "structure": models.structure,
+    "read": text.read,
+    "array": text.array,
+    "attention": attention.attention,
+    "heads": attention.heads,
+    "walk": walk.walk,
+    "cell": walk.cell,
+    "next": next_token.next_tokens,
+    "continue": next_token.continued,
+    "beams": next_token.beams,
+    "step": next_token.step,
+    "lens": lens.lens,
+    "contributions": lens.contributions,
+    "parameters": parameters.parameters,
+}

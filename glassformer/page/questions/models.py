@@ -1,0 +1,68 @@
+"""Page room, questions about models: which there are, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import glassformer
+from glassformer.page import facts
+from glassformer.page.asked import Asked
+from glassformer.page.session import Session
+from glassformer.page.sources import Source
+from glassformer.weights.plan import make_net
+from glassformer.weights.quantize import count_parameters
+
+EXAMPLES: dict[str, list[dict[str, str]]] = {
+    "decoder": [
+        {"text": "ROMEO:\nIs the day so young?"},
+        {"text": "The animal didn't cross the street because it was too tired"},
+        {"text": "Thanks for all the"},
+    ],
+    "encoder": [
+        {"text": "time flies like an arrow", "pair": "fruit flies like a banana"},
+        {"text": "A robot must obey the orders given it by human beings"},
+    ],
+    "encoder-decoder": [
+        {"text": "je suis étudiant"},
+        {"text": "The animal didn't cross the street because it was too tired"},
+    ],
+}
+
+
+def models(session: Session, asked: Asked) -> dict[str, Any]:
+    entries = [entry(source) for source in session.sources]
+    first = dict(entries[0]["examples"][0])
+    if session.text is not None:
+        first = {"text": session.text}
+    start = {"model": entries[0]["id"], **first}
+    return {"models": entries, "start": start, "version": glassformer.__version__}
+
+
+def entry(source: Source) -> dict[str, Any]:
+    architecture, spec = source.describe()
+    kind = facts.model_kind(spec)
+    return {
+        "id": source.id,
+        "name": source.id,
+        "kind": kind,
+        "architecture": architecture,
+        "parameters": count_parameters(make_net(spec)),
+        "examples": EXAMPLES[kind],
+        "checkpoints": [checkpoint(one) for one in source.checkpoints],
+    }
+
+
+def checkpoint(source: Source) -> dict[str, Any]:
+    snapshot = source.snapshot
+    assert snapshot is not None
+    return {
+        "id": source.id,
+        "step": snapshot.step,
+        "name": snapshot.name,
+        "loss": snapshot.loss,
+    }
+
+
+def structure(session: Session, asked: Asked) -> dict[str, Any]:
+    id = asked.text("model")
+    return {"model": id, **facts.structure(session.model(id))}

@@ -1,0 +1,79 @@
+"""Page room, questions about a text: its tokens, and any tensor on its way through the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.inside import Named, View
+from glassformer.inside.derived import array as named_array
+from glassformer.inside.read import Token
+from glassformer.page.asked import Asked
+from glassformer.page.packed import Packed
+from glassformer.page.session import Session
+from glassformer.page.shrink import shrunk
+
+DTYPES = {"float16": torch.float16, "float32": torch.float32}
+
+
+def read(session: Session, asked: Asked) -> dict[str, Any]:
+    view = session.view(asked)
+    target = session.target(asked)
+    return {
+        "encoder": tokens(view, "encoder"),
+        "decoder": tokens(view, "decoder"),
+        "target": target and {"text": target, "written": "target" not in asked},
+    }
+
+
+def tokens(view: View, stack: str) -> list[dict[str, Any]] | None:
+    found: tuple[Token, ...] = getattr(view.reading, stack)
+    return [token_facts(view, token) for token in found] or None
+
+
+def token_facts(view: View, token: Token) -> dict[str, Any]:
+    tokenizer = view.model.tokenizer
+    known = tokenizer is not None and token.id is not None and token.id < tokenizer.size
+    return {
+        "id": token.id,
+        "text": token.text,
+        "piece": tokenizer.token(token.id) if known else token.text,  # type: ignore[union-attr,arg-type]
+        "special": token.special,
+        "sentence": None if token.special else token.segment,
+    }
+
+
+def array(session: Session, asked: Asked) -> Packed:
+    name = asked.text("name")
+    found = named_array(session.view(asked), name)
+    facts = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
+    part = cut(found, asked.table("at"))
+    values = part.array.float()
+    facts |= {"min": float(values.min()), "max": float(values.max())}
+    by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
+    for axis, most in asked.table("shrink").items():
+        values = shrunk(values, axis_of(part, axis), int(most), by)
+    dtype = DTYPES[asked.choice("dtype", tuple(DTYPES), "float16")]
+    return Packed(facts, {"array": (values.to(dtype), part.axes)})
+
+
+def cut(named: Named, at: Any) -> Named:
+    """By the names of axes: an index, which takes its axis away, or [from, to)."""
+    index: list[int | slice] = [slice(None)] * len(named.axes)
+    for axis, where in at.items():
+        match where:
+            case int():
+                index[axis_of(named, axis)] = where
+            case [int(), int()]:
+                index[axis_of(named, axis)] = slice(max(where[0], 0), max(where[1], 0))
+            case _:
+                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r:.40}.")
+    return named[tuple(index)]
+
+
+def axis_of(named: Named, axis: str) -> int:
+    if axis not in named.axes:
+        raise GlassformerError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
+    return named.axes.index(axis)

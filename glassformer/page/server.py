@@ -1,0 +1,207 @@
+"""Page room, the server: it listens on this machine alone, and answers the page it has served.
+
+A browser lets any page send requests to any address, and a name may come to point at this machine;
+so a request must name this machine as its host, and come from the page that was served here.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import select
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from glassformer.errors import GlassformerError
+from glassformer.page.packed import as_json
+from glassformer.page.questions import QUESTIONS
+from glassformer.page.session import Session
+
+STATIC = Path(__file__).parent / "static"
+ADDRESS = "127.0.0.1"
+NAMES = (ADDRESS, "localhost")
+LARGEST = 2**22  # bytes of a question
+GUARDS = {  # what the page may do: ask here, and nowhere else
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+class Server(ThreadingHTTPServer):
+    """`port` 0 is any that is free."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, session: Session, port: int = 0) -> None:
+        self.session = session
+        try:
+            super().__init__((ADDRESS, port), Handler)
+        except OSError as error:
+            raise GlassformerError(
+                f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name another "
+                "with --port, or --port 0 for any that is free."
+            ) from None
+
+    @property
+    def address(self) -> str:
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class RefusedError(GlassformerError):
+    """A request that is not answered, and with what status that is said."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "glassformer", ""
+    disable_nagle_algorithm = True
+    timeout = 120  # seconds for which a connection may say nothing
+
+    def do_GET(self) -> None:  # noqa: N802
+        self.guarded(self.serve_file)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:  # noqa: N802
+        self.guarded(self.answer)
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def serve_file(self) -> None:
+        files = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*")}
+        name = urlsplit(self.path).path.removeprefix("/") or "index.html"
+        path = files.get(name)
+        if path is None or not path.is_file():
+            built = "index.html" in files
+            raise RefusedError(
+                HTTPStatus.NOT_FOUND,
+                f"There is no page {name!r:.80} here."
+                if built
+                else "The page was not built: `make page` does it, with Node.",
+            )
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        kind += "; charset=utf-8" if kind.startswith("text/") else ""
+        self.send(HTTPStatus.OK, kind, path.read_bytes())
+
+    def answer(self) -> None:
+        name = self.path.removeprefix("/api/")
+        question = QUESTIONS.get(name) if self.path.startswith("/api/") else None
+        if question is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"Nobody here knows the question {name!r:.80}.")
+        body = self.body()
+        found = self.server_session.answer(name, question, body, self.is_gone)
+        if found is None:
+            self.close_connection = True
+        else:
+            self.send(HTTPStatus.OK, found.kind, found.body)
+
+    def body(self) -> Mapping[str, Any]:
+        kind = self.headers.get_content_type()
+        if kind != "application/json":
+            raise RefusedError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A question is application/json, not {kind:.40}."
+            )
+        size = self.headers.get("Content-Length", "")
+        if not size.isascii() or not size.isdigit():
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "A question must say how long it is.")
+        if int(size) > LARGEST:
+            raise RefusedError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten the text.",
+            )
+        try:
+            given = json.loads(self.rfile.read(int(size)))
+        except ValueError:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "The question is not JSON.") from None
+        if not isinstance(given, dict):
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "A question is a JSON object.")
+        return given
+
+    @property
+    def server_session(self) -> Session:
+        return cast(Server, self.server).session
+
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    # --- who may ask -----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        host = self.headers.get("Host", "")
+        if urlsplit(f"//{host}").hostname not in NAMES:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, f"This is {ADDRESS}, not {host!r:.80}; open the address itself."
+            )
+        origin = self.headers.get("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "same-origin")
+        visited = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.command == "GET"
+        foreign = origin is not None and origin != f"http://{host}"
+        if foreign or (site not in ("same-origin", "none") and not visited):
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN,
+                f"Only the page that is served here may ask, not {origin or 'another one'!r:.80}.",
+            )
+
+    def guarded(self, work: Any) -> None:
+        try:
+            self.check()
+            work()
+        except ConnectionError:
+            self.close_connection = True
+        except RefusedError as error:
+            self.close_connection = True  # what was sent may not have been read
+            self.send_sentence(error.status, str(error))
+        except GlassformerError as error:
+            self.send_sentence(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception as error:
+            traceback.print_exc()
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            said = f"The server could not answer this ({why:.200}); its terminal says more."
+            self.send_sentence(HTTPStatus.INTERNAL_SERVER_ERROR, said)
+
+    def send_sentence(self, status: HTTPStatus, sentence: str) -> None:
+        self.send(status, "application/json", as_json({"error": sentence}))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What http.server itself refuses: methods, and requests that are none."""
+        self.close_connection = True
+        said = message or HTTPStatus(code).phrase
+        self.send_sentence(HTTPStatus(code), f"{said}.")
+
+    def send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        for name, value in GUARDS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """The terminal is for the address, and for what went wrong."""

@@ -1,0 +1,117 @@
+"""Page room, the session: the models that were named, what they have read, and what was answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.inside import View, look
+from glassformer.model import Model
+from glassformer.page.asked import Asked
+from glassformer.page.kept import Kept
+from glassformer.page.packed import Packed, as_json
+from glassformer.page.sources import Source, find_sources
+from glassformer.page.worker import Worker
+
+MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
+LONGEST = 2048  # tokens of a text where the model has no limit of its own
+WRITTEN = 32  # tokens of a target that nobody gave
+
+
+@dataclass(frozen=True)
+class Answer:
+    kind: str  # its content type
+    body: bytes
+
+
+Question = Callable[["Session", Asked], Mapping[str, Any] | Packed]
+
+
+class Session:
+    """All that is asked for is computed by one worker; what was answered once is kept."""
+
+    def __init__(self, sources: Sequence[str], text: str | None = None) -> None:
+        self.sources = find_sources(sources)
+        self.text = text
+        self._models: Kept[Model] = Kept(MODELS)
+        self._views: Kept[View] = Kept(VIEWS)
+        self._targets: Kept[str] = Kept(100)
+        self._answers: Kept[Answer] = Kept(ANSWERS, lambda answer: len(answer.body))
+        self._worker = Worker()
+
+    def prepare(self) -> None:
+        """Loads the first model, so that what is wrong with it is said at once."""
+        self._worker.do(lambda: self.model(self.sources[0].id))
+
+    def answer(
+        self,
+        name: str,
+        question: Question,
+        given: Mapping[str, Any],
+        gone: Callable[[], bool] = lambda: False,
+    ) -> Answer | None:
+        """None where nobody waits for it any more."""
+        key = name, json.dumps(given, sort_keys=True)
+        return self._answers.get(key) or self._worker.do(
+            lambda: self._compute(key, question, given, gone)
+        )
+
+    def _compute(
+        self, key: Any, question: Question, given: Mapping[str, Any], gone: Callable[[], bool]
+    ) -> Answer | None:
+        kept = self._answers.get(key)  # another tab may have asked the same meanwhile
+        if kept is not None or gone():
+            return kept
+        found = question(self, Asked(given))
+        if isinstance(found, Packed):
+            answer = Answer("application/octet-stream", found.body())
+        else:
+            answer = Answer("application/json", as_json(found))
+        return self._answers.put(key, answer)
+
+    # --- what questions are about -----------------------------------------------------------------
+
+    def source(self, id: str) -> Source:
+        for source in self.sources:
+            for one in (source, *source.checkpoints):
+                if one.id == id:
+                    return one
+        names = ", ".join(source.id for source in self.sources)
+        raise GlassformerError(f"There is no model {id!r:.80} here, only {names}.")
+
+    def model(self, id: str) -> Model:
+        """Read when it is first asked for; from then on its folder may go."""
+        return self._models.get(id) or self._models.put(id, self.source(id).load())
+
+    def view(self, asked: Asked, *, edited: bool = True, model: str = "model") -> View:
+        """What the model that is named does with the text, with the edits if there are any."""
+        id, edits = asked.text(model), asked.list("edits") or []
+        text: str | tuple[str, str] = asked.text("text", "")
+        if pair := asked.text("pair", ""):
+            text = (str(text), pair)
+        target = self.target(asked, model)
+        key = id, text, target, json.dumps(edits) if edited else "[]"
+        kept = self._views.get(key)
+        if kept is not None:
+            return kept
+        view = look(self.model(id), text, target, edits=edits if edited else ())
+        return self._views.put(key, view)
+
+    def target(self, asked: Asked, model: str = "model") -> str | None:
+        """What the decoder of an encoder-decoder has written: as given, or what it would write."""
+        id = asked.text(model)
+        held = self.model(id)
+        spec = held.spec
+        if spec.encoder is None or spec.decoder is None or spec.shift_text:
+            return None
+        if "target" in asked:
+            return asked.text("target")
+        text = asked.text("text", "")
+        written = self._targets.get((id, text))
+        if written is None:
+            made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
+            written = self._targets.put((id, text), made.text)  # type: ignore[union-attr]
+        return written

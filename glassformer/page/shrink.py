@@ -1,0 +1,39 @@
+"""Page room, thumbnails: large arrays come in, what fits on a screen goes out."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def shrunk(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
+    """At most so many along an axis: of neighbors the mean, the largest, or the largest by size."""
+    size = values.shape[axis]
+    if size <= most:
+        return values
+    group = -(-size // max(most, 1))
+    fill = float("nan") if by == "mean" else float("-inf") if by == "max" else 0.0
+    last = F.pad(values.movedim(axis, -1), (0, -size % group), value=fill)
+    groups = last.unflatten(-1, (-1, group))
+    if by == "mean":
+        found = groups.nanmean(-1)
+    elif by == "max":
+        found = groups.amax(-1)
+    else:
+        found = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))[..., 0]
+    return found.movedim(-1, axis)
+
+
+def thumbnail(patterns: Tensor, most: int) -> Tensor:
+    """[..., query, key] to at most so many of both; of every tile the largest weight."""
+    if not patterns.is_contiguous():
+        patterns = patterns.contiguous()
+    rows, columns = (-(-size // max(most, 1)) for size in patterns.shape[-2:])
+    if rows <= 1 and columns <= 1:
+        return patterns
+    lead = patterns.shape[:-2]
+    flat = patterns.reshape(-1, 1, *patterns.shape[-2:])
+    pooled = F.max_pool2d(flat.float(), (rows, columns), ceil_mode=True)
+    return pooled.view(*lead, *pooled.shape[-2:])
+
+

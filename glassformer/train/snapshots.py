@@ -1,0 +1,115 @@
+"""Train room, models of a run: a run folder comes in, what can be loaded of it goes out by step.
+
+`run.keep_every` keeps the model of every so many steps; besides there are the best one, the last
+one, and of a run that is not over its newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.source import load
+from glassformer.train.build import build
+from glassformer.train.prepare import adapted, objective_of, with_labels
+from glassformer.train.run import Run
+from glassformer.train.runs import RECIPE, read_run
+from glassformer.train.state import NOTES, checkpoints, quietly, step_of
+
+WEIGHTS = "weights.net."
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The model of a run after a step. `name` is "best" or "model" where it is one of those."""
+
+    run: Run
+    folder: Path
+    step: int
+    name: str | None = None
+
+    @property
+    def loss(self) -> float | None:
+        """Of the evaluation at this step, else of the last step that was logged by then."""
+        found = None
+        for entry in self.run.entries():
+            if entry["step"] == self.step and "valid" in entry:
+                judged: float | None = entry["valid"].get("loss")
+                return judged
+            if entry["step"] <= self.step and "loss" in entry:
+                found = entry["loss"]
+        return found
+
+    def load(self) -> Model:
+        """In float32."""
+        if not self.folder.exists():
+            raise GlassformerError(
+                f"{self.folder} is gone, and with it the model of step {self.step}; choose another."
+            )
+        if self.folder.parent == self.run.state:
+            return _from_state(self.run, self.folder)
+        if self.run.recipe.adapter is None:
+            return load(self.folder, dtype=torch.float32)
+        base = self.run.recipe.model.folder
+        assert base is not None
+        return load(base, dtype=torch.float32, adapter=self.folder)
+
+
+def is_run(folder: str | Path) -> bool:
+    return (Path(folder) / RECIPE).is_file()
+
+
+def snapshots(folder: str | Path) -> list[Snapshot]:
+    """The first steps first; of folders with the same step one."""
+    run = read_run(Path(folder))
+    ending = run.finished or _newest_notes(run)
+    found = [(path, step_of(path), None) for path in checkpoints(run.steps)]
+    found += [(path, step_of(path), None) for path in checkpoints(run.state)]
+    named = {"best": (run.best, "best_step"), "model": (run.model, "step")}
+    found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
+    by_step = {
+        step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()
+    }
+    if not by_step:
+        raise GlassformerError(
+            f"The run {folder} holds no model yet; one is there after its first checkpoint."
+        )
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _newest_notes(run: Run) -> dict[str, Any]:
+    saved = checkpoints(run.state)
+    return json.loads((saved[-1] / NOTES).read_text("utf-8")) if saved else {}
+
+
+def _from_state(run: Run, folder: Path) -> Model:
+    """The model as the run began, with the weights of a checkpoint."""
+    recipe = with_labels(run.recipe)
+    model, _ = objective_of(recipe, build(recipe, _no_texts, run.tokenizer))
+    if recipe.adapter is not None:
+        model = adapted(model, recipe)
+    reader = HuggingFaceStorageReader(str(folder))
+    stored = reader.read_metadata().state_dict_metadata
+    own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.net.state_dict().items()}
+    with quietly(), torch.no_grad():
+        load_tensors(
+            {name: tensor for name, tensor in own.items() if name in stored},
+            storage_reader=reader,
+            no_dist=True,
+        )
+    return model
+
+
+def _no_texts() -> Sequence[str]:
+    raise GlassformerError(
+        "The run's tokenizer is gone (tokenizer/ in its folder), so its checkpoint cannot be read."
+    )

@@ -1,0 +1,74 @@
+/** The way through the model as a list of stops, and which of them belong together. */
+import type { StackName, StepKind, WalkStep } from "../protocol";
+
+export type Part = "embedding" | "attention" | "cross" | "ffn" | "stack" | "prediction";
+
+/** Three pictures that no single array makes: all of the model, one block, and a token on its way through the blocks. */
+export const WHOLES = ["model", "block", "stack"] as const;
+export type Whole = (typeof WHOLES)[number];
+
+export interface Stop {
+  id: string;
+  part: Part;
+  /** Whose rows are the tokens of the picture. */
+  stack: StackName;
+  whole?: Whole;
+  step?: WalkStep;
+}
+
+/** A kind without the `cross_` in front: both attentions take the same steps. */
+export type Kind = Exclude<StepKind, `cross_${string}`>;
+
+export function plainKind(kind: StepKind): Kind {
+  return kind.replace(/^cross_/, "") as Kind;
+}
+
+export function partOf(kind: StepKind): Part {
+  if (kind === "tokens" || kind.startsWith("embed")) return "embedding";
+  if (kind.startsWith("cross_")) return "cross";
+  if (kind === "norm_ffn" || kind === "residual_ffn" || kind.startsWith("ffn")) return "ffn";
+  if (["norm_final", "logits", "probabilities", "choice"].includes(kind)) return "prediction";
+  return "attention";
+}
+
+/** Keys and values of cross-attention are made of what the encoder read. */
+export function rowsOf(step: WalkStep): StackName {
+  const kind = plainKind(step.kind);
+  const reads = step.kind.startsWith("cross_") && (kind === "k" || kind === "v" || kind === "rotate_k");
+  return reads ? "encoder" : step.stack;
+}
+
+export function stopsOf(steps: readonly WalkStep[], stack: StackName): Stop[] {
+  const stops: Stop[] = [{ id: "model", part: "embedding", stack, whole: "model" }];
+  let inside = false;
+  for (const step of steps) {
+    const own = step.layer !== null && step.stack === stack;
+    if (own && !inside) stops.push({ id: "block", part: "attention", stack, whole: "block" });
+    if (!own && inside) stops.push({ id: "stack", part: "stack", stack, whole: "stack" });
+    inside = own;
+    stops.push({ id: step.id, part: partOf(step.kind), stack: rowsOf(step), step });
+  }
+  if (inside) stops.push({ id: "stack", part: "stack", stack, whole: "stack" });
+  return stops;
+}
+
+/** One thing further out: from a step of a block to the block, from everything else to the model. */
+export function outward(stop: Stop): Whole | null {
+  if (stop.whole === "model") return null;
+  return stop.step && stop.step.layer !== null ? "block" : "model";
+}
+
+/** The last axis is what a row holds; `head` in front is chosen, not drawn. */
+export function drawnShape({ shape, axes }: WalkStep): [number, number] {
+  const sizes = shape.filter((_, axis) => axes[axis] !== "head");
+  return sizes.length >= 2 ? [sizes[0], sizes[1]] : [1, sizes[0] ?? 0];
+}
+
+/** Which entry of the axis `head` a step shows: heads may share keys and values. */
+export function headOf(step: WalkStep, head: number): number | undefined {
+  const axis = step.axes.indexOf("head");
+  if (axis < 0) return undefined;
+  const shared = ["k", "v", "rotate_k"].includes(plainKind(step.kind)) ? step.facts.key_head : null;
+  const wanted = typeof shared === "number" ? shared : head;
+  return Math.min(wanted, step.shape[axis] - 1);
+}

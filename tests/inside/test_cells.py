@@ -1,0 +1,98 @@
+"""Every number of the walk is explained by numbers that give it, cell by cell, in every family."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.core.activation import ACTIVATIONS
+from glassformer.errors import GlassformerError
+from glassformer.families import classes_of, families, translate
+from glassformer.inside.cells import Cell, cell
+from glassformer.inside.derived import array
+from glassformer.inside.look import look
+from glassformer.inside.steps import steps
+from glassformer.spec import Embed, ModelSpec
+
+
+def spec_of(model_type: str) -> ModelSpec:
+    """Of a family's last TINY config, with a head for the vocabulary where it has one."""
+    family = families()[model_type]
+    classes = list(classes_of(family, model_type))
+    named = [name for name in classes if "LM" in name or "Generation" in name]
+    return translate({"model_type": model_type, **family.TINY[-1]}, (named or classes)[0])
+
+
+def tiny(spec: ModelSpec) -> gf.Model:
+    """With biases and scales that are neither zero nor one."""
+    model = gf.create(spec, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for tensor in model.net.parameters():
+            tensor += torch.randn(tensor.shape, generator=generator) * 0.1
+    return model
+
+
+def explains(found: Cell) -> float:
+    """The value again, from the numbers that are told."""
+    parts, told = found.parts, [t.a if t.product is None else t.product for t in found.terms]
+    match found.how:
+        case "sum":
+            return sum(t.a for t in found.terms)
+        case "norm" if "mean" in parts:
+            inner = sum(t.a for t in found.terms) - parts["mean"]
+            return inner / parts["deviation"] * parts["gain"] + parts["bias"]
+        case "dot" | "weighted" | "rotate" | "scale" | "product":
+            if "cap" in parts:
+                return parts["cap"] * math.tanh(sum(told) / parts["cap"])
+            return sum(told) + parts.get("bias", 0.0)
+        case "cap":
+            return parts["cap"] * math.tanh(found.terms[0].a / parts["cap"])
+        case "softmax":
+            return math.exp(found.terms[0].a - parts["largest"]) / parts["total"]
+        case "mask" if parts.get("hidden") == 0.0:
+            return sum(t.a for t in found.terms)
+        case "activation":
+            x = torch.tensor(parts["x"], dtype=torch.float64)
+            return float(ACTIVATIONS[parts["activation"]](x))
+    return found.value
+
+
+def reads_text(spec: ModelSpec) -> bool:
+    stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
+    return all(isinstance(s.embed, Embed) and len(s.attention_blocks) > 0 for s in stacks)
+
+
+TYPES = [name for name, family in families().items() if family.TINY]
+SPECS = {name: spec for name in TYPES if reads_text(spec := spec_of(name))}
+
+
+@pytest.mark.parametrize("model_type", SPECS)
+def test_cells_add_up(model_type):
+    model, draw = tiny(SPECS[model_type]), random.Random(3)
+    both = model.net.encoder is not None and model.net.decoder is not None
+    view = look(model, [5, 3, 4, 5], [4, 3, 5] if both and not model.spec.shift_text else None)
+    for stack in ("encoder", "decoder"):
+        if getattr(model.spec, stack) is None:
+            continue
+        last = len(getattr(model.spec, stack).order) - 1
+        for step in steps(view, stack, last, 1):
+            if step.array is None:
+                continue
+            found = array(view, step.array)
+            assert found.axes == step.axes, step
+            if not model.spec.last_stack.blanks and step.shape != found.shape:
+                raise AssertionError((step, found.shape))
+            head = 1 if "head" in found.axes[0] else None
+            for _ in range(3):
+                row, col = (draw.randrange(size) for size in found.shape[-2:])
+                try:
+                    told = cell(view, step.array, row, col, head=head, limit=draw.choice((3, 100)))
+                except GlassformerError as error:
+                    assert "joined or remembered" in str(error)
+                    continue
+                assert told.value == pytest.approx(explains(told), rel=1e-3, abs=1e-4), step

@@ -1,0 +1,77 @@
+"""Tiny models for the page's tests: one of every kind, with weights at random, saved to a folder.
+
+`python tests/page/models.py FOLDER` makes them to be opened by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import glassformer as gf
+from glassformer.text import train as train_tokenizer
+
+TEXTS = [
+    "time flies like an arrow",
+    "fruit flies like a banana",
+    "The animal didn't cross the street because it was too tired",
+    "A robot must obey the orders given it by human beings",
+    "je suis étudiant",
+    "i am a student",
+]
+
+
+def decoder(**settings: Any) -> gf.Model:
+    roles = {"eos": "<|end|>", "bos": "<|end|>", "unk": "<|end|>"}
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=roles)
+    sizes = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 128} | settings
+    return gf.create("gpt2", tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes)
+
+
+def encoder(architecture: str = "BertForMaskedLM") -> gf.Model:
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS, size=200, lowercase=True)
+    return gf.create(
+        "bert-base",
+        tokenizer=tokenizer,
+        architectures=[architecture],
+        vocab_size=tokenizer.size,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+
+
+def encoder_decoder() -> gf.Model:
+    roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+    tokenizer = train_tokenizer("bpe", texts=TEXTS, size=160, special=roles, add_eos=True)
+    return gf.create(
+        "t5-small",
+        tokenizer=tokenizer,
+        vocab_size=tokenizer.size,
+        eos_token_id=tokenizer.special["eos"],
+        pad_token_id=tokenizer.special["pad"],
+        decoder_start_token_id=tokenizer.special["pad"],
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+    )
+
+
+KINDS = {"decoder": decoder, "encoder": encoder, "encoder_decoder": encoder_decoder}
+
+
+def save(folder: Path) -> dict[str, Path]:
+    """All of them, each in a folder of its name."""
+    for name, make in KINDS.items():
+        make().save(folder / name)
+    return {name: folder / name for name in KINDS}
+
+
+if __name__ == "__main__":
+    for path in save(Path(sys.argv[1])).values():
+        print(path)
