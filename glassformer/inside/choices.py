@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.sampling import shaped
+from glassformer.inside.lens import stage_names
 from glassformer.inside.named import check_index
 from glassformer.inside.predictions import language_head, output_text
 
@@ -61,6 +62,17 @@ def choices(
     turned = Knobs(do_sample=True, **knobs)
     actual = [actual_token(view, place) for place in places]
     return choose(view, places, logits, actual, turned, top)
+
+
+@torch.no_grad()
+def stage_choice(view: View, stage: int, position: int, top: int = 10) -> Choice:
+    """What a stage of the lens would say at a position."""
+    names = stage_names(view)
+    check_index(stage, len(names), "row")
+    view.capture(names)
+    stream = view.seen[names[stage]][:, position : position + 1]
+    logits = view.model.net.readout(stream, language_head(view).name)[0]
+    return choose(view, [position], logits, [actual_token(view, position)], Knobs(), top)[0]
 
 
 def choose(

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from glassformer.errors import GlassformerError
 from glassformer.inside.named import Named, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.predictions import language_head, output_id, output_text
@@ -29,9 +31,9 @@ STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-fo
 @dataclass(frozen=True, eq=False)
 class Lens:
     """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
-    of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability` and
-    `rank` (0 is the best) are those of the token chosen, or else of what is predicted there in the
-    end; `divergence` is KL(end, here) in nats; `norm` is the length of the stream's vector."""
+    of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
+    `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
+    there in the end, -1 where none is chosen; `divergence` is KL(end, here) in nats; `norm` is the length of the stream's vector."""
 
     stages: tuple[tuple[int | None, str], ...]  # layer, and what stands before it
     positions: tuple[int, ...]
@@ -40,6 +42,7 @@ class Lens:
     best_probability: Named
     chosen: Tensor  # [position]
     probability: Named
+    logit: Named
     rank: Named
     divergence: Named
     entropy: Named
@@ -73,43 +76,40 @@ class Lens:
 def lens(
     view: View,
     *,
-    token: int | str | None = None,
+    token: int | str | Sequence[int] | None = None,
     top: int = 5,
     positions: Sequence[int] | None = None,
     head: str | None = None,
 ) -> Lens:
-    """`token`: whose probability and rank are followed. `positions`: those alone."""
+    """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
+    for none). `positions`: those alone."""
     spec = language_head(view, head)
     net, size = view.model.net, len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
     for place in places:
         check_index(place, size, "position")
-    names = _stages(view)
+    names = stage_names(view)
     view.capture([f"{view.stack}.final", *names])
-    width = view.model.spec.last_stack.widths[-1]
-    names = [name for name in names if view.seen[name].shape[-1] == width]  # baselines' may differ
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
     if token is None:
         chosen = ends.argmax(-1)
+    elif not isinstance(token, int | str):
+        if len(token) != len(places):
+            raise GlassformerError(f"{len(token)} tokens are chosen for {len(places)} positions.")
+        chosen = torch.tensor(list(token), device=rows.device)
     else:
         chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
+    streams = torch.stack([view.seen[name][0, rows] for name in names]).flatten(0, 1)
     step = max(1, ROOM // ends.shape[-1])
-    found: list[list[Tensor]] = []
-    for name in names:
-        stream = view.seen[name][:, rows]
-        parts = [
-            _read(
-                net.readout(stream[:, at : at + step], spec.name)[0],
-                ends[at : at + step],
-                chosen[at : at + step],
-                top,
-            )
-            for at in range(0, len(rows), step)
-        ]
-        found.append([torch.cat(each) for each in zip(*parts, strict=True)])
-    best, likely, probability, rank, divergence, entropy = (
-        torch.stack(each) for each in zip(*found, strict=True)
+    parts = []
+    for at in range(0, len(streams), step):  # rows of several stages: the head is read once
+        part = streams[at : at + step]
+        place = torch.arange(at, at + len(part), device=rows.device) % len(rows)
+        logits = net.readout(part[None], spec.name)[0]
+        parts.append(_read(logits, ends[place], chosen[place], top))
+    best, likely, probability, logit, rank, divergence, entropy = (
+        torch.cat(each).unflatten(0, (len(names), len(rows))) for each in zip(*parts, strict=True)
     )
     stages = tuple(_stage(name) for name in names)
     words = tuple(view.tokens[int(row)].text for row in rows)
@@ -122,7 +122,7 @@ def lens(
         axes = ("stage", "position", "rank")[: array.ndim]
         return Named(array, axes, labels, f"lens, {title}")
 
-    said = {*best.flatten().tolist(), *chosen.tolist()}
+    said = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
     return Lens(
         stages=stages,
         positions=tuple(rows.tolist()),
@@ -131,6 +131,7 @@ def lens(
         best_probability=named(likely, "their probability"),
         chosen=chosen,
         probability=named(probability, "probability"),
+        logit=named(logit, "logit"),
         rank=named(rank, "rank"),
         divergence=named(divergence, "divergence"),
         entropy=named(entropy, "entropy"),
@@ -142,13 +143,15 @@ def lens(
     )
 
 
-def _stages(view: View) -> list[str]:
-    front = f"{view.stack}."
-    return [
-        name
-        for name in names_of(view.model.spec)
-        if name.startswith(front) and name.split(".")[-1] in STAGES
-    ]
+def stage_names(view: View) -> list[str]:
+    """The streams that can be read; in baselines some are of another width than the last."""
+    stack, front = view.model.spec.last_stack, f"{view.stack}."
+    widths = {f"{front}embed": stack.width}
+    for depth, width in enumerate(stack.widths[1:]):
+        widths[f"{front}blocks.{depth}.resid_mid"] = stack.widths[depth]
+        widths[f"{front}blocks.{depth}.resid_post"] = width
+    known = names_of(view.model.spec)
+    return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
 
 
 def _stage(name: str) -> tuple[int | None, str]:
@@ -157,12 +160,16 @@ def _stage(name: str) -> tuple[int | None, str]:
 
 
 def _read(logits: Tensor, ends: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
-    """Of [position, token]: the best, their probabilities, probability and rank of the chosen, the
+    """Of [row, token]: the best, their probabilities; probability, logit and rank of the chosen; the
     divergence from the end, and the entropy."""
     here, end = logits.float().log_softmax(-1), ends.float().log_softmax(-1)
     likely, best = here.topk(min(top, here.shape[-1]), -1)
-    own = here.gather(1, chosen[:, None])
-    rank = (here > own).sum(-1)
-    divergence = (end.exp() * (end - here)).sum(-1)
+    none = chosen < 0
+    own = here.gather(1, chosen.clamp(min=0)[:, None])
+    rank = (here > own).sum(-1).masked_fill(none, -1)
+    logit = logits.float().gather(1, chosen.clamp(min=0)[:, None])[:, 0]
+    divergence = F.kl_div(here, end, reduction="none", log_target=True).sum(-1)
     entropy = -(here.exp() * here).sum(-1)
-    return best, likely.exp(), own[:, 0].exp(), rank, divergence, entropy
+    nothing = float("nan")
+    probability = own[:, 0].exp().masked_fill(none, nothing)
+    return best, likely.exp(), probability, logit.masked_fill(none, nothing), rank, divergence, entropy

@@ -9,6 +9,8 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import View, look
+from glassformer.inside.names import names_of
+from glassformer.inside.steering import resolved
 from glassformer.model import Model
 from glassformer.page.asked import Asked
 from glassformer.page.kept import Kept
@@ -18,6 +20,7 @@ from glassformer.page.worker import Worker
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
 LONGEST = 2048  # tokens of a text where the model has no limit of its own
+STREAM = ("embed", "resid_mid", "resid_post", "final")  # what most questions are about
 WRITTEN = 32  # tokens of a target that nobody gave
 
 
@@ -97,8 +100,10 @@ class Session:
         kept = self._views.get(key)
         if kept is not None:
             return kept
-        view = look(self.model(id), text, target, edits=edits if edited else ())
-        return self._views.put(key, view)
+        held = self.model(id)
+        wanted = [name for name in names_of(held.spec) if name.split(".")[-1] in STREAM]
+        given = resolved(held, edits) if edited else ()
+        return self._views.put(key, look(held, text, target, at=wanted, edits=given))
 
     def target(self, asked: Asked, model: str = "model") -> str | None:
         """What the decoder of an encoder-decoder has written: as given, or what it would write."""

@@ -515,44 +515,55 @@ export interface SaliencyAnswer {
 
 export interface PositionsQuestion {
   model: string;
-  /** How many positions are drawn (default 64; at most the model's context). */
+  /** How many positions are drawn (default 64, at most 512). */
   length?: number;
+  /** With a text its own length, and what depends on it (DeBERTa's terms), of the last stack alone. */
+  text?: string;
+  pair?: string;
+  target?: string;
 }
 /** Pictures of how this model knows where a token stands and what it may see; arrays are named by `array`. */
 export type PositionsAnswer = Packed<{ pictures: PositionPicture[] }, string>;
 export interface PositionPicture {
   array: string;
   stack: StackName;
-  kind: PositionFacts["kind"] | "pattern";
-  /** Which layers it holds for; null: before the first layer. */
-  layers: number[] | null;
-  /** Axes of the array, as text: position, dim, query, key, head, distance, frequency ... */
-  axes: string[];
-  /** For captions: layout, theta, buckets, slope per head ... */
-  facts: Record<string, string | number | boolean | null | number[]>;
-  /** Its name within a kind: "angles", "sine", "bias", "content_to_position", ... */
+  /** table (sinusoids, learned rows; facts.layout), bias (T5, ALiBi), rotary, distances (vectors by distance: Shaw,
+   * Transformer-XL, DeBERTa), terms (of a score, of a text), mask (which keys are seen). */
+  kind: "table" | "bias" | "rotary" | "distances" | "terms" | "mask";
+  /** Its name within the kind: table, likeness, mask, ... Pictures of one kind and layers belong together. */
   part: string;
+  title: string;
+  /** Which layers it holds for. */
+  layers: number[];
+  axes: string[];
+  /** For captions. */
+  facts: Record<string, unknown>;
 }
 
 // --- edit: before and after ----------------------------------------------------------------------
 
 export interface EditQuestion extends Run, Knobs {
   edits: Edit[];
+  /** The lens of the one position alone (the default: at once), or of all (which may take a second or two in a large
+   * model: ask for it after the first answer). Of one position, arrays are [row, 1]. */
+  lens?: "position" | "all";
   /** New tokens to be written with and without the edits (default 0). */
   write?: number;
   /** Where predictions are compared; left out: the last. */
   position?: number;
 }
-/** lens_before and lens_after: probability of the token that each run finds best at the end, [row, position];
- * best_before, best_after (int32) [row, position]; divergence [position]: KL(before || after) of the predictions. */
+/** best_before, best_after (int32) [row, position]: the most probable token of each row of the lens, and lens_before,
+ * lens_after its probability; `facts.positions` says which positions. divergence [position]: KL(before || after) of the
+ * predictions, at all positions. */
 export type EditAnswer = Packed<
   {
     rows: LensRow[];
+    positions: number[];
     texts: Record<number, string>;
     before: Prediction;
     after: Prediction;
     /** Of the largest changes in probability, both ways. */
-    moved: { token: number; text: string; before: number; after: number }[];
+    moved: { id: number; text: string; before: number; after: number }[];
     /** What is written from the text, where `write` asks. */
     written: { before: string; after: string } | null;
     milliseconds: number;
@@ -560,21 +571,19 @@ export type EditAnswer = Packed<
   "best_before" | "best_after" | "lens_before" | "lens_after" | "divergence"
 >;
 
-/** Activation patching, place by place: the run of `text` with one activation after another of the run of `from`, and
- * what that does to a logit. `effect`: [layer, position], or [layer, head] for z, q, k, v and pattern. 0: nothing; 1: as in `from`. */
+/** Activation patching, place by place: the run of `text` with one activation after another of the run of `from` (a text
+ * of as many tokens), and by how much that changes a logit. `effect`: [layer, position], or [layer, head] for z, q, k, v
+ * and pattern. */
 export interface SweepQuestion extends Run {
   from: string;
   at: "resid_pre" | "attn_out" | "ffn_out" | "z" | "q" | "k" | "v" | "pattern";
   position?: number;
-  /** Left out: the most probable of `from`. */
+  /** Left out: the most probable of `text`. */
   token?: number;
   /** The logit less that of this token. */
   against?: number;
 }
-export type SweepAnswer = Packed<
-  { token: number; text: string; plain: number; other: number; axes: string[] },
-  "effect"
->;
+export type SweepAnswer = Packed<{ title: string; axes: string[] }, "effect">;
 
 // --- compare -------------------------------------------------------------------------------------
 
@@ -586,17 +595,17 @@ export interface CompareQuestion {
   target?: string;
   position?: number;
 }
-/** For each sight `heads.<sight>` [layer, head]: how far patterns are apart (mean total variation over queries,
- * 0 to 1). For each stack `residual.<stack>` [layer, position]: 1 - cosine of the streams. `divergence` [position]:
- * KL(a || b) of the predictions, where both predict. */
+/** For each sight: `heads.<sight>` [layer, head]: how far patterns are apart (mean total variation over queries, 0 to 1);
+ * `written.<sight>` [layer, head]: how much what the head writes has changed, relative to its size; `attention.<sight>`
+ * [layer] the same of all heads together; and for stacks `ffn.<stack>`, `residual.<stack>` (relative change of the
+ * stream) and `cosine.<stack>` [layer]. `divergence` [position]: KL(a || b) of the predictions, where both predict. */
 export type CompareAnswer = Packed<
   {
     sights: Sight[];
-    stacks: StackName[];
     tokens: { encoder: Token[] | null; decoder: Token[] | null };
     a: Prediction | null;
     b: Prediction | null;
-    /** The largest changes first. */
+    /** Of the weights, relative to their size; the largest changes first. */
     weights: { name: string; change: number }[];
   },
   string
@@ -621,8 +630,6 @@ export interface Part {
   /** Computed, not learned. */
   fixed: boolean;
   dtype: string | null;
-  /** The root of the sum of squares. */
-  norm: number | null;
 }
 
 /** How a parameter's numbers are distributed. */
@@ -639,6 +646,9 @@ export interface HistogramAnswer {
   deviation: number;
   least: number;
   most: number;
+  /** The share of exact zeros; whether a part of a large tensor was looked at. */
+  zeros: number;
+  sampled: boolean;
 }
 
 // --- all of them ---------------------------------------------------------------------------------

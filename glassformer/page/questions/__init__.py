@@ -4,7 +4,18 @@ Nothing is computed here: what a question needs comes from `inside`, and is put 
 page/src/protocol.ts describes.
 """
 
-from glassformer.page.questions import attention, lens, models, next_token, parameters, text, walk
+from glassformer.page.questions import (
+    attention,
+    compare,
+    edit,
+    lens,
+    models,
+    next_token,
+    parameters,
+    positions,
+    text,
+    walk,
+)
 from glassformer.page.session import Question
 
 QUESTIONS: dict[str, Question] = {
@@ -21,6 +32,13 @@ QUESTIONS: dict[str, Question] = {
     "beams": next_token.beams,
     "step": next_token.step,
     "lens": lens.lens,
+    "lens_cell": lens.lens_cell,
     "contributions": lens.contributions,
+    "saliency": lens.saliency,
+    "positions": positions.positions,
+    "edit": edit.edit,
+    "sweep": edit.sweep,
+    "compare": compare.compare,
     "parameters": parameters.parameters,
+    "histogram": parameters.histogram,
 }

@@ -6,33 +6,57 @@ from dataclasses import asdict
 from typing import Any
 
 
+from glassformer.inside import View
+from glassformer.inside.choices import actual_token, stage_choice
 from glassformer.inside.lens import Lens
+from glassformer.page import facts
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
-from glassformer.page.questions.next_token import what
+from glassformer.page.questions.next_token import MOST, what
 from glassformer.page.session import Session
 
 AXES = ("row", "position")
+METHODS = ("gradient", "integrated", "rollout")
 AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
 
 
 def lens(session: Session, asked: Asked) -> Packed:
     view = session.view(asked)
     predicted = what(view)
-    token = asked.given.get("token")
-    found = view.lens(token=token if isinstance(token, int) else None, top=1)
+    found = view.lens(token=wanted(view, asked), top=1)
     arrays = {
         "best": (found.best.array[..., 0].int(), AXES),
-        "probability": (found.best_probability.array[..., 0].float(), AXES),
-        "chosen": (found.probability.array.float(), AXES),
+        "probability": (found.best_probability.array[..., 0], AXES),
+        "chosen": (found.probability.array, AXES),
+        "logit": (found.logit.array, AXES),
         "rank": (found.rank.array.int(), AXES),
-        "entropy": (found.entropy.array.float(), AXES),
-        "divergence": (found.divergence.array.float(), AXES),
-        "norm": (found.norm.array.float(), AXES),
+        "entropy": (found.entropy.array, AXES),
+        "divergence": (found.divergence.array, AXES),
+        "norm": (found.norm.array, AXES),
         "wanted": (found.chosen.int(), ("position",)),
     }
-    facts = {"what": predicted, "stack": view.stack, "rows": rows(found), "texts": found.words}
-    return Packed(facts, arrays)
+    told = {"what": predicted, "stack": view.stack, "rows": rows(found), "texts": found.words}
+    return Packed(told, arrays)
+
+
+def wanted(view: View, asked: Asked) -> int | list[int] | None:
+    """Whose probability is followed: one token, what really comes, or what is said in the end."""
+    if isinstance(asked.given.get("token"), int):
+        return asked.index("token")
+    if asked.choice("token", ("actual", "final"), "actual") == "final":
+        return None
+    actual = (actual_token(view, place) for place in range(len(view.tokens)))
+    return [-1 if token is None else token for token in actual]
+
+
+def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
+    """The candidates of one row and position."""
+    view = session.view(asked)
+    what(view)
+    position = asked.index("position", most=len(view.tokens) - 1)
+    row = asked.index("row")
+    top = asked.index("count", 10, least=1, most=MOST)
+    return asdict(stage_choice(view, row, position, top))
 
 
 def rows(found: Lens) -> list[dict[str, Any]]:
@@ -60,3 +84,20 @@ def contributions(session: Session, asked: Asked) -> dict[str, Any]:
         "logit": found.logit,
         "parts": [{**asdict(part), "name": part.name} for part in found.parts],
     }
+
+
+def saliency(session: Session, asked: Asked) -> dict[str, Any]:
+    view, method = session.view(asked), asked.choice("method", METHODS)
+    position = asked.index("position", most=len(view.tokens) - 1)
+    token = asked.index("token") if "token" in asked else None
+    if method == "rollout":
+        own = view.rollout().array[position].tolist()
+        both = len(facts.sights(view.model.spec)) == 3
+        other = view.cross.rollout().array[position].tolist() if both else None
+        sides = {"encoder": other, "decoder": None, view.stack: own}
+        return {"token": None, "text": None, **sides}
+    find = view.gradient_x_input if method == "gradient" else view.integrated_gradients
+    found = find(token, position=position)
+    other = None if found.source is None else found.source.tolist()
+    sides = {"encoder": other, "decoder": None, view.stack: found.values.tolist()}
+    return {"token": found.output, "text": found.text, **sides}

@@ -5,20 +5,30 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from glassformer.inside.parameters import distribution_of, parameters as table
 from glassformer.page.asked import Asked
 from glassformer.page.session import Session
-from glassformer.table import parts_of
+from glassformer.weights.quantize import count_parameters
 
 
 def parameters(session: Session, asked: Asked) -> dict[str, Any]:
     net = session.model(asked.text("model")).net
-    tensors = dict(net.state_dict(keep_vars=True))
-    parts = []
-    for part in parts_of(net):
-        tensor = tensors.get(part.name)
-        said = {"dtype": None, "norm": None}
-        if tensor is not None:
-            norm = float(tensor.detach().float().norm())
-            said = {"dtype": str(tensor.dtype).removeprefix("torch."), "norm": norm}  # type: ignore[dict-item]
-        parts.append({**asdict(part), **said})
-    return {"total": sum(p.numel() for p in net.parameters()), "parts": parts}
+    return {"total": count_parameters(net), "parts": [asdict(part) for part in table(net)]}
+
+
+def histogram(session: Session, asked: Asked) -> dict[str, Any]:
+    name = asked.text("name")
+    found = distribution_of(session.model(asked.text("model")).net, name)
+    bars = found.histogram
+    width = (bars.high - bars.low) / len(bars.counts)
+    return {
+        "name": name,
+        "edges": [bars.low + width * i for i in range(len(bars.counts) + 1)],
+        "counts": list(bars.counts),
+        "mean": found.mean,
+        "deviation": found.std,
+        "least": found.low,
+        "most": found.high,
+        "zeros": found.zeros,
+        "sampled": found.sampled,
+    }
