@@ -43,13 +43,12 @@ export const edit = {
     from: "Second text",
     fromHint: "a text with as many tokens, e.g. with one word changed",
     place: "Where",
-    places: { resid_pre: "stream", attn_out: "attention", ffn_out: "feed-forward", z: "heads" },
+    places: { resid_pre: "stream", attn_out: "attention", ffn_out: "feed-forward", z: "heads", q: "queries", k: "keys", v: "values", pattern: "patterns" },
     everywhere: "at all positions",
     patchHere: (layer: number, head: number | null, token: string | null) =>
       `Patch layer ${layer}${head === null ? "" : `, head ${head}`}${token === null || head !== null ? "" : ` at “${token}”`}`,
-    sweep: (token: string) => `Where does “${token}” come from?`,
-    sweepNote: (plain: string, other: string) =>
-      `Each cell is one patch and what it does to the logit: 0 leaves it as in this text (${plain}), 1 makes it that of the second text (${other}). Click one to keep it.`,
+    sweep: (token: string) => `What every single patch does to “${token}”`,
+    sweepNote: "Each cell is one patch, and by how much it changes the logit: orange lowers it, blue raises it. Click one to keep it.",
     steer: "Steer towards a text",
     steerNote: "The difference of two texts, as a direction in the residual stream, is added at every position.",
     toward: "Towards",
