@@ -3,13 +3,20 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh test test-real test-prompts test-gpu lint bench equality clean
 
-open: $(VENV)/.user
-	@$(BIN)/glassformer open
+open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
+	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
+	@$(BIN)/python tests/page/chromium.py  # says if the page was not tried, for want of a browser
+
+page: page/node_modules/.package-lock.json  # into glassformer/page/static, with Node 20 or newer
+	cd page && npm run check && npm test && npm run build
+
+page-fresh: page  # what is committed is what the sources give
+	git diff --exit-code --stat -- glassformer/page/static
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -33,7 +40,7 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/generate.py
 	$(BIN)/python bench/translate.py
-	$(BIN)/python bench/translate.py
+	$(BIN)/python bench/page.py
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
 	rm -rf build/differences
@@ -42,6 +49,9 @@ equality: $(VENV)/.test  # measures every class against the reference and publis
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
+
+page/node_modules/.package-lock.json: page/package-lock.json
+	cd page && npm ci --no-audit --no-fund
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,9 +1,11 @@
 """One Transformer, made of glass."""
 
 import glassformer.evaluate as evaluate
+import glassformer.inside as inside
 import glassformer.train as train
 from glassformer.core import Cache, Capture
 from glassformer.errors import GlassformerError
+from glassformer.inside.compare import compare
 from glassformer.model import Model
 from glassformer.source import create, load, open_index
 from glassformer.spec import ModelSpec
@@ -17,8 +19,10 @@ __all__ = [
     "Model",
     "ModelSpec",
     "Tokenizer",
+    "compare",
     "create",
     "evaluate",
+    "inside",
     "load",
     "open_index",
     "train",

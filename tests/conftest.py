@@ -1,7 +1,27 @@
 """One thread a worker: the models are tiny, and two workers share two cores."""
 
 import os
+import sys
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture
+def glassformer(monkeypatch, capsys):
+    """The command line in this process: words come in; the exit code and both outputs go out."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        from glassformer.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["glassformer", *words])
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call

@@ -24,13 +24,14 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
     "metrics",
     "generate",
     "tasks",
+    "table",
     "inside",
     "model",
     "source",
     "train",
-    "table",
     "check",
     "evaluate",
+    "page",
     "cli",
 )
 LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer", "triton"}  # in torch for CUDA

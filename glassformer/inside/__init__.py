@@ -3,7 +3,8 @@
 from glassformer.inside.edit import Edit, heads_off, heads_scaled, layer_off, patch, steer
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
-from glassformer.inside.view import Layers, Side, View
+from glassformer.inside.side import Layers, Side
+from glassformer.inside.view import View
 
 __all__ = [
     "Edit",

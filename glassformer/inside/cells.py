@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
 
-from glassformer.core.heads import Head
-from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.errors import GlassformerError
-from glassformer.inside.derived import Layer, array, embedded, has_cross, layer_of, turns
+from glassformer.inside.derived import Layer, array, has_cross, layer_of, turns
+from glassformer.inside.ends import Ends
 from glassformer.inside.named import check_index
 from glassformer.inside.names import full_name
-from glassformer.inside.predictions import language_head
+from glassformer.inside.terms import Cell, Term
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
-
-REST = "rest"
-SUMS = ("embed.sum", "embed.normed")
-
-
-@dataclass(frozen=True)
-class Term:
-    """Of a product of two numbers, or of one that is added."""
-
-    label: str
-    a: float
-    b: float | None = None
-    product: float | None = None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """`how`: lookup, sum, dot and weighted (sum of a * b, and the bias in `parts`), norm ((a - mean)
-    / deviation * gain + bias, of the sum of the terms), rotate, scale, cap, mask, softmax (exp(a -
-    largest) / total), join, activation, product. The largest terms come first, others are one."""
-
-    value: float
-    how: str
-    terms: tuple[Term, ...] = ()
-    parts: dict[str, float | str] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -63,7 +35,7 @@ def cell(
         values = values[head // group]
     check_index(row, values.shape[0], "row")
     check_index(col, values.shape[1], "column")
-    place = Place(view, whole, row, col, head or 0, limit, float(values[row, col]))
+    place = Within(view, whole, row, col, head or 0, limit, float(values[row, col]))
     return place.explained()
 
 
@@ -81,16 +53,7 @@ def _layer(view: View, name: str) -> Layer:
     return at
 
 
-@dataclass(frozen=True)
-class Place:
-    view: View
-    name: str
-    row: int
-    col: int
-    head: int
-    limit: int
-    value: float
-
+class Within(Ends):
     def explained(self) -> Cell:
         stack, _, rest = self.name.partition(".")
         if self.name in ("logits", "probabilities"):
@@ -131,55 +94,6 @@ class Place:
         if what not in ways:
             raise GlassformerError(f"How {self.name!r} comes about is not told here.")
         return ways[what](_layer(self.view, self.name), scope)
-
-    # --- before and behind the layers --------------------------------------------------------------
-
-    def embedding(self, stack: str, rest: str) -> Cell:
-        sums = tables = embedded(self.view, stack)
-        module = getattr(self.view.model.net, stack).embed
-        token = getattr(self.view.reading, stack)[self.row]
-        tables = {name: table for name, table in tables.items() if name not in SUMS}
-        if rest in tables:
-            parts: dict[str, float | str] = {"token": token.text, "position": self.row}
-            if rest == "embed.token":
-                parts |= {"id": token.id, "scale": module.spec.scale}
-            return Cell(self.value, "lookup", (), parts)
-        terms = tuple(
-            Term(name.removeprefix("embed."), float(table[self.row, self.col]))
-            for name, table in tables.items()
-            if self.col < table.shape[1]
-        )
-        spec = module.spec
-        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
-            x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
-            return self.dot(x, module.project.weight[self.col], "width")
-        if rest == "embed.sum" or not tables or spec.norm is None:
-            return Cell(self.value, "sum", terms)
-        return self.normed(module.norm, sums["embed.sum"][self.row], terms)
-
-    def final(self, stack: str) -> Cell:
-        module = getattr(self.view.model.net, stack)
-        last = len(module.spec.order) - 1
-        x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
-        if module.spec.final_norm is None or module.spec.project is not None:
-            return Cell(self.value, "sum", (Term(f"layer {last}", self.value),))
-        return self.normed(module.final_norm, x, (Term("stream", float(x[self.col])),))
-
-    def logit(self) -> Cell:
-        view = self.view
-        module = view.model.net.heads[language_head(view).name]
-        assert isinstance(module, Head)
-        weight = getattr(module.out, "weight", None)
-        if weight is None:
-            raise GlassformerError("This head goes by clusters of words; it is not told here.")
-        x = module.features(array(view, f"{view.stack}.final").array[None], None)[0, self.row]
-        return self.dot(x, weight[self.col], "width", cap=module.spec.softcap)
-
-    def probability(self) -> Cell:
-        row = array(self.view, "logits").array[self.row].float()
-        return self.exponents(row, self.view.token_text)
-
-    # --- within a layer ----------------------------------------------------------------------------
 
     def stream(self, at: Layer, scope: str) -> Cell:
         """Where nothing stands behind the parts, the sum of all that was written so far."""
@@ -291,7 +205,9 @@ class Place:
         return Cell(self.value, "mask", terms, {"hidden": hidden})
 
     def softmax(self, at: Layer, scope: str) -> Cell:
-        return self.exponents(at.tap(f"{scope}scores")[0, self.head, self.row].float(), self.key(scope))
+        return self.exponents(
+            at.tap(f"{scope}scores")[0, self.head, self.row].float(), self.key(scope)
+        )
 
     def weighted(self, at: Layer, scope: str) -> Cell:
         pattern = at.tap(f"{scope}pattern")[0, self.head, self.row]
@@ -345,8 +261,6 @@ class Place:
         x = at.tap("ffn_post")[0, self.row]
         return self.dot(x, at.block.ffn.down.weight[self.col], "neuron")
 
-    # --- how numbers are told ------------------------------------------------------------------------
-
     def square(self, at: Layer, what: str) -> float:
         found = array(self.view, f"{at.stack}.blocks.{at.depth}.{what}")
         return float(found.array[self.head, self.row, self.col])
@@ -355,61 +269,3 @@ class Place:
         stack = "encoder" if scope else self.name.partition(".")[0]
         tokens = getattr(self.view.reading, stack)
         return lambda place: tokens[place].text if place < len(tokens) else str(place)
-
-    def dot(
-        self,
-        a: Tensor,
-        b: Tensor,
-        label: str | Callable[[int], str],
-        *,
-        how: str = "dot",
-        cap: float | None = None,
-    ) -> Cell:
-        """What is left beside the products is the bias, and what an adapter adds."""
-        a, b = a.double(), b.double()
-        products = a * b
-        named = label if callable(label) else lambda place: f"{label} {place}"
-        order = products.abs().argsort(descending=True)
-        first, others = order[: self.limit].tolist(), order[self.limit :]
-        terms = [Term(named(i), float(a[i]), float(b[i]), float(products[i])) for i in first]
-        if len(others):
-            rest = float(products[others].sum())
-            terms.append(Term(REST, rest, None, rest))
-        total = float(products.sum())
-        parts: dict[str, float | str] = {"sum": total}
-        if cap is not None:
-            parts["cap"] = cap
-        elif how == "dot":
-            parts["bias"] = self.value - total
-        return Cell(self.value, how, tuple(terms), parts)
-
-    def exponents(self, scores: Tensor, label: Callable[[int], str]) -> Cell:
-        """The one that is looked at first, then the largest."""
-        most, chances = float(scores.max()), scores.double().softmax(-1)
-        order = [self.col, *(i for i in chances.argsort(descending=True).tolist() if i != self.col)]
-        terms = [Term(label(i), float(scores[i]), None, float(chances[i])) for i in order[: self.limit]]
-        if len(order) > self.limit:
-            rest = float(chances[order[self.limit :]].sum())
-            terms.append(Term(REST, rest, None, rest))
-        total = float((scores.double() - most).exp().sum())
-        return Cell(self.value, "softmax", tuple(terms), {"largest": most, "total": total})
-
-    def normed(self, module: nn.Module, x: Tensor, terms: tuple[Term, ...]) -> Cell:
-        parts: dict[str, float | str] = {"norm": type(module).__name__}
-        if isinstance(module, LayerNorm | RMSNorm):
-            x = x.double()
-            mean = float(x.mean()) if isinstance(module, LayerNorm) else 0.0
-            size = float(((x - mean).square().mean() + module.eps).sqrt())
-            gain = float(module.weight[self.col]) + float(getattr(module, "unit_offset", False))
-            bias = getattr(module, "bias", None)
-            shift = 0.0 if bias is None else float(bias[self.col])
-            parts |= {"mean": mean, "deviation": size, "gain": gain, "bias": shift}
-        return Cell(self.value, "norm", terms, parts)
-
-    def largest(self, labels: Sequence[str], numbers: Sequence[float]) -> tuple[Term, ...]:
-        order = sorted(range(len(numbers)), key=lambda i: -abs(numbers[i]))
-        terms = [Term(labels[i], numbers[i]) for i in order[: self.limit]]
-        rest = order[self.limit :]
-        if rest:
-            terms.append(Term(REST, sum(numbers[i] for i in rest)))
-        return tuple(terms)

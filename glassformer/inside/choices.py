@@ -35,8 +35,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best candidates of a position, and what really comes there; `entropy` (in nats) and `left`
-    (how many tokens there are) are of the distribution with the knobs."""
+    """The best candidates of a position, and what really comes there; `entropy` (in nats) and
+    `left` (how many tokens there are) are of the distribution with the knobs."""
 
     position: int
     candidates: tuple[Candidate, ...]

@@ -1,20 +1,20 @@
 """Inside room, between the taps: tensors that no tap shows, made again by the net's own parts from
 those that do. With them every step from a text to its logits can be looked at.
 
-| name                           | axes                  | what it is                                 |
-|--------------------------------|-----------------------|--------------------------------------------|
-| embed.token, .position, .type  | position, width       | what each table gives                      |
-| embed.sum, .normed             | position, width       | their sum, and that behind a norm          |
-| blocks.i.attention_in, .ffn_in | position, width       | what a part reads: the stream, or its norm |
-| blocks.i.q_raw, .k_raw         | head, position, dim   | before positions turn them                 |
-| blocks.i.dot, .scaled, .capped | head, query, key      | q k^T; times the scale; softly capped      |
-| blocks.i.bias                  | head, query, key      | what positions add, 0 where nothing is seen |
-| blocks.i.mask                  | head, query, key      | 1 where nothing is seen                    |
-| blocks.i.joined                | position, width       | the heads side by side                     |
-| blocks.i.ffn_up                | position, neuron      | what a gate lets through                   |
-| blocks.i.cross.*               | as above              | the same of cross-attention (`cross.in`)   |
-| blocks.i.resid_cross           | position, width       | the stream behind cross-attention          |
-| logits, probabilities          | position, token       | what the head says                         |
+| name                           | axes                | what it is                               |
+|--------------------------------|---------------------|------------------------------------------|
+| embed.token, .position, .type  | position, width     | what each table gives                    |
+| embed.sum, .normed             | position, width     | their sum, and that behind a norm        |
+| blocks.i.attention_in, .ffn_in | position, width     | what a part reads                        |
+| blocks.i.q_raw, .k_raw         | head, position, dim | before positions turn them               |
+| blocks.i.dot, .scaled, .capped | head, query, key    | q k^T; times the scale; softly capped    |
+| blocks.i.bias                  | head, query, key    | what positions add, 0 where masked       |
+| blocks.i.mask                  | head, query, key    | 1 where nothing is seen                  |
+| blocks.i.joined                | position, width     | the heads side by side                   |
+| blocks.i.ffn_up                | position, neuron    | what a gate lets through                 |
+| blocks.i.cross.*               | as above            | the same of cross-attention (`cross.in`) |
+| blocks.i.resid_cross           | position, width     | the stream behind cross-attention        |
+| logits, probabilities          | position, token     | what the head says                       |
 
 and every parameter under its own name, with the axes out and in.
 """
@@ -103,7 +103,9 @@ class Layer:
     def attention(self, scope: str = "") -> Attention:
         spec = self.block.spec.cross if scope else self.block.spec.attention
         if spec is None:
-            raise GlassformerError(f"Layer {self.depth} of the {self.stack} has no cross-attention.")
+            raise GlassformerError(
+                f"Layer {self.depth} of the {self.stack} has no cross-attention."
+            )
         return spec
 
     def module(self, scope: str = "") -> SelfAttention | CrossAttention:

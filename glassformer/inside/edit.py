@@ -43,7 +43,7 @@ class Edit:
     positions: tuple[Any, ...] | None = None
     keys: tuple[int, ...] | None = None
     factor: float = 1.0
-    vector: tuple[float, ...] | float | None = None
+    vector: Any = None  # numbers, or one
     source: Any = None
     source_target: Any = None
 
@@ -128,7 +128,7 @@ def steer(
     """Adds a direction to the stream behind a layer."""
     at = f"{stack and stack + '.'}blocks.{layer}.resid_post"
     where = None if positions is None else tuple(positions)
-    return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)  # type: ignore[arg-type]
+    return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)
 
 
 def patch(

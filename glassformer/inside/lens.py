@@ -33,7 +33,8 @@ class Lens:
     """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
     of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
     `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
-    there in the end, -1 where none is chosen; `divergence` is KL(end, here) in nats; `norm` is the length of the stream's vector."""
+    there in the end, -1 where none is chosen; `divergence` is KL(end, here) in nats; `norm` is the
+    length of the stream's vector."""
 
     stages: tuple[tuple[int | None, str], ...]  # layer, and what stands before it
     positions: tuple[int, ...]
@@ -160,8 +161,8 @@ def _stage(name: str) -> tuple[int | None, str]:
 
 
 def _read(logits: Tensor, ends: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
-    """Of [row, token]: the best, their probabilities; probability, logit and rank of the chosen; the
-    divergence from the end, and the entropy."""
+    """Of [row, token]: the best, their probabilities; probability, logit and rank of the chosen;
+    the divergence from the end, and the entropy."""
     here, end = logits.float().log_softmax(-1), ends.float().log_softmax(-1)
     likely, best = here.topk(min(top, here.shape[-1]), -1)
     none = chosen < 0
@@ -172,4 +173,12 @@ def _read(logits: Tensor, ends: Tensor, chosen: Tensor, top: int) -> tuple[Tenso
     entropy = -(here.exp() * here).sum(-1)
     nothing = float("nan")
     probability = own[:, 0].exp().masked_fill(none, nothing)
-    return best, likely.exp(), probability, logit.masked_fill(none, nothing), rank, divergence, entropy
+    return (
+        best,
+        likely.exp(),
+        probability,
+        logit.masked_fill(none, nothing),
+        rank,
+        divergence,
+        entropy,
+    )

@@ -56,7 +56,7 @@ class Named:
                 axes.append(axis)
                 if axis in self.labels:
                     labels[axis] = self.labels[axis][part]
-            else:
+            elif isinstance(part, int):
                 check_index(part, self.shape[number], axis)
         return Named(self.array[tuple(given)], tuple(axes), labels, self.title)
 

@@ -16,8 +16,8 @@ from glassformer.tasks.base import Model
 
 
 def direction(model: Model, at: str, toward: Text, away: Text) -> Tensor:
-    """[width]: the mean over tokens of what passes at a name when the model reads `toward`, less the
-    same of `away` (Turner et al., 2023)."""
+    """[width]: the mean over tokens of what passes at a name when the model reads `toward`, less
+    the same of `away` (Turner et al., 2023)."""
     name = full_name(model.spec, at)
     if names_of(model.spec).get(name, ())[:1] != ("position",):
         raise GlassformerError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
@@ -26,8 +26,8 @@ def direction(model: Model, at: str, toward: Text, away: Text) -> Tensor:
 
 
 def resolved(model: Model, edits: Iterable[Edit | Mapping[str, Any]]) -> list[Edit]:
-    """Edits of the kind "steer" ({"at", "toward", "away", "factor", "positions"}) become the vectors
-    that they add."""
+    """Edits of the kind "steer" ({"at", "toward", "away", "factor", "positions"}) become the
+    vectors that they add."""
     return [_resolved(model, edit) for edit in edits]
 
 

@@ -3,7 +3,6 @@ layer and one head. Each names the tensor to look at, and what its formula needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm") 
 
 @dataclass(frozen=True)
 class Step:
-    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are the
-    ids of the steps that it is computed from."""
+    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are
+    the ids of the steps that it is computed from."""
 
     id: str
     kind: str
@@ -125,12 +124,18 @@ def _embedding(way: Steps) -> str:
     first = way.add("tokens", None, ("position",), layer=False, of=())
     if not isinstance(embed, Embed) or embed.bag is not None:
         return way.add("embed", "embed", STREAM, layer=False)
-    facts: dict[str, Any] = {"scale": embed.scale, "factor": embed.factor, "vocabulary": embed.vocabulary}
+    facts: dict[str, Any] = {
+        "scale": embed.scale,
+        "factor": embed.factor,
+        "vocabulary": embed.vocabulary,
+    }
     facts |= {"weight": f"{way.stack}.embed.token.weight"} if embed.adaptive is None else {}
     parts = [way.add("embed_token", "embed.token", STREAM, layer=False, **facts)]
     if embed.position is not None:
         layout = {"layout": embed.position.layout}
-        made = way.add("embed_position", "embed.position", STREAM, layer=False, of=(first,), **layout)
+        made = way.add(
+            "embed_position", "embed.position", STREAM, layer=False, of=(first,), **layout
+        )
         parts.append(made)
     if embed.segments:
         made = way.add("embed_type", "embed.type", STREAM, layer=False, of=(first,))
@@ -157,8 +162,7 @@ def _attention(way: Steps, before: str) -> str:
     facts = _norm(block.norm) if normed else {"norm": None}
     read = way.add("norm", "attention_in", STREAM, of=(before,), **facts)
     said = _heads(way, "", "", block.attention, (read, read))
-    last = _written(way, "residual", "resid_mid", (before, said))
-    return last
+    return _written(way, "residual", "resid_mid", (before, said))
 
 
 def _cross(way: Steps, before: str) -> str:
@@ -196,7 +200,9 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
             scores = way.add(f"{kind}cap", f"{scope}capped", SQUARE, cap=spec.softcap, **shared)
         if not scope and at.block.spec.position is not None and not turned:
             position = type(at.block.spec.position).__name__.lower()
-            added = way.add(f"{kind}bias", f"{scope}bias", SQUARE, of=(), position=position, **shared)
+            added = way.add(
+                f"{kind}bias", f"{scope}bias", SQUARE, of=(), position=position, **shared
+            )
             scores, added = added, scores
             way.add(f"{kind}mask", f"{scope}scores", SQUARE, of=(added, scores), **shared)
         else:
@@ -207,7 +213,9 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
     way.add(f"{kind}weighted", f"{scope}z", ROWS, of=(pattern, v), **shared)
     way.add(f"{kind}joined", f"{scope}joined", STREAM, heads=spec.heads, dim=spec.head_dim)
     weight = f"{way.weights}{scope or 'attention.'}out.weight"
-    return way.add(f"{kind}projected", f"{scope}attn_out", STREAM, bias=spec.out_bias, weight=weight)
+    return way.add(
+        f"{kind}projected", f"{scope}attn_out", STREAM, bias=spec.out_bias, weight=weight
+    )
 
 
 def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
@@ -260,7 +268,11 @@ def _ending(way: Steps) -> None:
     spec = way.view.model.spec
     if any(kind_of(head, spec) == "lm" and not head.auxiliary for head in spec.heads):
         head = next(head for head in spec.heads if kind_of(head, spec) == "lm")
-        told: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None, "cap": head.softcap}
+        told: dict[str, Any] = {
+            "scale": head.scale,
+            "transform": head.transform is not None,
+            "cap": head.softcap,
+        }
         told |= {"tied": any("embed.token" in kept + follower for kept, follower in spec.tie)}
         told |= {} if head.adaptive is not None else {"weight": f"heads.{head.name}.out.weight"}
         way.add("logits", "logits", ("position", "token"), layer=False, **told)

@@ -161,7 +161,8 @@ class Walk:
         """What each head has said through its columns of the output projection; the rest is that
         layer's bias, and what an adapter or an edit has added to it."""
         z = self.at(depth, f"{scope}z")  # [head, row, dim]
-        by_head = (u @ exact(out.weight)).unflatten(-1, (z.shape[0], -1))  # type: ignore[arg-type]
+        before, _ = linear_back(out, u)
+        by_head = before.view(len(u), z.shape[0], -1)
         values = torch.einsum("hrd,rhd->h", z, by_head)
         kind = "cross" if scope else "attention"
         for head, value in enumerate(values):

@@ -57,9 +57,8 @@ def write(
     view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **knobs: Any
 ) -> tuple[list[Written], str]:
     """Up to `length` tokens that follow the view's text, with its edits, and why they ended."""
-    writer = view.model.writer
-    turned = writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     request = _request(view, length)
+    turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     runner = Runner(view.model.net)
     chance = chances(seed, 0, request.limit)
     steps: list[Written] = []
@@ -119,13 +118,13 @@ def beam_tree(
     view: View, beams: int, length: int, **knobs: Any
 ) -> tuple[list[Node], list[tuple[int, Generation]]]:
     """Every token that a beam search has weighed, and its results with the nodes they end at."""
-    writer = view.model.writer
+    request, writer = _request(view, length), view.model.writer
     turned = writer.knobs(
         {"num_beams": beams, "num_return_sequences": beams, "tree": True, "do_sample": False}
         | {"graph": False, **knobs}
     )
     with standing(view.model.net, view.edits, alone=True):
-        ((_, best),) = writer.results([_request(view, length)], turned)
+        ((_, best),) = writer.results([request], turned)
     assert best.tree is not None
     nodes: list[Node] = []
     alive: list[int] = []  # of each beam: its newest node
@@ -180,5 +179,3 @@ def _request(view: View, length: int) -> Request:
 
 def _given(source: torch.Tensor) -> Any:
     return source[0] if source.is_floating_point() else tuple(source[0].tolist())
-
-

@@ -1,4 +1,4 @@
-"""Page room, facts: what a model is made of comes in as a spec and goes out as the page tells it."""
+"""Page room, facts: what a model is made of, a spec, comes in and goes out as the page tells it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def predicts(spec: ModelSpec) -> tuple[str | None, str | None]:
     if any(kind_of(head, spec) == "lm" for head in spec.heads):
         return ("masked" if spec.decoder is None else "next"), None
     has = ", ".join(kind_of(head, spec) for head in spec.heads) or "no head at all"
-    return None, f"This model has no head for the vocabulary (it has {has}), so it predicts no token."
+    return (
+        None,
+        f"This model has no head for the vocabulary (it has {has}), so it predicts no token.",
+    )
 
 
 def sights(spec: ModelSpec) -> list[str]:
@@ -162,7 +165,14 @@ def position_facts(position: Position | Table | None) -> Facts | None:
 
 
 def pattern_facts(pattern: Pattern | Blocks) -> Facts:
-    none = {"left": None, "right": None, "dilation": 1, "block": None, "random": None, "whole": None}
+    none = {
+        "left": None,
+        "right": None,
+        "dilation": 1,
+        "block": None,
+        "random": None,
+        "whole": None,
+    }
     if isinstance(pattern, Blocks):
         own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
         return {**none, "kind": "blocks", **own}

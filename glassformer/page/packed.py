@@ -1,4 +1,4 @@
-"""Page room, many numbers at once: facts and arrays become one body (page/src/binary.ts reads it)."""
+"""Page room, many numbers at once: facts and arrays become one body, for page/src/binary.ts."""
 
 from __future__ import annotations
 

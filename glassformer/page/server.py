@@ -12,7 +12,7 @@ import select
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -50,8 +50,8 @@ class Server(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), Handler)
         except OSError as error:
             raise GlassformerError(
-                f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name another "
-                "with --port, or --port 0 for any that is free."
+                f"Port {port} of {ADDRESS} cannot be used ({error.strerror or error}); name "
+                "another with --port, or --port 0 for any that is free."
             ) from None
 
     @property
@@ -76,14 +76,15 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "glassformer", ""
     disable_nagle_algorithm = True
+    drained = False  # whether all was read that this request has sent
     timeout = 120  # seconds for which a connection may say nothing
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self.guarded(self.serve_file)
 
     do_HEAD = do_GET  # noqa: N815
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self.guarded(self.answer)
 
     # --- answers ---------------------------------------------------------------------------------
@@ -108,7 +109,9 @@ class Handler(BaseHTTPRequestHandler):
         name = self.path.removeprefix("/api/")
         question = QUESTIONS.get(name) if self.path.startswith("/api/") else None
         if question is None:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"Nobody here knows the question {name!r:.80}.")
+            raise RefusedError(
+                HTTPStatus.NOT_FOUND, f"Nobody here knows the question {name!r:.80}."
+            )
         body = self.body()
         found = self.server_session.answer(name, question, body, self.is_gone)
         if found is None:
@@ -120,7 +123,8 @@ class Handler(BaseHTTPRequestHandler):
         kind = self.headers.get_content_type()
         if kind != "application/json":
             raise RefusedError(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A question is application/json, not {kind:.40}."
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"A question is application/json, not {kind:.40}.",
             )
         size = self.headers.get("Content-Length", "")
         if not size.isascii() or not size.isdigit():
@@ -128,8 +132,9 @@ class Handler(BaseHTTPRequestHandler):
         if int(size) > LARGEST:
             raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten the text.",
+                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten it.",
             )
+        self.drained = True
         try:
             given = json.loads(self.rfile.read(int(size)))
         except ValueError:
@@ -153,7 +158,8 @@ class Handler(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "")
         if urlsplit(f"//{host}").hostname not in NAMES:
             raise RefusedError(
-                HTTPStatus.FORBIDDEN, f"This is {ADDRESS}, not {host!r:.80}; open the address itself."
+                HTTPStatus.FORBIDDEN,
+                f"This is {ADDRESS}, not {host!r:.80}; open the address itself.",
             )
         origin = self.headers.get("Origin")
         site = self.headers.get("Sec-Fetch-Site", "same-origin")
@@ -165,14 +171,16 @@ class Handler(BaseHTTPRequestHandler):
                 f"Only the page that is served here may ask, not {origin or 'another one'!r:.80}.",
             )
 
-    def guarded(self, work: Any) -> None:
+    def guarded(self, work: Callable[[], None]) -> None:
+        self.drained = False
         try:
             self.check()
             work()
         except ConnectionError:
             self.close_connection = True
         except RefusedError as error:
-            self.close_connection = True  # what was sent may not have been read
+            self.close_connection = True
+            self.drain()
             self.send_sentence(error.status, str(error))
         except GlassformerError as error:
             self.send_sentence(HTTPStatus.BAD_REQUEST, str(error))
@@ -181,6 +189,14 @@ class Handler(BaseHTTPRequestHandler):
             why = (str(error).splitlines() or [type(error).__name__])[0]
             said = f"The server could not answer this ({why:.200}); its terminal says more."
             self.send_sentence(HTTPStatus.INTERNAL_SERVER_ERROR, said)
+
+    def drain(self) -> None:
+        """Reads on what is being sent, within reason: who is still speaking hears no answer."""
+        size = self.headers.get("Content-Length", "")
+        left = min(int(size), 16 * LARGEST) if size.isascii() and size.isdigit() else 0
+        while left > 0 and not self.drained and (part := self.rfile.read1(min(left, 2**16))):
+            left -= len(part)
+        self.drained = True
 
     def send_sentence(self, status: HTTPStatus, sentence: str) -> None:
         self.send(status, "application/json", as_json({"error": sentence}))

@@ -1,4 +1,4 @@
-"""Page room, the session: the models that were named, what they have read, and what was answered."""
+"""Page room, the session: models that were named, what they have read, and what was answered."""
 
 from __future__ import annotations
 

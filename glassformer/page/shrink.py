@@ -35,5 +35,3 @@ def thumbnail(patterns: Tensor, most: int) -> Tensor:
     flat = patterns.reshape(-1, 1, *patterns.shape[-2:])
     pooled = F.max_pool2d(flat.float(), (rows, columns), ceil_mode=True)
     return pooled.view(*lead, *pooled.shape[-2:])
-
-

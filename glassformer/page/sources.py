@@ -53,7 +53,5 @@ def find_sources(names: Sequence[str]) -> list[Source]:
 
 
 def of_run(id: str, folder: Path) -> Source:
-    steps = tuple(
-        Source(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder)
-    )
+    steps = tuple(Source(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder))
     return Source(id, folder, steps[-1].snapshot, steps)

@@ -76,9 +76,7 @@ def snapshots(folder: str | Path) -> list[Snapshot]:
     found += [(path, step_of(path), None) for path in checkpoints(run.state)]
     named = {"best": (run.best, "best_step"), "model": (run.model, "step")}
     found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
-    by_step = {
-        step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()
-    }
+    by_step = {step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()}
     if not by_step:
         raise GlassformerError(
             f"The run {folder} holds no model yet; one is there after its first checkpoint."

@@ -220,6 +220,18 @@ export interface ArrayQuestion extends Run {
 /** Arrays: `array`. Facts: what it is before it was cut. */
 export type ArrayAnswer = Packed<{ name: string; shape: number[]; axes: string[]; min: number; max: number }, "array">;
 
+// --- vocabulary: tokens that begin with what was typed -------------------------------------------
+
+export interface VocabularyQuestion {
+  model: string;
+  begins: string;
+  /** Default 20, at most 200; the shortest come first. */
+  count?: number;
+}
+export interface VocabularyAnswer {
+  tokens: { token: number; text: string; piece: string }[];
+}
+
 // --- attention -----------------------------------------------------------------------------------
 
 export type AttentionQuestion = Run & { sight: Sight } & (
@@ -658,6 +670,7 @@ export interface Questions {
   structure: [StructureQuestion, Structure];
   read: [ReadQuestion, ReadAnswer];
   array: [ArrayQuestion, ArrayAnswer];
+  vocabulary: [VocabularyQuestion, VocabularyAnswer];
   attention: [AttentionQuestion, PatternAnswer | NeuronAnswer];
   heads: [HeadsQuestion, HeadsAnswer];
   walk: [WalkQuestion, WalkAnswer];

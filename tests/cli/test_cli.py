@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 
@@ -62,39 +61,9 @@ def test_check_proves_the_built_in_model():
     assert result["logits"] <= 1e-5
 
 
-def test_open_without_a_terminal_shows_the_view_and_ends():
-    shown = run("open", "--text", "JULIET:\nO Romeo,", "--layer", "2", "--head", "1")
-    assert shown.returncode == 0 and not shown.stderr
-    for part in ("attention of layer 2, head 1", "logit lens", "next token"):
-        assert part in shown.stdout
-
-
-@pytest.mark.parametrize("end", ["\n", "\x04"], ids=["empty line", "ctrl-d"])
-def test_open_in_a_terminal_goes_on_until_told_to_stop(end):
-    import pty
-
-    outer, inner = pty.openpty()
-    command = [sys.executable, "-m", "glassformer", "open"]
-    plain = {**os.environ, "TERM": "dumb", "COLUMNS": "120"}
-    process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, env=plain)
-    os.write(outer, b"3,2\n17,1\nO Romeo, Romeo\n" + end.encode())
-    shown = b""
-    while process.poll() is None or select.select([outer], [], [], 0)[0]:
-        if select.select([outer], [], [], 0.1)[0]:
-            shown += os.read(outer, 65536)
-    os.close(inner)
-    os.close(outer)
-    assert process.returncode == 0
-    text = shown.decode()
-    assert "layer 0, head 0" in text and "layers 0 to 5" in text and "Traceback" not in text
-    assert text.count("layer 3, head 2") == 2  # it stays there for the next text
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("open", "--layer", "17"), "layers 0 to 5"),
-        (("open", "--text", ""), "The text is empty"),
         (("open", "nowhere"), "no folder nowhere; built-in models are: shakespeare"),
         (("inspect", "gtp2"), "no preset 'gtp2'"),
         (("check", "gpt2"), "no folder gpt2"),

@@ -1,4 +1,4 @@
-"""Page room, questions: one function each, a file a panel. What was asked comes in, an answer goes out.
+"""Page room, questions: one function each, a file a panel. What was asked comes in, answers go out.
 
 Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
 page/src/protocol.ts describes.
@@ -23,6 +23,7 @@ QUESTIONS: dict[str, Question] = {
     "structure": models.structure,
     "read": text.read,
     "array": text.array,
+    "vocabulary": text.vocabulary,
     "attention": attention.attention,
     "heads": attention.heads,
     "walk": walk.walk,

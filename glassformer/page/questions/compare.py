@@ -7,9 +7,9 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import View
+from glassformer.inside.changes import weight_changes
 from glassformer.inside.choices import choices
 from glassformer.inside.compare import compare as compare_models
-from glassformer.inside.changes import weight_changes
 from glassformer.page.asked import Asked
 from glassformer.page.facts import predicts
 from glassformer.page.packed import Packed

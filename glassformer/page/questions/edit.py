@@ -77,4 +77,6 @@ def sweep(session: Session, asked: Asked) -> Packed:
         versus=against,
         **options,
     )
-    return Packed({"title": found.title, "axes": list(found.axes)}, {"effect": (found.array, found.axes)})
+    return Packed(
+        {"title": found.title, "axes": list(found.axes)}, {"effect": (found.array, found.axes)}
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-
 from glassformer.inside import View
 from glassformer.inside.choices import actual_token, stage_choice
 from glassformer.inside.lens import Lens
@@ -62,7 +61,9 @@ def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
 def rows(found: Lens) -> list[dict[str, Any]]:
     return [
         {
-            "name": "embed" if layer is None else f"{layer}.{'mid' if part == 'attention' else 'post'}",
+            "name": "embed"
+            if layer is None
+            else f"{layer}.{'mid' if part == 'attention' else 'post'}",
             "layer": layer,
             "after": AFTER[part],
         }

@@ -20,12 +20,13 @@ BEAMS = 16
 
 def next_tokens(session: Session, asked: Asked) -> dict[str, Any]:
     view = session.view(asked)
+    predicted = what(view)
     places = [asked.index("position", most=len(view.tokens) - 1)] if "position" in asked else None
     top = asked.index("count", 10, least=1, most=MOST)
     found = choices(view, places, top=top, **knobs(asked))
     ids = [token.id for token in view.tokens]
     return {
-        "what": what(view),
+        "what": predicted,
         "positions": [asdict(one) for one in found],
         "masks": [place for place, id in enumerate(ids) if id == mask_token(view)],
     }

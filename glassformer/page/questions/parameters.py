@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from glassformer.inside.parameters import distribution_of, parameters as table
+from glassformer.inside.parameters import distribution_of
+from glassformer.inside.parameters import parameters as table
 from glassformer.page.asked import Asked
 from glassformer.page.session import Session
 from glassformer.weights.quantize import count_parameters

@@ -9,11 +9,12 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.inside import Named, View
 from glassformer.inside.derived import array as named_array
-from glassformer.inside.read import Token
+from glassformer.inside.read import Token, token_text
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
 from glassformer.page.session import Session
 from glassformer.page.shrink import shrunk
+from glassformer.tasks.base import require_tokenizer
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
@@ -24,7 +25,7 @@ def read(session: Session, asked: Asked) -> dict[str, Any]:
     return {
         "encoder": tokens(view, "encoder"),
         "decoder": tokens(view, "decoder"),
-        "target": target and {"text": target, "written": "target" not in asked},
+        "target": None if target is None else {"text": target, "written": "target" not in asked},
     }
 
 
@@ -54,9 +55,14 @@ def array(session: Session, asked: Asked) -> Packed:
     facts |= {"min": float(values.min()), "max": float(values.max())}
     by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
     for axis, most in asked.table("shrink").items():
-        values = shrunk(values, axis_of(part, axis), int(most), by)
+        if axis in part.axes:
+            values = shrunk(values, part.axes.index(axis), whole(most, f"shrink.{axis}"), by)
     dtype = DTYPES[asked.choice("dtype", tuple(DTYPES), "float16")]
     return Packed(facts, {"array": (values.to(dtype), part.axes)})
+
+
+def whole(value: Any, name: str) -> int:
+    return Asked({name: value}).index(name, least=1)
 
 
 def cut(named: Named, at: Any) -> Named:
@@ -77,3 +83,18 @@ def axis_of(named: Named, axis: str) -> int:
     if axis not in named.axes:
         raise GlassformerError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
     return named.axes.index(axis)
+
+
+def vocabulary(session: Session, asked: Asked) -> dict[str, Any]:
+    """Tokens that begin with what was typed, the shortest first; as they stand in a text, or as the
+    vocabulary writes them."""
+    tokenizer = require_tokenizer(session.model(asked.text("model"))).target
+    begins = asked.text("begins", "").casefold()
+    count = asked.index("count", 20, least=1, most=200)
+    found = []
+    for piece, token in tokenizer.vocabulary.items():
+        text = token_text(tokenizer, token)
+        if text.casefold().startswith(begins) or text.strip().casefold().startswith(begins):
+            found.append((len(text), token, text, piece))
+    ranked = sorted(found)[:count]
+    return {"tokens": [{"token": id, "text": text, "piece": p} for _, id, text, p in ranked]}

@@ -1,0 +1,257 @@
+"""Inside room, comparing: two models read one text; which heads and layers have moved?
+
+A fine-tune beside its base, a model with its adapter on and off, two steps of one training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer import adapters
+from glassformer.core.stack import Stack
+from glassformer.errors import GlassformerError
+from glassformer.inside.look import look
+from glassformer.inside.named import Named
+from glassformer.inside.names import names_of
+from glassformer.inside.predictions import first_head, output_text
+from glassformer.inside.read import Text
+from glassformer.inside.side import Side
+from glassformer.inside.view import View
+from glassformer.tasks.base import Model
+
+SEEN = ("pattern", "z", "attn_out", "ffn_out", "resid_post")
+
+
+@dataclass(frozen=True, eq=False)
+class SideComparison:
+    """Of one stack, or of cross-attention. [layer, head]: `pattern` is the total variation between
+    the two patterns (0: the same, 1: nothing in common), `divergence` Jensen and Shannon's in bits,
+    means over queries; `head_change` is the size of the difference of what a head writes to
+    the stream, over the size of what it wrote, and `head_cosine` the cosine between both. [layer]:
+    the same of attention, of the feed-forward layer and of the stream."""
+
+    pattern: Named
+    divergence: Named
+    head_change: Named
+    head_cosine: Named
+    attention_change: Named
+    feed_forward_change: Named | None
+    residual_change: Named | None
+    residual_cosine: Named | None
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A token (or label) whose probability has changed."""
+
+    id: int
+    text: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """`sides` are "encoder", "decoder" and "cross", as far as the model has them and they attend;
+    `logit_divergence` is KL(before, after) in nats, [position]."""
+
+    before: View
+    after: View
+    sides: dict[str, SideComparison]
+    logit_divergence: Named | None
+
+    def moved(self, count: int = 10) -> list[tuple[str, int, int, float]]:
+        """The heads whose patterns have changed most: side, layer, head, total variation."""
+        found = [
+            (name, layer, head, float(value))
+            for name, side in self.sides.items()
+            for layer, row in enumerate(side.pattern.array)
+            for head, value in enumerate(row)
+        ]
+        return sorted(found, key=lambda each: -each[3])[:count]
+
+    def movers(self, position: int = -1, count: int = 10) -> list[Mover]:
+        """The outputs whose probability has changed most, at a position."""
+        head = first_head(self.before)
+        rows = [view.logits.array.float() for view in (self.before, self.after)]
+        was, now = (row[position] if row.ndim == 2 else row for row in rows)
+        was, now = was.softmax(-1), now.softmax(-1)
+        best = (now - was).abs().topk(min(count, len(was))).indices.tolist()
+        return [
+            Mover(i, output_text(self.before, head, i), float(was[i]), float(now[i])) for i in best
+        ]
+
+    def __repr__(self) -> str:
+        first = self.moved(1)
+        said = "" if not first else ": {} layer {} head {} moved most, by {:.3f}".format(*first[0])
+        return f"<{self.before.model.architecture} before and after{said}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show import comparison
+
+        return comparison.html(self)
+
+    def save_html(self, path: str | Path) -> None:
+        """One file that needs nothing else."""
+        from glassformer.inside.show import comparison, page
+
+        page.save(path, "Before and after", comparison.html(self))
+
+
+@torch.no_grad()
+def compare(a: Model, b: Model, text: Text, target: Text | None = None) -> Comparison:
+    """Of `b` beside `a` on a text. A model beside itself is the model without its adapter, and
+    with it."""
+    if a is b:
+        if adapters.active(a.net) is None:
+            raise GlassformerError(
+                "A model beside itself is compared with its adapter off and on, and this one has "
+                "no adapter that is on; give two models."
+            )
+        with adapters.switched_off(a.net):
+            before = look(a, text, target, at=_wanted(a))
+        after = look(b, text, target, at=_wanted(b))
+    else:
+        _check(a, b)
+        before, after = (look(model, text, target, at=_wanted(model)) for model in (a, b))
+    sides = {name: _side(x, y) for name, x, y in _pairs(before, after)}
+    return Comparison(before, after, sides, _logits(before, after))
+
+
+def _wanted(model: Model) -> list[str]:
+    there = model.net.encoder is not None
+    return [
+        name
+        for name in names_of(model.spec)
+        if name.split(".")[-1] in SEEN and (there or ".cross." not in name)
+    ]
+
+
+def _check(a: Model, b: Model) -> None:
+    if (a.tokenizer is None) != (b.tokenizer is None) or (
+        a.tokenizer is not None
+        and b.tokenizer is not None
+        and a.tokenizer.fingerprint != b.tokenizer.fingerprint
+    ):
+        raise GlassformerError(
+            "The two models read texts with different tokenizers, so that their tokens cannot be "
+            "laid side by side; compare models with the same one."
+        )
+    shapes = [
+        [
+            (stack.width, [_heads(block) for block in stack.blocks], stack.order) if stack else None
+            for stack in (model.spec.encoder, model.spec.decoder)
+        ]
+        for model in (a, b)
+    ]
+    if shapes[0] != shapes[1]:
+        raise GlassformerError(
+            f"{a.architecture} and {b.architecture} differ in layers, heads or width; compare two "
+            "checkpoints of one model."
+        )
+
+
+def _heads(layer: object) -> int:
+    attention = getattr(layer, "attention", None)
+    return 0 if attention is None else int(attention.heads)
+
+
+def _pairs(a: View, b: View) -> Iterator[tuple[str, Side, Side]]:
+    """Stacks that attend in every layer; a recurrent one has nothing that could be compared."""
+    names = names_of(a.model.spec)
+    for stack in ("encoder", "decoder"):
+        if f"{stack}.blocks.0.attn_out" in names:
+            yield stack, Side(a, stack), Side(b, stack)
+    both = a.model.net.encoder is not None and a.model.net.decoder is not None
+    if both and "decoder.blocks.0.cross.attn_out" in names:
+        yield "cross", a.cross, b.cross
+
+
+def _side(a: Side, b: Side) -> SideComparison:
+    lists: list[list[Tensor]] = [[] for _ in range(8)]
+    pattern, divergence, change, cosine, said, fed, stream, turned = lists
+    ffn = not a.scope and a.stack + ".blocks.0.ffn_out" in names_of(a.view.model.spec)
+    for layer in range(len(a.spec.order)):
+        was, now = (side.attention[layer].array.float() for side in (a, b))
+        keys = min(was.shape[-1], now.shape[-1])  # an adapter's tokens stand in front
+        was, now = was[..., -keys:], now[..., -keys:]
+        pattern.append((was - now).abs().sum(-1).mean(-1) / 2)
+        divergence.append(_jensen_shannon(was, now).mean(-1))
+        wrote = [_written(side, layer) for side in (a, b)]
+        change.append(_relative(*wrote))
+        cosine.append(_cosine(*wrote))
+        said.append(_relative(*(side.attention_out[layer].array[None] for side in (a, b)))[0])
+        if ffn:
+            fed.append(_relative(*(side.feed_forward_out[layer].array[None] for side in (a, b)))[0])
+            after = [side.residual[layer].array[None] for side in (a, b)]
+            stream.append(_relative(*after)[0])
+            turned.append(_cosine(*after)[0])
+
+    def named(rows: list[Tensor], title: str) -> Named:
+        array = torch.stack(rows)
+        labels = {"layer": [str(i) for i in range(len(rows))]}
+        axes = ("layer", "head")[: array.ndim]
+        if array.ndim == 2:
+            labels["head"] = [str(i) for i in range(array.shape[1])]
+        return Named(array, axes, labels, f"{a.title}: {title}")
+
+    return SideComparison(
+        pattern=named(pattern, "patterns, total variation"),
+        divergence=named(divergence, "patterns, Jensen-Shannon divergence"),
+        head_change=named(change, "what heads write, relative change"),
+        head_cosine=named(cosine, "what heads write, cosine"),
+        attention_change=named(said, "attention, relative change"),
+        feed_forward_change=named(fed, "feed-forward, relative change") if ffn else None,
+        residual_change=named(stream, "stream, relative change") if ffn else None,
+        residual_cosine=named(turned, "stream, cosine") if ffn else None,
+    )
+
+
+def _written(side: Side, layer: int) -> Tensor:
+    """What each head writes to the stream: [head, position, width]."""
+    z = side.z[layer].array.float()
+    stack = getattr(side.view.model.net, side.stack)
+    assert isinstance(stack, Stack)
+    block = stack.blocks[side.spec.order[layer]]
+    part: Any = getattr(block, "cross" if side.scope else "attention", None)
+    if part is None:  # a hop writes what it found
+        return z
+    by_head: Tensor = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
+    return torch.einsum("hpd,whd->hpw", z, by_head)
+
+
+def _relative(was: Tensor, now: Tensor) -> Tensor:
+    """[head]: the size of the difference over the size of what was."""
+    size = was.float().flatten(1).norm(dim=-1)
+    return (now - was).float().flatten(1).norm(dim=-1) / size.clamp(min=1e-12)
+
+
+def _cosine(was: Tensor, now: Tensor) -> Tensor:
+    """[head], the mean over positions."""
+    return F.cosine_similarity(was.float(), now.float(), dim=-1).mean(-1)
+
+
+def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
+    """In bits: 0 the same, 1 nothing in common."""
+    middle = (p + q) / 2
+    apart = (torch.xlogy(x, x) - torch.xlogy(x, middle) for x in (p, q))
+    return torch.stack(list(apart)).sum((0, -1)) / (2 * math.log(2))
+
+
+def _logits(a: View, b: View) -> Named | None:
+    if a.output.logits is None:
+        return None
+    was, now = (view.logits for view in (a, b))
+    if was.shape != now.shape or was.array.ndim == 0:
+        return None
+    p, q = (x.array.float().log_softmax(-1) for x in (was, now))
+    divergence = (p.exp() * (p - q)).sum(-1)
+    return Named(divergence, was.axes[:-1], was.labels, "logits, KL(before, after)")

@@ -1,0 +1,58 @@
+"""Inside room, cells before and behind the layers: embeddings, the last norm, logits."""
+
+from __future__ import annotations
+
+from glassformer.core.heads import Head
+from glassformer.errors import GlassformerError
+from glassformer.inside.derived import array, embedded
+from glassformer.inside.predictions import language_head
+from glassformer.inside.terms import Cell, Place, Term
+
+SUMS = ("embed.sum", "embed.normed")
+
+
+class Ends(Place):
+    def embedding(self, stack: str, rest: str) -> Cell:
+        sums = tables = embedded(self.view, stack)
+        module = getattr(self.view.model.net, stack).embed
+        token = getattr(self.view.reading, stack)[self.row]
+        tables = {name: table for name, table in tables.items() if name not in SUMS}
+        if rest in tables:
+            parts: dict[str, float | str] = {"token": token.text, "position": self.row}
+            if rest == "embed.token":
+                parts |= {"id": token.id, "scale": module.spec.scale}
+            return Cell(self.value, "lookup", (), parts)
+        terms = tuple(
+            Term(name.removeprefix("embed."), float(table[self.row, self.col]))
+            for name, table in tables.items()
+            if self.col < table.shape[1]
+        )
+        spec = module.spec
+        if rest == "embed" and tables and spec.factor is not None and spec.project == "sum":
+            x = sums["embed.normed" if spec.norm is not None else "embed.sum"][self.row]
+            return self.dot(x, module.project.weight[self.col], "width")
+        if rest == "embed.sum" or not tables or spec.norm is None:
+            return Cell(self.value, "sum", terms)
+        return self.normed(module.norm, sums["embed.sum"][self.row], terms)
+
+    def final(self, stack: str) -> Cell:
+        module = getattr(self.view.model.net, stack)
+        last = len(module.spec.order) - 1
+        x = array(self.view, f"{stack}.blocks.{last}.resid_post").array[self.row]
+        if module.spec.final_norm is None or module.spec.project is not None:
+            return Cell(self.value, "sum", (Term(f"layer {last}", self.value),))
+        return self.normed(module.final_norm, x, (Term("stream", float(x[self.col])),))
+
+    def logit(self) -> Cell:
+        view = self.view
+        module = view.model.net.heads[language_head(view).name]
+        assert isinstance(module, Head)
+        weight = getattr(module.out, "weight", None)
+        if weight is None:
+            raise GlassformerError("This head goes by clusters of words; it is not told here.")
+        x = module.features(array(view, f"{view.stack}.final").array[None], None)[0, self.row]
+        return self.dot(x, weight[self.col], "width", cap=module.spec.softcap)
+
+    def probability(self) -> Cell:
+        row = array(self.view, "logits").array[self.row].float()
+        return self.exponents(row, self.view.token_text)

@@ -1,0 +1,74 @@
+"""Inside room, showing: parts of a logit as bars, and tokens colored by how much they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.named import Named
+from glassformer.inside.show.matrix import heat
+from glassformer.inside.show.page import fragment, plain, tint, word
+
+if TYPE_CHECKING:
+    from glassformer.inside.contributions import Contributions
+    from glassformer.inside.gradients import Saliency
+
+WIDE = 220  # pixels of the longest bar
+COUNT = 24
+
+
+def contributions_html(found: Contributions) -> str:
+    of = plain(found.text) + ("" if found.versus is None else f" less {plain(found.versus)}")
+    body = f"<p>The logit is {found.logit:.4f}; the parts add up to {found.total:.4f}.</p>"
+    body += "<div class='row'><div><h3>Largest parts</h3>"
+    body += table((part.name, part.value) for part in found.top(COUNT))
+    body += "</div><div><h3>By kind</h3>" + table(found.by_kind().items())
+    for title, kind in (("Heads", "heads"), ("Cross-attention heads", "cross_heads")):
+        try:
+            heads: Named = getattr(found, kind)
+        except GlassformerError:
+            continue
+        body += f"<h3>{title}: layers down, heads across</h3>"
+        body += heat(heads, float(heads.array.abs().max()))
+    return fragment(f"What the logit of {of} is made of", body + "</div></div>")
+
+
+def table(rows: Iterable[tuple[str, float]]) -> str:
+    """Names, bars to the left or right by sign, numbers."""
+    given = list(rows)
+    most = max((abs(value) for _, value in given), default=0.0) or 1.0
+    lines = []
+    for name, value in given:
+        color = "accent" if value >= 0 else "against"
+        width = WIDE * abs(value) / most
+        bar = (
+            f'<span class="bar" style="width:{width:.1f}px;background:rgb(var(--{color}))"></span>'
+        )
+        lines.append(f"<tr><td>{name}</td><td class='n'>{value:+.3f}</td><td>{bar}</td></tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def tokens(values: Named) -> str:
+    """Every token, colored by its number."""
+    numbers = values.array.tolist()
+    most = max(map(abs, numbers), default=0.0)
+    parts = (
+        f'<span class="token" style="background:{tint(0.8 * n, most)}" title="{n:+.4f}">'
+        f"{word(text)}</span>"
+        for text, n in zip(values.labels["position"], numbers, strict=True)
+    )
+    return f"<div>{''.join(parts)}</div>"
+
+
+def saliency_html(found: Saliency) -> str:
+    body = ""
+    if found.source is not None:
+        body += f"<h3>what the encoder reads</h3>{tokens(found.source)}<h3>the decoder</h3>"
+    body += tokens(found.values)
+    if found.missing is not None:
+        body += (
+            f"<p>The tokens add up to {found.total:.4f}; the logit is {found.difference:.4f} above "
+            "the baseline's.</p>"
+        )
+    return fragment(f"{found.kind} for {plain(found.text)}", body)

@@ -1,0 +1,67 @@
+"""A server that runs in this process, and how it is asked."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from packed import unpacked
+
+from glassformer.page import Server, Session
+
+
+@dataclass
+class Served:
+    """A server that runs, and how it is asked."""
+
+    server: Server
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    def ask(self, question: str, **given: Any) -> Any:
+        """A JSON answer as it is, one with arrays as (facts, arrays of numpy)."""
+        status, kind, body = self.post(f"api/{question}", json.dumps(given).encode())
+        assert status == 200, body
+        return unpacked(body) if kind == "application/octet-stream" else json.loads(body)
+
+    def refused(self, question: str, **given: Any) -> tuple[int, str]:
+        """The status and the sentence of a question that is not answered."""
+        status, _, body = self.post(f"api/{question}", json.dumps(given).encode())
+        assert status >= 400, body
+        return status, json.loads(body)["error"]
+
+    def post(self, path: str, body: bytes, **headers: str) -> tuple[int, str, bytes]:
+        given = {"Content-Type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        request = urllib.request.Request(self.address + path, body, given)
+        return self.send(request)
+
+    def get(self, path: str, **headers: str) -> tuple[int, str, bytes]:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.send(urllib.request.Request(self.address + path, headers=given))
+
+    def send(self, request: urllib.request.Request) -> tuple[int, str, bytes]:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+def serve(*sources: str | Path, text: str | None = None) -> Iterator[Served]:
+    server = Server(Session([str(source) for source in sources], text))
+    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield Served(server)
+    server.shutdown()
+    server.server_close()
+    thread.join()
