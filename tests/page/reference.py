@@ -80,11 +80,20 @@ def figure(text: str) -> float:
 
 def visit(page: Any, served: Any, **address: Any) -> None:
     """Opens an address of the page, and waits until nothing is being asked."""
-    query = {key.replace("_", "."): value for key, value in address.items()}
+    if not hasattr(page, "asking"):
+        page.asking = set()
+        page.on("request", lambda request: page.asking.add(request))
+        for end in ("requestfinished", "requestfailed"):
+            page.on(end, lambda request: page.asking.discard(request))
+    query = {key.replace("_", ".", 1): value for key, value in address.items()}
     page.goto(f"{served.address}?{urlencode(query)}")
     settle(page)
 
 
 def settle(page: Any) -> None:
-    page.wait_for_load_state("networkidle")
-    page.locator("[aria-busy=true]").wait_for(state="detached")
+    """Until a panel stands there, and nobody has been asked anything for a while."""
+    page.locator("#panel section").wait_for()
+    quiet = 0
+    while quiet < 4:
+        page.wait_for_timeout(100)
+        quiet = 0 if page.asking else quiet + 1

@@ -39,9 +39,8 @@ export const edit = {
   lensNote: "In each cell the edited run's best token; blue is surer than before, orange less sure, ↺ another token than before.",
   borrow: {
     patch: "Patch from a second text",
-    patchNote: "The model reads a second text, too; at the place you choose it goes on with what it thought there.",
+    patchNote: "The model reads a second text, too; at the place you choose it goes on with what it thought there. Change a word, and press Enter; the texts need as many tokens.",
     from: "Second text",
-    fromHint: "a text with as many tokens, e.g. with one word changed",
     place: "Where",
     places: { resid_pre: "stream", attn_out: "attention", ffn_out: "feed-forward", z: "heads", q: "queries", k: "keys", v: "values", pattern: "patterns" },
     everywhere: "at all positions",

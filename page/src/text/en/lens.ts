@@ -35,7 +35,7 @@ export const lens = {
   typed: "type a token",
   nobody: "no token begins so",
   halves: "also after attention",
-  rows: { embed: "embedding", attention: "attention", ffn: "" },
+  rows: { embed: "embedding", attention: "attention" },
   mapLabel: "Lens: layers above each other, positions side by side. Arrow keys choose a cell",
   cell: "The best of the selected cell",
   course: (token: string) => `From layer to layer at “${token}”`,

@@ -40,9 +40,8 @@ export const edit: Texts["edit"] = {
   lensNote: "每格是编辑后的最佳词元；蓝色比原来更确定，橙色更不确定，↺ 表示换了词元。",
   borrow: {
     patch: "取自第二段文本",
-    patchNote: "模型也读第二段文本；在你选择的地方，它用那时的想法继续。",
+    patchNote: "模型也读第二段文本；在你选择的地方，它用那时的想法继续。换一个词，按回车；两段文本的词元数要相同。",
     from: "第二段文本",
-    fromHint: "词元数相同的文本，例如只换一个词",
     place: "位置",
     places: { resid_pre: "残差流", attn_out: "注意力", ffn_out: "前馈", z: "头", q: "查询", k: "键", v: "值", pattern: "图样" },
     everywhere: "在所有位置",

@@ -37,7 +37,7 @@ export const lens: Texts["lens"] = {
   typed: "输入一个词元",
   nobody: "没有词元这样开头",
   halves: "也在注意力之后",
-  rows: { embed: "嵌入", attention: "注意力", ffn: "" },
+  rows: { embed: "嵌入", attention: "注意力" },
   mapLabel: "透镜：层自下而上，位置从左到右。方向键选择格子",
   cell: "所选格子的最佳词元",
   course: (token) => `“${token}”处逐层变化`,
