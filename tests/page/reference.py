@@ -50,6 +50,12 @@ class Reference:
     def word(self, token: int) -> str:
         return visible(self.model.tokenizer.decode([token]))
 
+    def same(self, names: list[str], tokens: list[int]) -> bool:
+        """Whether these are the tokens' texts; parts of letters, which are none, are left out."""
+        words = [self.word(token) for token in tokens]
+        pairs = zip(names, words, strict=True)
+        return all(name == word for name, word in pairs if "\ufffd" not in word)
+
     def words(self) -> list[str]:
         return [self.word(token) for token in self.ids]
 

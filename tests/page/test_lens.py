@@ -27,11 +27,11 @@ def test_a_cell_is_the_stream_read_by_the_head(decoder, folders, page):
     logits = stage(model, "decoder.blocks.1.resid_post")[2].softmax(-1)
     best = logits.argmax().item()
     told = said(page)
-    assert model.word(best) in told
+    assert "\ufffd" in model.word(best) or model.word(best) in told
     assert shares(told)[0] == pytest.approx(logits.max().item(), abs=6e-3)
     cell = page.locator("aside ol").first
     expected = logits.topk(10)
-    assert cell.locator(".name").all_inner_texts() == [model.word(token) for token in expected.indices.tolist()]
+    assert model.same(cell.locator(".name").all_inner_texts(), expected.indices.tolist())
     assert shares(cell.inner_text()) == pytest.approx(expected.values.tolist(), abs=6e-3)
 
 
