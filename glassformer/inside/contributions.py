@@ -130,7 +130,7 @@ def contributions(
             "that would be a sum over the stream."
         )
     at = default_position(view, position) if spec.pick == "each" else None
-    view.capture(needed(view))
+    view.read_through(needed(view))
     logits = view.output.heads[spec.name][0].float()
     logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
     logits = logits if at is None else logits[at]

@@ -28,5 +28,5 @@ def look(
     edits = list(edits)
     view = View(model, read(model, text, target), resolve(model, edits) if edits else None)
     there = [name for name in wanted if ".cross." not in name or model.net.encoder is not None]
-    view.capture(there)
+    view.read_through(there)
     return view

@@ -51,7 +51,7 @@ def sweep(
             "they can be compared where they have equally many."
         )
     names = [view.name(layer, tensor) for layer in range(len(view.spec.order))]
-    view.capture([])
+    view.read_through()
     other.capture(names)
     questions = [Question.of(view, token, position, head)]
     if versus is not None:

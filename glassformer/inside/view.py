@@ -7,6 +7,7 @@ for just that, and kept; a pass of everything is `model.look(text, at="*")`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,29 @@ if TYPE_CHECKING:
     from glassformer.inside.predictions import Prediction
 
 
+class EnoughError(Exception):
+    """All was seen; the rest of a pass is of no use."""
+
+
+class Until(Capture):
+    """Keeps what passes under some names, and ends the pass with the last of them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.left = dict.fromkeys(names)
+        super().__init__(*self.left)
+
+    def wants(self, name: str) -> bool:
+        return name in self.left
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if name in self.left:
+            del self.left[name]
+            self.seen[name] = value
+            if not self.left:
+                raise EnoughError
+        return value
+
+
 class View(Side):
     """What `model.look` gives. It is itself the side whose output the heads read; an
     encoder-decoder has `encoder`, `decoder` and `cross`."""
@@ -44,6 +68,7 @@ class View(Side):
         self.seen: dict[str, Tensor] = {}
         self._state = State(model.net)
         self._out: Output | None = None
+        self._lenses: dict[str, Lens] = {}
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -59,18 +84,26 @@ class View(Side):
         return out
 
     @torch.no_grad()
-    def capture(self, names: Iterable[str]) -> None:
-        """One pass for what is not known yet, if anything."""
+    def read_through(self, names: Iterable[str] = ()) -> Output:
+        """A whole pass, if there was none yet, in which these are captured too."""
         new = [name for name in names if name not in self.seen]
-        if not new and self._out is not None:
-            return
-        seen = Capture(*new) if new else None
-        self._out = self.run(seen)
-        if seen is not None:
-            self.seen |= seen.seen
-        for name in new:
-            if name not in self.seen:
-                raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
+        if self._out is None:
+            seen = Capture(*new) if new else None
+            self._out = self.run(seen)
+            self.seen |= {} if seen is None else seen.seen
+        self.capture(new)
+        return self._out
+
+    @torch.no_grad()
+    def capture(self, names: Iterable[str]) -> None:
+        """A pass for what is not known yet, if anything; it ends where the last of it was seen."""
+        seen = Until(name for name in names if name not in self.seen)
+        if seen.left:
+            with suppress(EnoughError):
+                self.run(seen, heads=())
+        self.seen |= seen.seen
+        for name in seen.left:
+            raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
 
     def taps(self, names: Sequence[str]) -> list[Named]:
         self.capture(names)
@@ -120,9 +153,7 @@ class View(Side):
 
     @property
     def output(self) -> Output:
-        self.capture(())
-        assert self._out is not None
-        return self._out
+        return self.read_through()
 
     def token_text(self, id: int) -> str:
         known = self.model.tokenizer
@@ -152,7 +183,10 @@ class View(Side):
         """What each layer would say; see `lens.py`."""
         from glassformer.inside.lens import lens
 
-        return lens(self, **how)
+        key = repr(how)
+        if key not in self._lenses:
+            self._lenses[key] = lens(self, **how)
+        return self._lenses[key]
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""

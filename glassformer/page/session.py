@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside import View, look
-from glassformer.inside.names import names_of
+from glassformer.inside import View
+from glassformer.inside.editing import resolve
+from glassformer.inside.read import read
 from glassformer.inside.steering import resolved
 from glassformer.model import Model
 from glassformer.page.asked import Asked
@@ -19,8 +20,7 @@ from glassformer.page.sources import Source, find_sources
 from glassformer.page.worker import Worker
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
-LONGEST = 2048  # tokens of a text where the model has no limit of its own
-STREAM = ("embed", "resid_mid", "resid_post", "final")  # what most questions are about
+LONGEST = 2048  # tokens of a text, where the model has no limit of its own
 WRITTEN = 32  # tokens of a target that nobody gave
 
 
@@ -89,21 +89,27 @@ class Session:
         """Read when it is first asked for; from then on its folder may go."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
 
-    def view(self, asked: Asked, *, edited: bool = True, model: str = "model") -> View:
-        """What the model that is named does with the text, with the edits if there are any."""
-        id, edits = asked.text(model), asked.list("edits") or []
+    def view(self, asked: Asked, *, edited: bool = True) -> View:
+        """What the model that is named does with the text, with the edits if there are any. Nothing
+        is computed yet."""
+        id, edits = asked.text("model"), asked.list("edits") or []
         text: str | tuple[str, str] = asked.text("text", "")
         if pair := asked.text("pair", ""):
             text = (str(text), pair)
-        target = self.target(asked, model)
+        target = self.target(asked)
         key = id, text, target, json.dumps(edits) if edited else "[]"
         kept = self._views.get(key)
         if kept is not None:
             return kept
         held = self.model(id)
-        wanted = [name for name in names_of(held.spec) if name.split(".")[-1] in STREAM]
-        given = resolved(held, edits) if edited else ()
-        return self._views.put(key, look(held, text, target, at=wanted, edits=given))
+        reading = read(held, text, target)
+        if len(reading.last) > LONGEST:
+            raise GlassformerError(
+                f"The text has {len(reading.last):,} tokens, and the page draws {LONGEST:,} at "
+                "most; shorten it."
+            )
+        given = resolve(held, resolved(held, edits)) if edited and edits else None
+        return self._views.put(key, View(held, reading, given))
 
     def target(self, asked: Asked, model: str = "model") -> str | None:
         """What the decoder of an encoder-decoder has written: as given, or what it would write."""

@@ -14,9 +14,9 @@ def shrunk(values: Tensor, axis: int, most: int, by: str = "max") -> Tensor:
     group = -(-size // max(most, 1))
     fill = float("nan") if by == "mean" else float("-inf") if by == "max" else 0.0
     last = F.pad(values.movedim(axis, -1), (0, -size % group), value=fill)
-    groups = last.unflatten(-1, (-1, group))
+    groups = last.view(*last.shape[:-1], -1, group)
     if by == "mean":
-        found = groups.nanmean(-1)
+        found: Tensor = groups.nanmean(-1)
     elif by == "max":
         found = groups.amax(-1)
     else:

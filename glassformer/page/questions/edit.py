@@ -8,7 +8,9 @@ from typing import Any
 
 from glassformer.inside import View
 from glassformer.inside.changes import changes
+from glassformer.inside.lens import stage_names
 from glassformer.inside.patch import sweep as sweep_patches
+from glassformer.inside.writing import write
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
 from glassformer.page.questions.lens import rows
@@ -23,10 +25,12 @@ def edit(session: Session, asked: Asked) -> Packed:
     began = time.perf_counter()
     before, after = session.view(asked, edited=False), session.view(asked)
     what(before)
+    for view in (before, after):
+        view.read_through(stage_names(view))
     position = place(before, asked)
     whole = asked.choice("lens", ("position", "all"), "position") == "all"
     found = changes(before, after, position, whole=whole, **knobs(asked))
-    arrays = {"divergence": (found.divergence.array, ("position",))}
+    arrays: dict[str, Any] = {"divergence": (found.divergence.array, ("position",))}
     for name, lens in (("before", found.lens_before), ("after", found.lens_after)):
         arrays[f"best_{name}"] = (lens.best.array[..., 0].int(), AXES)
         arrays[f"lens_{name}"] = (lens.best_probability.array[..., 0], AXES)
@@ -52,8 +56,6 @@ def place(view: View, asked: Asked) -> int:
 
 
 def written(view: View, length: int) -> str:
-    from glassformer.inside.writing import write
-
     steps, _ = write(view, length, top=1)
     tokenizer = view.model.tokenizer
     ids = [one.chosen.token for one in steps]

@@ -1,0 +1,197 @@
+"""The page in a real browser, on a model of the size of GPT-2 small: how soon a view is drawn, how
+smoothly it follows the pointer, how soon an edit is answered. Needs Chromium and the built page.
+
+The model has random weights, which take as long as others. Every view is drawn from a text that
+nobody has asked about, so that the model's pass is part of its time.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import urlencode
+
+import torch
+from playwright.sync_api import Page, sync_playwright
+
+import glassformer as gf
+from glassformer.page import Server, Session
+from glassformer.text import train as train_tokenizer
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests/page"))
+from chromium import CHROMIUM  # noqa: E402
+
+WORDS = [
+    "time",
+    "flies",
+    "like",
+    "an",
+    "arrow",
+    "and",
+    "fruit",
+    "flies",
+    "like",
+    "a",
+    "banana",
+    "said",
+    "the",
+    "robot",
+    "to",
+    "the",
+    "student",
+]
+ROUNDS = 7
+WATCH = """
+window.answers = [];
+const plain = window.fetch;
+window.fetch = async (...given) => {
+  const answer = await plain(...given);
+  answer.clone().arrayBuffer().then((body) =>
+    window.answers.push({url: String(given[0]), bytes: body.byteLength, end: performance.now()}));
+  return answer;
+};
+window.painted = () =>
+  new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+window.settled = async () => {
+  let quiet = 0;
+  while (quiet < 3) {
+    await window.painted();
+    quiet = document.querySelector("[aria-busy=true]") ? 0 : quiet + 1;
+  }
+};
+"""
+DRAWN = """async ({question, count}) => {
+  const come = () => window.answers.filter(({url}) => url.endsWith(question)).length;
+  while (come() < count) await window.painted();
+  await window.settled();
+  return performance.now();
+}"""
+EDITED = """async () => {
+  const answers = () => window.answers.filter(({url}) => url.endsWith("api/edit")).length;
+  const before = answers(), start = performance.now();
+  const switches = document.querySelector("[role=application]");
+  switches.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
+  switches.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+  while (answers() === before) await new Promise((done) => setTimeout(done, 1));
+  await window.painted();
+  return performance.now() - start;
+}"""
+FRAMES = """() => {
+  window.frames_seen = [];
+  const tick = (now) => {
+    window.frames_seen.push(now);
+    window.ticking = requestAnimationFrame(tick);
+  };
+  window.ticking = requestAnimationFrame(tick);
+}"""
+
+
+def model_folder() -> Path:
+    """Of GPT-2 small's size, made once."""
+    folder = ROOT / "build/bench-gpt2-small"
+    if not (folder / "config.json").exists():
+        roles = {"eos": "<|end|>", "bos": "<|end|>", "unk": "<|end|>"}
+        tokenizer = train_tokenizer("byte-bpe", texts=[" ".join(WORDS)], size=400, special=roles)
+        gf.create("gpt2", tokenizer=tokenizer).save(folder)
+    return folder
+
+
+def text_of(tokenizer: gf.Tokenizer, count: int, seed: int) -> str:
+    """A text of so many tokens, another one for every seed."""
+    generator = torch.Generator().manual_seed(seed)
+    picked = torch.randint(len(WORDS), (count,), generator=generator).tolist()
+    ids = tokenizer.encode(" ".join(WORDS[i] for i in picked)).ids
+    text = tokenizer.decode(ids[:count])
+    assert len(tokenizer.encode(text).ids) == count
+    return text
+
+
+def visit(page: Page, server: Server, **address: Any) -> None:
+    query = {key.replace("_", "."): value for key, value in address.items()}
+    page.goto(f"{server.address}?{urlencode(query)}")
+
+
+def drawn(
+    page: Page, server: Server, tokenizer: gf.Tokenizer, view: str, tokens: int
+) -> list[float]:
+    """Milliseconds from opening the address to the drawing, the page's own start included."""
+    found = []
+    for seed in range(ROUNDS):
+        text = text_of(tokenizer, tokens, seed + 100 * len(view))
+        visit(page, server, panel="attention", text=text, layer=11, head=3, attention_view=view)
+        found.append(page.evaluate(DRAWN, {"question": "api/attention", "count": 1}))
+    return found
+
+
+def hovered(page: Page) -> dict[str, float]:
+    """Frames while the pointer wanders over what is drawn."""
+    box = page.locator("[role=application]").first.bounding_box()
+    assert box is not None
+    page.evaluate(FRAMES)
+    height = min(box["height"], 700)
+    for step in range(90):
+        at = (step * 37 % 100) / 100, (step * 61 % 100) / 100
+        page.mouse.move(
+            box["x"] + 5 + at[0] * (box["width"] - 10), box["y"] + 5 + at[1] * (height - 10)
+        )
+    seen = page.evaluate(
+        "() => { cancelAnimationFrame(window.ticking); return window.frames_seen; }"
+    )
+    gaps = sorted(b - a for a, b in pairwise(seen))
+    return {
+        "frames_per_second": round(1000 * len(gaps) / (seen[-1] - seen[0]), 1),
+        "slow_frame_ms": round(gaps[int(len(gaps) * 0.95)], 1),
+    }
+
+
+def edited(page: Page, server: Server, text: str) -> list[float]:
+    """Milliseconds from a key that switches a head off to the new prediction."""
+    visit(page, server, panel="edit", text=text)
+    page.locator("[role=application]").first.focus()
+    page.evaluate("window.settled()")
+    found = []
+    for _ in range(ROUNDS):
+        found.append(page.evaluate(EDITED))
+        page.evaluate("window.settled()")
+    return found
+
+
+def median(values: list[float]) -> dict[str, float]:
+    return {"median_ms": round(statistics.median(values), 1), "worst_ms": round(max(values), 1)}
+
+
+def main() -> None:
+    folder = model_folder()
+    session = Session([str(folder)])
+    session.prepare()
+    server = Server(session)
+    Thread(target=server.serve_forever, daemon=True).start()
+    tokenizer = gf.Tokenizer.load(folder)
+    results: dict[str, Any] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        visit(page, server, panel="attention", text=text_of(tokenizer, 8, 0))
+        page.evaluate(DRAWN, {"question": "api/attention", "count": 1})
+        results["edit, 32 tokens"] = median(edited(page, server, text_of(tokenizer, 32, 1)))
+        for view in ("head", "matrix", "model"):
+            times = drawn(page, server, tokenizer, view, 512)
+            results[f"{view} view, 512 tokens"] = median(times) | hovered(page)
+        browser.close()
+    machine = {"cores": torch.get_num_threads(), "torch": torch.__version__}
+    for name, numbers in results.items():
+        print(name, numbers)
+    told = {"machine": machine, "model": "GPT-2 small's size, random", "results": results}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(told, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
