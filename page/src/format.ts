@@ -11,7 +11,7 @@ export function number(value: number, digits = 3): string {
   if (size === 0) text = "0";
   else if (size >= 1000) text = size.toLocaleString("en-US", { maximumFractionDigits: 0 });
   else if (size < 0.001) text = size.toExponential(1).replace("-", MINUS);
-  else text = size.toFixed(Math.max(0, digits - 1 - Math.max(0, Math.floor(Math.log10(size)))));
+  else text = size.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
   return value < 0 && Number(text) !== 0 ? MINUS + text : text;
 }
 

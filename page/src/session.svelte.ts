@@ -40,7 +40,6 @@ class Session {
     encoder: this.reading.value?.encoder ?? undefined,
     decoder: this.reading.value?.decoder ?? undefined,
   });
-  readonly read = $derived(this.reading.value);
 
   /** The selection, held to what this model and text have. */
   readonly sight = $derived.by(() => {

@@ -40,6 +40,11 @@ export function largest(values: ArrayLike<number>): number {
   return most;
 }
 
+/** Shares: deep colors are for what gets clearly more than if all got the same. */
+export function deepShare(values: ArrayLike<number>, keys: number): number {
+  return Math.min(1, Math.max(largest(values), 2.5 / Math.max(1, keys)));
+}
+
 export function layout(
   { rows, columns, rowNames, columnNames }: Picture,
   room: number,

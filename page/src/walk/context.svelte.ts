@@ -5,7 +5,7 @@ import type { Run, StackName, WalkStep } from "../protocol";
 import { session } from "../session.svelte";
 import { place } from "../state.svelte";
 import { theme } from "../theme.svelte";
-import { outward, stopsOf, type Stop, type Whole } from "./path";
+import { outward, stopsOf, told, type Stop, type Whole } from "./path";
 
 export class Walk {
   private readonly answer = new Answer("walk", () =>
@@ -14,7 +14,7 @@ export class Walk {
       : null,
   );
   readonly run: Run | null = $derived(session.run);
-  readonly steps: WalkStep[] = $derived(this.answer.value?.steps ?? []);
+  readonly steps: WalkStep[] = $derived(told(this.answer.value?.steps ?? []));
   readonly stops: Stop[] = $derived(stopsOf(this.steps, session.stack));
   readonly error: string | undefined = $derived(this.answer.error);
   readonly again = this.answer.again;

@@ -53,10 +53,10 @@ export function equationOf(step: WalkStep, find: (id: string) => WalkStep | unde
       return through(`× ${number(Number(step.facts.scale ?? 1))}`);
     case "cap":
       return through("cap");
-    case "bias":
-      return inputs.length > 1 ? [...joined("+"), sign("="), result] : through("+ B");
     case "mask":
-      return through("mask");
+      return [...joined("+"), arrow("mask"), result];
+    case "embed_project":
+      return times("W");
     case "softmax":
     case "probabilities":
       return through("softmax");

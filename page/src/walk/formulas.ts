@@ -1,6 +1,6 @@
 /** The formula of every step, with this model's facts. */
 import { ink, over, root, sub, sup, word, type Formula } from "../parts/formula";
-import type { LayerFacts, NormFacts, StackFacts, WalkStep } from "../protocol";
+import type { LayerFacts, StackFacts, WalkStep } from "../protocol";
 import { number } from "../format";
 import { plainKind, type Kind } from "./path";
 
@@ -25,7 +25,7 @@ export const SYMBOLS: Record<Kind, Formula> = {
   dot: "S",
   scale: sup("S", "′"),
   cap: sup("S", "′"),
-  bias: sup("S", "′"),
+  bias: "B",
   mask: "M",
   softmax: "A",
   weighted: "Z",
@@ -39,14 +39,18 @@ export const SYMBOLS: Record<Kind, Formula> = {
   ffn_down: "D",
   residual_ffn: sup("X", "″"),
   norm_final: "H",
+  stream: "X",
+  memory: ink("accent", "H"),
+  embed_project: "X",
   logits: "L",
   probabilities: "p",
   choice: "t",
 };
 
-function norm(of: Formula, facts: NormFacts | null | undefined): Formula {
-  if (facts?.kind === "rms") return [over(of, root([word("mean"), "(", sup(of, "2"), ")", "+", "ε"])), "⊙", "g"];
-  return [over([of, "−", "μ"], "σ"), "⊙", "g", ...(facts?.bias === false ? [] : ["+", "b"])];
+function norm(of: Formula, { norm, norm_bias }: WalkStep["facts"]): Formula {
+  if (norm === null) return of;
+  if (norm === "rms") return [over(of, root([word("mean"), "(", sup(of, "2"), ")", "+", "ε"])), "⊙", "g"];
+  return [over([of, "−", "μ"], "σ"), "⊙", "g", ...(norm_bias === false ? [] : ["+", "b"])];
 }
 
 function linear(of: Formula, weight: Formula, biased = true): Formula {
@@ -68,6 +72,8 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
   switch (kind) {
     case "tokens":
     case "choice":
+    case "stream":
+    case "memory":
       return null;
     case "embed_token":
       return [sub("W", "E"), "[", "t", "]", ...(stack.embed.scale !== 1 ? ["×", number(stack.embed.scale)] : [])];
@@ -76,14 +82,16 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "embed_type":
       return [sub("W", "T"), "[", word("sentence"), "]"];
     case "embed_norm":
-      return norm("X", stack.embed.norm);
+      return norm("X", step.facts);
+    case "embed_project":
+      return ["X", "W"];
     case "embed":
       return ["E", ...(step.from.some((id) => id.includes("position")) ? ["+", "P"] : []), ...(step.from.some((id) => id.includes("type")) ? ["+", "T"] : [])];
     case "norm":
     case "norm_ffn":
-      return norm("X", layer?.norm);
+      return norm("X", step.facts);
     case "norm_final":
-      return norm("X", stack.final_norm);
+      return norm("X", step.facts);
     case "q":
       return linear(source, sub("W", "Q"));
     case "k":
@@ -101,9 +109,9 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "cap":
       return ["c", word("tanh"), "(", "S", "/", "c", ")"];
     case "bias":
-      return ["S", "+", "B"];
+      return null;
     case "mask":
-      return ["S", "+", word("mask"), "(", "0", word(" or "), "−∞", ")"];
+      return [sup("S", "′"), ...(step.from.length > 1 ? ["+", "B"] : []), "+", word("mask"), "(", "0", word(" or "), "−∞", ")"];
     case "softmax":
       return [word("softmax"), "(", "M", ")", "=", over(sup("e", sub("M", "ij")), ["∑", sup("e", sub("M", "ik"))])];
     case "weighted":

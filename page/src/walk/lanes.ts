@@ -51,7 +51,7 @@ export function columnsOf(first: WalkStep, steps: readonly WalkStep[], room: num
   columns = reordered(columns);
   for (const one of columns) one.width = widthOf(one, height, room);
   const taken = columns.reduce((sum, { width }) => sum + width, 0);
-  const gap = columns.length > 1 ? Math.max(14, Math.min(86, (room - taken) / (columns.length - 1))) : 0;
+  const gap = columns.length > 1 ? Math.max(14, Math.min(150, (room - taken) / (columns.length - 1))) : 0;
   let x = 0;
   for (const one of columns) {
     one.x = x;

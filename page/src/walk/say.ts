@@ -6,11 +6,13 @@ import { plainKind, type Stop } from "./path";
 type Say = Texts["walk"];
 
 export function nameOf(stop: Stop, say: Say): string {
+  if (isBare(stop)) return say.finalBare.name;
   return stop.step ? say.steps[plainKind(stop.step.kind)].name : say.whole[stop.whole!];
 }
 
 export function plainOf(stop: Stop, say: Say, structure: Structure): string {
   if (!stop.step) return say.plain[stop.whole!];
+  if (isBare(stop)) return say.finalBare.plain;
   const { step } = stop;
   const kind = plainKind(step.kind);
   const cross = step.kind.startsWith("cross_");
@@ -29,6 +31,11 @@ export function detailOf(stop: Stop, say: Say, structure: Structure): string | n
   const summed = kind === "residual" || kind === "residual_ffn";
   const { detail } = say.steps[kind];
   return summed && layer?.placement === "post" ? `${say.post} ${detail}` : detail;
+}
+
+/** The end of a stack that has no norm there. */
+function isBare({ step }: Stop): boolean {
+  return step?.kind === "norm_final" && step.facts.norm === null;
 }
 
 function maskOf(step: WalkStep, say: Say, structure: Structure): string {

@@ -23,7 +23,6 @@ export const shell = {
   tokensOf: { encoder: "Tokens the encoder reads", decoder: "Tokens the decoder reads" },
   tokenCount: (count: number) => (count === 1 ? "1 token" : `${count.toLocaleString("en-US")} tokens`),
   parameterCount: (count: string) => `${count} parameters`,
-  cut: (count: number) => `${count} more tokens were left out: the model reads no further.`,
   loading: "Reading …",
   nothing: "Type a text above, and the model reads it.",
   retry: "Try again",

@@ -72,6 +72,16 @@ export const walk = {
       plain: "What a token is and where it stands are added up to one vector. This is the beginning of the stream that runs through all blocks.",
       detail: "Both share one vector without harm, because in so many dimensions there is room for both.",
     },
+    embed_project: {
+      name: "To the width of the stream",
+      plain: "The table of this model is narrower than its stream, so a learned matrix brings the vectors to full width.",
+      detail: "It saves weights: a large vocabulary times a small width (ALBERT, ELECTRA).",
+    },
+    stream: {
+      name: "The stream",
+      plain: "What the blocks before this one have made of the embedding. The block reads it, and adds to it.",
+      detail: "Called the residual stream: the sum of the embedding and of all that the blocks before have added.",
+    },
     norm: {
       name: "Norm",
       plain: "Before a part of the block reads the stream, every token's vector is brought to a standard size: centered, stretched to the same spread, then adjusted by learned gains.",
@@ -152,6 +162,11 @@ export const walk = {
       plain: "What attention found is added to the token's vector. Nothing is overwritten: the stream keeps what it had and gains something new.",
       detail: "These sums are the stream that one can follow from the embedding to the end. They are also why deep models can be trained at all.",
     },
+    memory: {
+      name: "What the encoder understood",
+      plain: "The encoder has read the whole source text; these are its last vectors, one for each of its tokens. The decoder looks at them in every block.",
+      detail: "They are computed once, however much the decoder writes.",
+    },
     norm_ffn: {
       name: "Norm",
       plain: "Again the vectors are brought to a standard size, now for the feed-forward part.",
@@ -213,6 +228,7 @@ export const walk = {
     residual: "And it is added to the decoder's stream, which now knows what the source says.",
     norm: "Before the decoder looks into the encoder, its vectors are brought to a standard size.",
   },
+  finalBare: { name: "The last vectors", plain: "What the last block left is read out as it is: this model has no norm of its own at the end." },
   maskFull: "This model may look in both directions, so nothing is covered but padding.",
   maskWindow: "This model looks at its neighborhood alone: what is further away is covered.",
   maskCross: "All of the source may be seen, so nothing is covered but padding.",
@@ -221,13 +237,10 @@ export const walk = {
   post: "In this model the norm stands behind the sum: the sum is brought to a standard size before it goes on.",
   cell: {
     title: "One number, and where it came from",
-    at: (row: string, column: string) => `${row}, ${column}`,
     close: "Close",
     column: (index: number) => `column ${index}`,
-    term: "term",
-    rest: (count: number) => `${count} smaller ones`,
-    bias: "bias",
-    total: "sum",
+    rest: "all others",
+    parts: { sum: "sum", bias: "bias", mean: "mean", deviation: "spread", gain: "gain", largest: "largest score", total: "sum of all", token: "token", position: "position", id: "number", scale: "scale", norm: "norm", hidden: "covered", head: "head", dim: "column", activation: "activation", partner: "partner", cap: "cap" },
     how: {
       lookup: "Read from a table that was learned (or computed) once: no calculation happens here.",
       sum: "Added up, number by number.",

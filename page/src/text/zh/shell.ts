@@ -24,7 +24,6 @@ export const shell: Texts["shell"] = {
   tokensOf: { encoder: "编码器读到的词元", decoder: "解码器读到的词元" },
   tokenCount: (count) => `${count.toLocaleString("en-US")} 个词元`,
   parameterCount: (count) => `${count} 个参数`,
-  cut: (count) => `另有 ${count} 个词元被略去：模型读不了更长的文本。`,
   loading: "读取中……",
   nothing: "在上方输入文本，模型就会读它。",
   retry: "重试",

@@ -70,6 +70,16 @@ export const walk: Texts["walk"] = {
       plain: "词元是什么、站在哪里，加成一个向量。穿过所有块的残差流从这里开始。",
       detail: "两者共用一个向量并无妨碍：维度这么多，容得下它们。",
     },
+    embed_project: {
+      name: "变到残差流的宽度",
+      plain: "这个模型的表比残差流窄，所以用一个学到的矩阵把向量变到全宽。",
+      detail: "这样省权重：大词表只乘以小宽度（ALBERT、ELECTRA）。",
+    },
+    stream: {
+      name: "残差流",
+      plain: "前面各块把嵌入变成的样子。这一块读它，并往上加。",
+      detail: "它叫残差流：嵌入与前面各块所加内容之和。",
+    },
     norm: {
       name: "归一化",
       plain: "块里的部件读残差流之前，先把每个词元的向量调到标准大小：减去均值，除以离散程度，再乘上学到的增益。",
@@ -150,6 +160,11 @@ export const walk: Texts["walk"] = {
       plain: "注意力的发现加到词元的向量上。什么也没有被覆盖：残差流保留原有的，又添了新的。",
       detail: "这些和就是从嵌入一路流到终点的残差流。深层模型能训练起来，也多亏了它。",
     },
+    memory: {
+      name: "编码器理解到的内容",
+      plain: "编码器读完了整个源文本；这是它最后的向量，每个词元一个。解码器在每一块里都会看它们。",
+      detail: "无论解码器写多少，它们只算一次。",
+    },
     norm_ffn: {
       name: "归一化",
       plain: "再次把向量调到标准大小，这次是为了前馈部分。",
@@ -211,6 +226,7 @@ export const walk: Texts["walk"] = {
     residual: "再加到解码器的残差流里，于是它知道了源文本说什么。",
     norm: "解码器观看编码器之前，先把自己的向量调到标准大小。",
   },
+  finalBare: { name: "最后的向量", plain: "最后一块留下的向量直接读出：这个模型末尾没有单独的归一化。" },
   maskFull: "这个模型可以看两个方向，所以除了填充什么也不遮。",
   maskWindow: "这个模型只看近邻：更远的都遮住。",
   maskCross: "源文本全部可见，所以除了填充什么也不遮。",
@@ -219,13 +235,10 @@ export const walk: Texts["walk"] = {
   post: "在这个模型里，归一化在求和之后：和先调到标准大小，再往下走。",
   cell: {
     title: "一个数，以及它从哪里来",
-    at: (row, column) => `${row}，${column}`,
     close: "关闭",
     column: (index) => `第 ${index} 列`,
-    term: "项",
-    rest: (count) => `另外 ${count} 个较小的项`,
-    bias: "偏置",
-    total: "合计",
+    rest: "其余各项",
+    parts: { sum: "合计", bias: "偏置", mean: "均值", deviation: "离散程度", gain: "增益", largest: "最大的分数", total: "全部之和", token: "词元", position: "位置", id: "编号", scale: "缩放", norm: "归一化", hidden: "被遮住", head: "头", dim: "列", activation: "激活", partner: "同伴", cap: "上限" },
     how: {
       lookup: "从一张学到的（或预先算好的）表里读出：这里没有计算。",
       sum: "逐个数相加。",
