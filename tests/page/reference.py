@@ -1,4 +1,4 @@
-"""What a model computes, without anything of `inside` or `page`: the net itself, with a tap of our own."""
+"""What a model computes, without `inside` or `page`: the net itself, with a tap of our own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def percent(share: float) -> str:
 def shares(text: str) -> list[float]:
     """The percentages of a text, as shares; what is below a tenth of one is 0."""
     found = [word for word in text.replace("\n", " ").split() if word.endswith("%")]
-    return [0.0 if word[0] == "<" else 1.0 if word[0] == ">" else float(word[:-1]) / 100 for word in found]
+    return [
+        0.0 if word[0] == "<" else 1.0 if word[0] == ">" else float(word[:-1]) / 100
+        for word in found
+    ]
 
 
 def figure(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The attention panel: the weights it shows are the model's, by pointer, by keyboard and by link."""
+"""The attention panel shows the model's weights, by pointer, by keyboard and by link."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def test_what_a_token_looks_at_is_the_pattern(decoder, folders, page):
     found = bars(page)
     best = pattern.argsort(descending=True)[: len(found)].tolist()
     assert [name for name, _ in found][:4] == [words[key] for key in best][:4]
-    assert [share for _, share in found] == pytest.approx([pattern[key].item() for key in best], abs=6e-3)
+    assert [share for _, share in found] == pytest.approx(
+        [pattern[key].item() for key in best], abs=6e-3
+    )
 
 
 def test_another_head_and_token_by_keyboard_alone(decoder, folders, page):
@@ -42,7 +44,16 @@ def test_another_head_and_token_by_keyboard_alone(decoder, folders, page):
 
 
 def test_a_cell_of_the_matrix(decoder, folders, page):
-    visit(page, decoder, panel="attention", text=TEXT, token=0, layer=2, head=3, attention_view="matrix")
+    visit(
+        page,
+        decoder,
+        panel="attention",
+        text=TEXT,
+        token=0,
+        layer=2,
+        head=3,
+        attention_view="matrix",
+    )
     page.get_by_role("application").focus()
     for key in ["ArrowDown"] * 4 + ["ArrowRight"] * 2:
         page.keyboard.press(key)
@@ -63,12 +74,21 @@ def test_the_model_view_selects_and_opens(decoder, page):
     page.keyboard.press("Enter")
     settle(page)
     assert "attention.view=head" in page.url
-    assert page.get_by_role("radio", name="Head", exact=True).get_attribute("aria-checked") == "true"
+    assert (
+        page.get_by_role("radio", name="Head", exact=True).get_attribute("aria-checked") == "true"
+    )
 
 
 def test_heads_at_work(decoder, folders, page):
     """The mean weight on the token before, of all heads, as a matrix that is told cell by cell."""
-    visit(page, decoder, panel="attention", text=TEXT, attention_view="model", attention_measure="previous")
+    visit(
+        page,
+        decoder,
+        panel="attention",
+        text=TEXT,
+        attention_view="model",
+        attention_measure="previous",
+    )
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowRight")
     told = page.locator(".matrix [aria-live=polite]").inner_text()
@@ -78,7 +98,16 @@ def test_heads_at_work(decoder, folders, page):
 
 
 def test_query_times_key(decoder, folders, page):
-    visit(page, decoder, panel="attention", text=TEXT, token=3, layer=1, head=1, attention_view="neuron")
+    visit(
+        page,
+        decoder,
+        panel="attention",
+        text=TEXT,
+        token=3,
+        layer=1,
+        head=1,
+        attention_view="neuron",
+    )
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowDown")
     told = page.locator("[aria-live=polite]").first.inner_text()
@@ -106,22 +135,51 @@ def test_several_heads_at_once_and_the_link(decoder, browser, page):
 
 
 def test_a_pair_of_sentences_is_filtered(encoder, page):
-    visit(page, encoder, panel="attention", text=TEXT, pair="fruit flies like a banana", attention_view="matrix")
+    visit(
+        page,
+        encoder,
+        panel="attention",
+        text=TEXT,
+        pair="fruit flies like a banana",
+        attention_view="matrix",
+    )
     page.get_by_role("radio", name="A → B").click()
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowDown")
     told = page.locator("output").inner_text()
-    read = encoder.ask("read", model=encoder.ask("models")["models"][0]["id"], text=TEXT, pair="fruit flies like a banana")
+    read = encoder.ask(
+        "read",
+        model=encoder.ask("models")["models"][0]["id"],
+        text=TEXT,
+        pair="fruit flies like a banana",
+    )
     tokens = read["encoder"]
     second = next(at for at, token in enumerate(tokens) if token["sentence"] == 1)
     assert told.startswith(f"{tokens[1]['text'].strip()} → {tokens[second]['text'].strip()}")
 
 
 def test_cross_attention(encoder_decoder, page):
-    visit(page, encoder_decoder, panel="attention", text="i am a student", target="je suis étudiant", stack="cross", token=1, layer=1, head=2)
+    visit(
+        page,
+        encoder_decoder,
+        panel="attention",
+        text="i am a student",
+        target="je suis étudiant",
+        stack="cross",
+        token=1,
+        layer=1,
+        head=2,
+    )
     model = encoder_decoder.ask("models")["models"][0]["id"]
     _, arrays = encoder_decoder.ask(
-        "attention", model=model, text="i am a student", target="je suis étudiant", sight="cross", view="head", layer=1, head=2
+        "attention",
+        model=model,
+        text="i am a student",
+        target="je suis étudiant",
+        sight="cross",
+        view="head",
+        layer=1,
+        head=2,
     )
     assert bars(page)[0][1] == pytest.approx(arrays["pattern"][1].max(), abs=6e-3)
 

@@ -1,4 +1,4 @@
-"""The lens panel: what it shows after every layer is the stream there, read by the model's own head."""
+"""The lens panel shows the stream after every layer, read by the model's own head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ def stage(model: Reference, name: str) -> torch.Tensor:
     net = model.model.net
     with torch.no_grad():
         stream = model.seen(name)
-        return net.readout(stream[None])[0] if hasattr(net, "readout") else net.heads["lm"](net.decoder.norm(stream))
+        return (
+            net.readout(stream[None])[0]
+            if hasattr(net, "readout")
+            else net.heads["lm"](net.decoder.norm(stream))
+        )
 
 
 def said(page) -> str:
@@ -54,7 +58,16 @@ def test_layers_and_positions_by_keyboard(decoder, page):
 
 
 def test_the_rank_of_a_token_of_ones_own(decoder, folders, page):
-    visit(page, decoder, panel="lens", text=TEXT, token=2, layer=0, lens_measure="rank", lens_token="own")
+    visit(
+        page,
+        decoder,
+        panel="lens",
+        text=TEXT,
+        token=2,
+        layer=0,
+        lens_measure="rank",
+        lens_token="own",
+    )
     field = page.get_by_role("combobox", name="Token")
     field.fill(" a")
     page.get_by_role("option").first.wait_for()
@@ -114,7 +127,9 @@ def test_an_encoder_is_read_in_its_masked_head(encoder, folders, page):
     visit(page, encoder, panel="lens", text=text, token=5, layer=2)
     model = Reference(folders["encoder"], text)
     probabilities = model.run()[5].softmax(-1)
-    assert visible(model.model.tokenizer.decode([probabilities.argmax().item()])).strip("·") in said(page)
+    assert visible(model.model.tokenizer.decode([probabilities.argmax().item()])).strip(
+        "·"
+    ) in said(page)
     assert shares(said(page))[0] == pytest.approx(probabilities.max().item(), abs=6e-3)
 
 

@@ -15,7 +15,11 @@ def rows(page) -> list[tuple[str, str, float]]:
     """Token, share as written, and logit of the ten candidates."""
     found = page.locator("ol[aria-label='The most probable tokens'] li").all()
     return [
-        (row.locator(".token").inner_text(), row.locator(".share").inner_text(), figure(row.locator(".logit").inner_text()))
+        (
+            row.locator(".token").inner_text(),
+            row.locator(".share").inner_text(),
+            figure(row.locator(".logit").inner_text()),
+        )
         for row in found
     ]
 
@@ -34,7 +38,9 @@ def test_the_ten_most_probable(decoder, folders, page):
     found = rows(page)
     assert len(found) == 10
     assert model.same([name for name, _, _ in found], best.indices.tolist())
-    assert [logit for _, _, logit in found] == pytest.approx(best.values.tolist(), abs=6e-3, rel=6e-3)
+    assert [logit for _, _, logit in found] == pytest.approx(
+        best.values.tolist(), abs=6e-3, rel=6e-3
+    )
     expected = logits.softmax(-1)[best.indices].tolist()
     assert [shares(share)[0] for _, share, _ in found] == pytest.approx(expected, abs=6e-3)
 
@@ -61,7 +67,12 @@ def test_top_p_keeps_the_fewest_that_reach_it(decoder, folders, page):
     visit(page, decoder, panel="next", text=TEXT, token=1)
     turn(page, "Temperature", 0.2)
     turn(page, "Top-p", 0.5)
-    ordered = (Reference(folders["decoder"], TEXT).run()[1] / 0.2).softmax(-1).sort(descending=True).values
+    ordered = (
+        (Reference(folders["decoder"], TEXT).run()[1] / 0.2)
+        .softmax(-1)
+        .sort(descending=True)
+        .values
+    )
     kept = int((ordered.cumsum(0) < 0.5).sum()) + 1
     text = page.get_by_text("left to choose from").inner_text()
     assert text.startswith("One token" if kept == 1 else f"{kept} tokens")
@@ -142,8 +153,15 @@ def test_step_by_step_the_cache_grows_by_one(decoder, folders, page):
         assert told == f"Chosen: “{reference.word(best)}”"
         reused = 0 if step == 0 else len(ids) - 1
         fresh = len(ids) - reused
-        assert page.get_by_text(f"{reused} token{'' if reused == 1 else 's'} reused from the cache").count() == 1
-        assert page.get_by_text(f"{fresh} token{'' if fresh == 1 else 's'} computed now").count() == 1
+        assert (
+            page.get_by_text(
+                f"{reused} token{'' if reused == 1 else 's'} reused from the cache"
+            ).count()
+            == 1
+        )
+        assert (
+            page.get_by_text(f"{fresh} token{'' if fresh == 1 else 's'} computed now").count() == 1
+        )
         ids.append(best)
         page.get_by_role("button", name="One step further").click()
         settle(page)
@@ -157,7 +175,9 @@ def test_a_mask_is_filled(encoder, folders, page):
     logits = reference.run()[mask]
     best = logits.topk(10)
     found = rows(page)
-    assert [logit for _, _, logit in found] == pytest.approx(best.values.tolist(), abs=6e-3, rel=6e-3)
+    assert [logit for _, _, logit in found] == pytest.approx(
+        best.values.tolist(), abs=6e-3, rel=6e-3
+    )
     page.locator("ol[aria-label='The most probable tokens'] button").first.click()
     settle(page)
     after = page.get_by_label("Text", exact=True).input_value()

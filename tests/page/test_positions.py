@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import glassformer as gf
 import models
 import pytest
 from reference import figure, settle, visit
 from serving import serve
+
+import glassformer as gf
 
 
 def titles(page) -> list[str]:
@@ -37,27 +38,26 @@ def test_buckets_of_distances(encoder_decoder, folders, page):
     assert figure(told.rsplit(" ", 1)[1]) == pytest.approx(bias[0, 0].item(), rel=1e-2, abs=1e-3)
 
 
-TINY = {
-    "llama": ("llama-2-7b", dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, intermediate_size=64, max_position_embeddings=64), "Rotary positions"),
-    "bloom": ("bloom-560m", dict(hidden_size=32, n_layer=2, n_head=4), "ALiBi"),
-    "deberta": ("deberta-v3-small", dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=64), "Disentangled positions"),
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+OTHERS = {
+    "llama-7b": (SIZES | {"num_key_value_heads": 4, "intermediate_size": 64}, "Rotary positions"),
+    "deberta-v3-small": (SIZES | {"intermediate_size": 64}, "Disentangled positions"),
+    "longformer-base": (
+        SIZES | {"intermediate_size": 64, "attention_window": [4, 4]},
+        "What may be seen: a window",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", TINY)
-def test_other_ways(name, tmp_path, page):
-    preset, sizes, title = TINY[name]
-    tokenizer = models.decoder().tokenizer
-    try:
-        model = gf.create(preset, tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes)
-    except gf.GlassformerError as error:
-        pytest.fail(str(error))
-    model.save(tmp_path / name)
-    for served in serve(tmp_path / name, text="time flies like an arrow"):
+@pytest.mark.parametrize("preset", OTHERS)
+def test_other_ways(preset, tmp_path, page):
+    sizes, title = OTHERS[preset]
+    tokenizer = models.encoder().tokenizer
+    gf.create(preset, tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes).save(tmp_path / "it")
+    for served in serve(tmp_path / "it", text="time flies like an arrow"):
         visit(page, served, panel="positions", positions_length=16)
         assert title in titles(page)
-        if name == "deberta":
-            assert "The terms of a score" in titles(page)
+        assert ("The terms of a score" in titles(page)) == (title == "Disentangled positions")
 
 
 def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
