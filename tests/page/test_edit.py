@@ -14,7 +14,10 @@ TEXT = "time flies like an arrow"
 
 def changes(page) -> dict[str, tuple[float, float]]:
     rows = page.locator("ol[aria-label='Probabilities before and after'] li").all()
-    return {row.locator(".name").inner_text(): tuple(shares(row.inner_text())[:2]) for row in rows}
+    return {
+        row.locator(".name").inner_text(): tuple(shares(row.locator(".number").inner_text()))
+        for row in rows
+    }
 
 
 def kept(page) -> list[dict]:
@@ -124,9 +127,12 @@ def test_what_is_written_changes_too(decoder, page):
     settle(page)
     before, after = page.locator(".written dd").all_inner_texts()
     assert before == after
-    off(page, 0, 4)  # all of attention of layer 0
-    before, after = page.locator(".written dd").all_inner_texts()
-    assert before != after
+    turned = [{"kind": "scale", "at": "decoder.blocks.2.resid_post", "factor": -1}]
+    visit(page, decoder, panel="edit", text=TEXT, token=4, edit_list=json.dumps(turned))
+    page.get_by_label("also write 16 tokens").check()
+    settle(page)
+    plain, after = page.locator(".written dd").all_inner_texts()
+    assert plain == before != after
 
 
 def test_nothing_changed_moves_nothing(served, page):
