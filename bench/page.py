@@ -1,5 +1,5 @@
-"""The page in a real browser on a model of GPT-2 small's size: how soon a view is drawn, how smoothly
-it follows the pointer, and how soon an edit is answered. Needs Chromium and the built page.
+"""The page in a real browser, on a model of the size of GPT-2 small: how soon a view is drawn, how
+smoothly it follows the pointer, how soon an edit is answered. Needs Chromium and the built page.
 
 The model has random weights, which take as long as others. Every view is drawn from a text that
 nobody has asked about, so that the model's pass is part of its time.

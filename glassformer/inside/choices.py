@@ -92,8 +92,14 @@ def choose(
     best = scores.topk(min(top, scores.shape[-1])).indices  # [position, rank]
 
     def candidate(row: int, token: int, rank: int) -> Candidate:
-        numbers = (float(values[row, token]) for values in (scores, logprobs, chances))
-        return Candidate(token, output_text(view, head, token), *numbers, rank)
+        return Candidate(
+            token,
+            output_text(view, head, token),
+            float(scores[row, token]),
+            float(logprobs[row, token]),
+            float(chances[row, token]),
+            rank,
+        )
 
     found = []
     for row, (place, ids, true) in enumerate(zip(places, best.tolist(), actual, strict=True)):

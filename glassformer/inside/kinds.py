@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.inside.named import Named
-from glassformer.inside.view import Side
+from glassformer.inside.side import Side
 
 KINDS = ("previous", "first", "self", "same", "induction", "entropy")
 

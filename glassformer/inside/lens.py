@@ -90,7 +90,7 @@ def lens(
     for place in places:
         check_index(place, size, "position")
     names = stage_names(view)
-    view.read_through([f"{view.stack}.final", *names])
+    view.read_through(names)
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
     if token is None:
@@ -106,11 +106,11 @@ def lens(
     parts = []
     for at in range(0, len(streams), step):  # rows of several stages: the head is read once
         part = streams[at : at + step]
-        place = torch.arange(at, at + len(part), device=rows.device) % len(rows)
+        there = torch.arange(at, at + len(part), device=rows.device) % len(rows)
         logits = net.readout(part[None], spec.name)[0]
-        parts.append(_read(logits, ends[place], chosen[place], top))
+        parts.append(_read(logits, ends[there], chosen[there], top))
     best, likely, probability, logit, rank, divergence, entropy = (
-        torch.cat(each).unflatten(0, (len(names), len(rows))) for each in zip(*parts, strict=True)
+        _by_stage(torch.cat(each), len(names)) for each in zip(*parts, strict=True)
     )
     stages = tuple(_stage(name) for name in names)
     words = tuple(view.tokens[int(row)].text for row in rows)
@@ -142,6 +142,11 @@ def lens(
         ),
         words={id: output_text(view, spec, id) for id in said},
     )
+
+
+def _by_stage(rows: Tensor, stages: int) -> Tensor:
+    """[stage * position, ...] as [stage, position, ...]."""
+    return rows.view(stages, -1, *rows.shape[1:])
 
 
 def stage_names(view: View) -> list[str]:

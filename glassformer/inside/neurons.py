@@ -10,7 +10,7 @@ from glassformer.inside.derived import array, layer_of
 from glassformer.inside.named import Named, check_index
 
 if TYPE_CHECKING:
-    from glassformer.inside.view import Side
+    from glassformer.inside.side import Side
 
 
 @dataclass(frozen=True)

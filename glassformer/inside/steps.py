@@ -245,17 +245,19 @@ def _feed_forward(way: Steps, before: str) -> None:
     origin = beside.origin if parallel else (before,)
     facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
     read = way.add("norm_ffn", "ffn_in", STREAM, of=origin, residual=block.residual, **facts)
-    shape = {"activation": ffn.activation, "gated": ffn.gated, "bias": ffn.bias}
-    up_weight = {"weight": f"{way.weights}ffn.up.weight"}
+    shape: dict[str, Any] = {"activation": ffn.activation, "gated": ffn.gated, "bias": ffn.bias}
+    up_weight: dict[str, Any] = {"weight": f"{way.weights}ffn.up.weight"}
     if ffn.gated:
-        first, second = ({"rows": f"{n * ffn.width}:{(n + 1) * ffn.width}"} for n in (0, 1))
-        gate = way.add("ffn_gate", "ffn_pre", NEURONS, of=(read,), **shape, **up_weight, **first)
-        up = way.add("ffn_up", "ffn_up", NEURONS, of=(read,), **shape, **up_weight, **second)
+        first, second = (f"{n * ffn.width}:{(n + 1) * ffn.width}" for n in (0, 1))
+        shape |= up_weight
+        gate = way.add("ffn_gate", "ffn_pre", NEURONS, of=(read,), rows=first, **shape)
+        up = way.add("ffn_up", "ffn_up", NEURONS, of=(read,), rows=second, **shape)
         way.add("ffn_act", "ffn_post", NEURONS, of=(gate, up), **shape)
     else:
-        way.add("ffn_up", "ffn_pre", NEURONS, **shape, **up_weight)
+        way.add("ffn_up", "ffn_pre", NEURONS, **shape | up_weight)
         way.add("ffn_act", "ffn_post", NEURONS, **shape)
-    said = way.add("ffn_down", "ffn_out", STREAM, **shape, weight=f"{way.weights}ffn.down.weight")
+    shape["weight"] = f"{way.weights}ffn.down.weight"
+    said = way.add("ffn_down", "ffn_out", STREAM, **shape)
     _written(way, "residual_ffn", "resid_post", (before, said))
 
 

@@ -27,6 +27,16 @@ from glassformer.tasks.base import Model, kind_of, labels_of
 from glassformer.weights.quantize import count_parameters
 
 KINDS = {Recurrent: "recurrent", Convolutional: "convolutional", Hop: "hop"}
+OF_BLOCKS = (
+    "attention",
+    "cross",
+    "ffn",
+    "norm",
+    "placement",
+    "residual",
+    "position",
+    "pattern",
+)
 Facts = dict[str, Any]
 
 
@@ -120,19 +130,20 @@ def stack_facts(stack: Stack) -> Facts:
 
 
 def layer_facts(layer: Layer, index: int) -> Facts:
-    block = layer if isinstance(layer, Block) else None
-    ffn = None if block is None else block.ffn
+    if not isinstance(layer, Block):
+        return {"block": index, "kind": KINDS[type(layer)], **dict.fromkeys(OF_BLOCKS)}
+    ffn = layer.ffn
     return {
         "block": index,
-        "kind": "attention" if block else KINDS[type(layer)],
-        "attention": attention_facts(block and block.attention),
-        "cross": attention_facts(block and block.cross),
-        "ffn": ffn and {"width": ffn.width, "activation": ffn.activation, "gated": ffn.gated},
-        "norm": norm_facts(block and block.norm),
-        "placement": block and block.placement,
-        "residual": block and block.residual,
-        "position": position_facts(block and block.position),
-        "pattern": pattern_facts(block.pattern) if block else None,
+        "kind": "attention",
+        "attention": attention_facts(layer.attention),
+        "cross": attention_facts(layer.cross),
+        "ffn": {"width": ffn.width, "activation": ffn.activation, "gated": ffn.gated},
+        "norm": norm_facts(layer.norm),
+        "placement": layer.placement,
+        "residual": layer.residual,
+        "position": position_facts(layer.position),
+        "pattern": pattern_facts(layer.pattern),
     }
 
 

@@ -13,6 +13,9 @@ from glassformer.model import Model
 from glassformer.source import describe, find_folder, load
 from glassformer.spec import ModelSpec
 from glassformer.train.snapshots import Snapshot, is_run, snapshots
+from glassformer.weights.quantize import count_parameters
+
+PACKED = 10**9  # parameters up to which it is worth a second copy of them to be faster
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,14 @@ class Source:
     checkpoints: tuple[Source, ...] = field(default=(), repr=False)
 
     def load(self) -> Model:
-        if self.snapshot is not None:
-            return self.snapshot.load()
-        if not self.folder.exists():
+        if self.snapshot is None and not self.folder.exists():
             raise GlassformerError(f"{self.folder} is gone; put it back, or open another model.")
-        return load(self.folder, dtype=torch.float32)
+        if self.snapshot is not None:
+            model = self.snapshot.load()
+        else:
+            model = load(self.folder, dtype=torch.float32)
+        model.net.eval()
+        return model.pack() if count_parameters(model.net) < PACKED else model
 
     def describe(self) -> tuple[str, ModelSpec]:
         """The class and what it is made of, without the weights."""

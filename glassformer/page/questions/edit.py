@@ -30,7 +30,7 @@ def edit(session: Session, asked: Asked) -> Packed:
     position = place(before, asked)
     whole = asked.choice("lens", ("position", "all"), "position") == "all"
     found = changes(before, after, position, whole=whole, **knobs(asked))
-    arrays = {"divergence": (found.divergence.array, ("position",))}
+    arrays: dict[str, Any] = {"divergence": (found.divergence.array, ("position",))}
     for name, lens in (("before", found.lens_before), ("after", found.lens_after)):
         arrays[f"best_{name}"] = (lens.best.array[..., 0].int(), AXES)
         arrays[f"lens_{name}"] = (lens.best_probability.array[..., 0], AXES)

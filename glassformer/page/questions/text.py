@@ -49,7 +49,7 @@ def token_facts(view: View, token: Token) -> dict[str, Any]:
 def array(session: Session, asked: Asked) -> Packed:
     name = asked.text("name")
     found = named_array(session.view(asked), name)
-    facts = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
+    facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
     part = cut(found, asked.table("at"))
     values = part.array.float()
     facts |= {"min": float(values.min()), "max": float(values.max())}

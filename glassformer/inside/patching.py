@@ -1,0 +1,1 @@
+/work/wt/inside/glassformer/inside/patching.py
