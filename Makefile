@@ -40,6 +40,8 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/generate.py
 	$(BIN)/python bench/translate.py
+	$(BIN)/python bench/tasks.py
+	$(BIN)/python bench/train.py  # looks for nanoGPT in peers/
 	$(BIN)/python bench/page.py
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table

@@ -12,7 +12,6 @@ measured first.
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from timing import write_gpu
 
 import glassformer as gf
 
@@ -60,8 +60,7 @@ def put(what: str, rows: int, who: str, rate: float, floors: dict[str, float]) -
         {"what": what, "rows": rows, "who": who, "tokens/s": round(rate, 1)}
         | {f"limit by {name}": round(most, 1) for name, most in floors.items()}
     )
-    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": RESULTS}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+    write_gpu(__file__, RESULTS)
 
 
 def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, float]) -> None:

@@ -53,3 +53,13 @@ def write(script: str, rows: list[dict[str, Any]]) -> None:
     }
     path = Path(script).with_suffix(".json")
     path.write_text(json.dumps({"machine": machine, "results": rows}, indent=2) + "\n")
+
+
+def write_gpu(script: str, rows: list[dict[str, Any]]) -> None:
+    """What was measured now; of what was not, the last result stays."""
+    path = Path(script).with_suffix(".json")
+    known = json.loads(path.read_text())["results"] if path.exists() else []
+    now = {row["what"] for row in rows}
+    results = [row for row in known if row["what"] not in now] + rows
+    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}
+    path.write_text(json.dumps(content, indent=1) + "\n")

@@ -15,7 +15,6 @@ compared with the rate of a large matrix product, which is measured first.
 from __future__ import annotations
 
 import gc
-import json
 import random
 import statistics
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from timing import write_gpu
 
 from glassformer.train.distributed import find_place
 from glassformer.train.prepare import prepare
@@ -71,8 +71,7 @@ def put(what: str, who: str, step: Step, tokens: int, operations: float, most: f
           f"({done / most:.0%})  {memory:5.1f} GiB", flush=True)  # fmt: skip
     row = {"what": what, "who": who, "tokens/s": round(rate), "GiB": round(memory, 2)}
     RESULTS.append(row | {"TFLOP/s": round(done / 1e12), "of the ceiling": round(done / most, 3)})
-    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": RESULTS}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+    write_gpu(__file__, RESULTS)
     gc.collect()
     torch.cuda.empty_cache()
 

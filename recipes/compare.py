@@ -13,27 +13,18 @@ on. `--trial` does it all in runs/trial with a little of each text and tiny mode
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import re
 import shutil
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from threading import Lock
+from collections.abc import Callable
 from typing import Any
 
 from nanogpt import cold, train_nanogpt
 
-ROOT = Path(__file__).parent.parent
-TRAIN = "import sys, glassformer as gf; gf.train(sys.argv[1], sys.argv[2:])"
-CORES = os.cpu_count() or 1
-SEEDS = (1, 2, 3)
+from bench import RESULTS, SEEDS, Bench, Rows, known, put, show
+
 BODIES = {"electra": "discriminator_predictions", "masked": "generator"}  # heads to leave out
 TASKS = {"cola": "matthews", "sst2": "accuracy", "stsb": "spearman"}
 
@@ -47,57 +38,8 @@ TRIAL = {
 }  # fmt: skip
 
 
-class Bench:
-    """One comparison: where it works, and what is known by now."""
-
-    def __init__(self, name: str, trial: bool) -> None:
-        self.trial, self.lock = trial, Lock()
-        self.place = ROOT / "runs" / "trial" if trial else ROOT
-        self.path = (self.place if trial else ROOT / "recipes") / "results" / f"{name}.json"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        there = self.path.exists()
-        self.results: dict[str, Any] = json.loads(self.path.read_text("utf-8")) if there else {}
-
-    def once(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
-        if name not in self.results:
-            made = make()
-            with self.lock:
-                self.results[name] = made
-                self.path.write_text(json.dumps(self.results, indent=1) + "\n")
-        print(name, self.results[name], flush=True)
-
-    def once_each(self, jobs: Iterable[tuple[str, Callable[[], dict[str, Any]]]]) -> None:
-        """Several at a time, since each alone leaves most of a GPU idle."""
-        with ThreadPoolExecutor(max(1, CORES // 2)) as pool:
-            for done in [pool.submit(self.once, *job) for job in jobs]:
-                done.result()
-
-    def original(self, name: str) -> str:
-        text = (ROOT / "data" / name).read_text("utf-8")
-        return "".join(text.splitlines(keepends=True)[:400]) if self.trial else text
-
-    def write(self, name: str, text: str) -> None:
-        path = self.place / "data" / name
-        if not path.exists() or path.read_text("utf-8") != text:  # or it would be tokenized anew
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-
-    def train(self, recipe: str, small: str, *settings: str, **environment: str) -> None:
-        """In a process of its own, as a user would start it."""
-        words = [*settings, *(TRIAL[small] if self.trial else ())]
-        command = [sys.executable, "-c", TRAIN, str(ROOT / "recipes" / f"{recipe}.toml"), *words]
-        path = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
-        around = {**os.environ, **environment, "PYTHONPATH": path}
-        subprocess.run(command, cwd=self.place, env=around, check=True)
-
-    def run(self, name: str) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]:
-        """How a run has ended, its metrics, and what is known about it."""
-        folder = self.place / "runs" / name
-        lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-        ended, about = (
-            json.loads((folder / f"{n}.json").read_text()) for n in ("finished", "about")
-        )
-        return ended, [json.loads(line) for line in lines], about
+def train(bench: Bench, recipe: str, kind: str, *settings: str, **environment: str) -> None:
+    bench.train(recipe, *settings, *(TRIAL[kind] if bench.trial else ()), **environment)
 
 
 # --- Shakespeare, letter by letter, beside nanoGPT ---------------------------------------------
@@ -120,7 +62,7 @@ def letters(bench: Bench, name: str, *settings: str) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)  # since the whole time of the whole run counts
     begun = time.perf_counter()
     where = f"run.folder=runs/{name}"
-    bench.train("shakespeare", "shakespeare", where, *settings, **cold(folder))
+    train(bench, "shakespeare", "shakespeare", where, *settings, **cold(folder))
     seconds = time.perf_counter() - begun
     ended, entries, about = bench.run(name)
     steps = [entry for entry in entries if "loss" in entry]
@@ -150,7 +92,7 @@ def wikitext2(bench: Bench) -> None:
 
 
 def words(bench: Bench, recipe: str) -> dict[str, Any]:
-    bench.train(recipe, "wikitext2")
+    train(bench, recipe, "wikitext2")
     ended, entries, about = bench.run(recipe)
     return {
         "parameters": about["parameters"],
@@ -183,7 +125,7 @@ def electra(bench: Bench) -> None:
 
 
 def pretrained(bench: Bench, body: str) -> dict[str, Any]:
-    bench.train(body, "electra")
+    train(bench, body, "electra")
     ended, entries, about = bench.run(body)
     return {
         "parameters": about["parameters"],
@@ -200,7 +142,7 @@ def pretrained(bench: Bench, body: str) -> dict[str, Any]:
 def tuned(bench: Bench, task: str, body: str, seed: int) -> dict[str, Any]:
     """What the last evaluation of the last step says: nothing is chosen by it."""
     name = f"glue/{task}-{body}-{seed}"
-    bench.train(f"glue-{task}", "glue", f"model.folder=runs/{body}/model", f"train.seed={seed}",
+    train(bench, f"glue-{task}", "glue", f"model.folder=runs/{body}/model", f"train.seed={seed}",
                 f'model.drop=["{BODIES[body]}"]', f"run.folder=runs/{name}")  # fmt: skip
     _, entries, _ = bench.run(name)
     return dict([entry for entry in entries if "valid" in entry][-1]["valid"])
@@ -209,7 +151,7 @@ def tuned(bench: Bench, task: str, body: str, seed: int) -> dict[str, Any]:
 # --- What docs/recipes.md shows ----------------------------------------------------------------
 
 
-def shakespeare_table(found: dict[str, Any]) -> list[list[str]]:
+def shakespeare_table(found: dict[str, Any]) -> Rows:
     rows = [["", "loss on all of the validation text", "at step", "whole run", "a step"]]
     for side, row in found.items():
         took = [f"{row['seconds']:.0f} s", f"{row['ms a step']:.1f} ms"]
@@ -217,7 +159,7 @@ def shakespeare_table(found: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def wikitext2_table(found: dict[str, Any]) -> list[list[str]]:
+def wikitext2_table(found: dict[str, Any]) -> Rows:
     rows = [["", "parameters", "tokens read", "perplexity, valid", "test", "at step", "time"]]
     names = {"wikitext2": "without", "wikitext2-memory": "with a memory of 128"}
     for name, said in names.items():
@@ -228,7 +170,7 @@ def wikitext2_table(found: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def electra_table(found: dict[str, Any]) -> list[list[str]]:
+def electra_table(found: dict[str, Any]) -> Rows:
     """Of three seeds the mean, and the least and the most. Answers that are all alike correlate
     with nothing, which is written as null and counts as 0."""
     rows = [["", "steps", "operations", *(f"{task} ({name})" for task, name in TASKS.items())]]
@@ -241,22 +183,7 @@ def electra_table(found: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def tables() -> None:
-    """Puts the results between the marks that docs/recipes.md has for them."""
-    guide = ROOT / "docs" / "recipes.md"
-    text = guide.read_text("utf-8")
-    for name, (_, table) in COMPARISONS.items():
-        path = ROOT / "recipes" / "results" / f"{name}.json"
-        if path.exists():
-            rows = table(json.loads(path.read_text("utf-8")))
-            rows.insert(1, ["---"] + ["---:"] * (len(rows[0]) - 1))
-            shown = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-            mark = f"<!-- {name} -->"
-            text = re.sub(f"{mark}.*?{mark}", f"{mark}\n{shown}\n{mark}", text, flags=re.S)
-    guide.write_text(text, "utf-8")
-
-
-COMPARISONS: dict[str, tuple[Callable[[Bench], None], Callable[[dict[str, Any]], Any]]] = {
+COMPARISONS: dict[str, tuple[Callable[[Bench], None], Callable[[dict[str, Any]], Rows]]] = {
     "shakespeare": (shakespeare, shakespeare_table),
     "wikitext2": (wikitext2, wikitext2_table),
     "electra": (electra, electra_table),
@@ -271,13 +198,13 @@ def main() -> None:
     asked.add_argument("--trial", action="store_true")
     given = asked.parse_args()
     if given.what == "tables":
-        tables()
+        found = {name: known(RESULTS / f"{name}.json") for name in COMPARISONS}
+        put({name: table(found[name]) for name, (_, table) in COMPARISONS.items() if found[name]})
         return
     bench = Bench(given.what, given.trial)
     compare, table = COMPARISONS[given.what]
     compare(bench)
-    for row in table(bench.results):
-        print("  ".join(f"{cell:>22}" for cell in row))
+    show(table(bench.results))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from glassformer.train.start import dry_run
 
 ROOT = Path(__file__).parent.parent
 # ULMFiT's need each other: tests/train/test_ulmfit.py runs them.
-RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("*.toml"))}
+RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("**/*.toml"))}
 TEXT = "The old miller walked to the river <unk> and nobody [UNK] asked him why . <eos>\n" * 30
 ROWS = {
     "CoLA": "gj04\t{}\t\tNobody asked the miller {}.\n",
@@ -31,6 +31,11 @@ FRESH = ["model.layers=1", "model.heads=2", "model.width=16"]
 
 
 RECORD = {"source": ["A miller walked."], "target": ["He walked."], "email": "Hi", "subject": "a"}
+PARTS = [
+    {"objective": "classification", "text": "The miller won.", "label": "Sports"},
+    {"objective": "classification-2", "text": "Nobody asked him.", "label": "0"},
+    {"objective": "tagging", "words": ["The", "miller"], "tags": ["O", "B-PER"]},
+]
 TAGS = "The\tO\nold\tB-PER\nmiller\tI-PER\nwalked\tO\n\n" * 12
 QUESTIONS = [
     {"id": str(i), "question": "Who?", "answers": [{"text": "old miller", "answer_start": 4}]}
@@ -44,8 +49,11 @@ def stand_in(path: Path, form: str) -> str:
     task = path.parent.name
     if form in ("conll", "squad"):
         return TAGS if form == "conll" else SQUAD
+    if task == "together":
+        return "".join(json.dumps(part) + "\n" for part in PARTS * 4)
     if path.suffix == ".jsonl":
-        return (json.dumps(RECORD) + "\n") * 12
+        labeled = ({**RECORD, "text": "The miller.", "label": str(i % 2)} for i in range(12))
+        return "".join(json.dumps(record) + "\n" for record in labeled)
     if task not in ROWS:
         return TEXT
     return HEADS.get(task, "") + "".join(ROWS[task].format(i % 2, i) for i in range(12))
@@ -97,6 +105,7 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
         *(f"model.{size}" for size in ("layers", "heads", "width", "ffn", "context")),
         *(f"model.settings.{place}_pdrop" for place in ("resid", "embd", "attn")),
         "tokenizer.kind",
+        "tokenizer.special.pad",
         "train.learning_rate",
     }
 
@@ -104,5 +113,8 @@ def test_what_is_compared_is_alike_but_for_what_is_compared():
 def test_the_guide_names_every_recipe_and_has_a_place_for_the_results():
     guide = (ROOT / "docs" / "recipes.md").read_text("utf-8")
     assert [name for name in RECIPES if f"{name}.toml" not in guide] == []
-    marks = [f"<!-- {name} -->" for name in ("shakespeare", "wikitext2", "electra")]
-    assert [guide.count(mark) for mark in marks] == [2, 2, 2]
+    compared = ("shakespeare", "wikitext2", "electra")
+    tuned = ("classify", "scope", "entities", "questions", "together")
+    written = ("multi30k", "summaries")
+    marks = [f"<!-- {name} -->" for name in (*compared, *tuned, *written)]
+    assert {guide.count(mark) for mark in marks} == {2}

@@ -54,7 +54,8 @@ def train(
         raise typer.Exit(130) from None
     finally:
         bar.end()
-    console.print(told(run), soft_wrap=True, highlight=False)
+    if is_main():  # who has written it; others may be here before
+        console.print(told(run), soft_wrap=True, highlight=False)
 
 
 class Bar(Reporter):

@@ -71,12 +71,15 @@ template <int DISTANCE> inline void ahead(const void *at) {
 
 // --- numbers -----------------------------------------------------------------------------------
 
-typedef float Vector __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+// A template's parameter forgets that a type may lie anywhere, so that is said of memory alone.
+typedef float Vector __attribute__((vector_size(LANES * 4)));
+typedef float Anywhere __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4)));
 typedef uint32_t Bits __attribute__((vector_size(LANES * 4)));
 typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
-inline Vector load(const float *at) { return *(const Vector *)at; }
+inline Vector load(const float *at) { return *(const Anywhere *)at; }
+inline void store(float *at, Vector x) { *(Anywhere *)at = x; }
 inline Vector load(const uint16_t *at) {  // bfloat16 is the upper half of a float
     return (Vector)(__builtin_convertvector(*(const Halves *)at, Bits) << 16);
 }

@@ -97,7 +97,7 @@ void mix(const float *weights, const float *values, int count, int dim, float *o
     Vector sums[N] = {};
     for (int i = 0; i < count; i++)
         UNROLLED for (int n = 0; n < N; n++) sums[n] += weights[i] * load(values + i * dim + n * LANES);
-    UNROLLED for (int n = 0; n < N; n++) *(Vector *)(out + n * LANES) = sums[n];
+    UNROLLED for (int n = 0; n < N; n++) store(out + n * LANES, sums[n]);
 }
 
 void attend(const Op &op, const Step &step, int row, int head) {

@@ -188,9 +188,8 @@ class Writer(Intake):
 
     def on_gpu(self, knobs: Knobs) -> bool:
         """Whether steps are recorded and played back."""
-        if not knobs.graph or knobs.both_ways or next(self.net.parameters()).device.type != "cuda":
-            return False
-        if is_edited(self.net):
+        plain = not knobs.graph or knobs.both_ways or is_edited(self.net)
+        if plain or next(self.net.parameters()).device.type != "cuda":
             return False
         from glassformer.generate.static import fits  # triton is there only beside a GPU
 

@@ -1,5 +1,6 @@
 """Inside room: what a model does with a text, and what it would do if it were otherwise."""
 
+from glassformer.inside import parameters, patching, positions
 from glassformer.inside.edit import Edit, heads_off, heads_scaled, layer_off, patch, steer
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
@@ -16,6 +17,9 @@ __all__ = [
     "heads_scaled",
     "layer_off",
     "look",
+    "parameters",
     "patch",
+    "patching",
+    "positions",
     "steer",
 ]

@@ -95,15 +95,16 @@ class Comparison:
         return f"<{self.before.model.architecture} before and after{said}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import comparison
+        from glassformer.inside.show.comparison import html
 
-        return comparison.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import comparison, page
+        from glassformer.inside.show.comparison import html
+        from glassformer.inside.show.page import save
 
-        page.save(path, "Before and after", comparison.html(self))
+        save(path, "Before and after", html(self))
 
 
 @torch.no_grad()
@@ -225,18 +226,21 @@ def _written(side: Side, layer: int) -> Tensor:
     if part is None:  # a hop writes what it found
         return z
     by_head: Tensor = part.out.weight.float().view(-1, len(z), z.shape[-1])  # [width, head, dim]
-    return torch.einsum("hpd,whd->hpw", z, by_head)
+    written: Tensor = torch.einsum("hpd,whd->hpw", z, by_head)
+    return written
 
 
 def _relative(was: Tensor, now: Tensor) -> Tensor:
     """[head]: the size of the difference over the size of what was."""
-    size = was.float().flatten(1).norm(dim=-1)
-    return (now - was).float().flatten(1).norm(dim=-1) / size.clamp(min=1e-12)
+    size: Tensor = was.float().flatten(1).norm(dim=-1)
+    apart: Tensor = (now - was).float().flatten(1).norm(dim=-1)
+    return apart / size.clamp(min=1e-12)
 
 
 def _cosine(was: Tensor, now: Tensor) -> Tensor:
     """[head], the mean over positions."""
-    return F.cosine_similarity(was.float(), now.float(), dim=-1).mean(-1)
+    cosine: Tensor = F.cosine_similarity(was.float(), now.float(), dim=-1)
+    return cosine.mean(-1)
 
 
 def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from glassformer.inside.view import View
 
+LOOSE = 0.02  # what half precision may lose, of a logit's size
+
 
 @dataclass(frozen=True)
 class Part:
@@ -100,15 +102,16 @@ class Contributions:
         return f"<logit {self.logit:.3f} of {self.text!r}: {best}, ...>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import bars
+        from glassformer.inside.show.bars import contributions_html
 
-        return bars.contributions_html(self)
+        return contributions_html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import bars, page
+        from glassformer.inside.show.bars import contributions_html
+        from glassformer.inside.show.page import save
 
-        page.save(path, f"The logit of {self.text!r}", bars.contributions_html(self))
+        save(path, f"The logit of {self.text!r}", contributions_html(self))
 
 
 @torch.no_grad()
@@ -145,7 +148,13 @@ def contributions(
         for key, value in _parts(view, spec.name, at, against, logits).items():
             parts[key] = parts.get(key, 0.0) - value
     found = tuple(Part(*key, value) for key, value in parts.items())
-    return Contributions(output, text, at, logit, found, other)
+    whole = Contributions(output, text, at, logit, found, other)
+    if abs(whole.total - logit) > LOOSE * (1 + abs(logit)):
+        raise GlassformerError(
+            f"The parts of this logit add up to {whole.total:.3f}, not {logit:.3f}: an adapter "
+            "stands between them that is not linear; switch it off."
+        )
+    return whole
 
 
 def _parts(view: View, name: str, at: int | None, output: int, logits: Tensor) -> Parts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.names import Axes, full_name, matching, names_of
-from glassformer.inside.read import Text
+from glassformer.inside.read import Reading, Text
 from glassformer.spec import ModelSpec
 
 Kind = Literal["scale", "add", "replace", "patch"]
@@ -180,10 +179,9 @@ class Resolved:
             flags = torch.zeros(size, dtype=torch.bool, device=value.device)
             flags[[at for at in wanted if at < size]] = True
             chosen = _both(chosen, _along(flags, axis, value.ndim))
-        along = next((i for i, a in enumerate(axes) if a in ("position", "query")), None)
-        if along is None:  # keys and values
-            along = axes.index("key")
-        here = places.along(axes[along], value.shape[along])  # [batch or 1, position]
+        along = place_axis(axes)
+        elsewhere = axes[along] == "key" and ".cross." in name
+        here = places.along(axes[along], value.shape[along], elsewhere)  # [batch or 1, position]
         if edit.kind == "patch":
             new, real = self.patched(name, value, along, here)
             chosen = _both(chosen, real)
@@ -233,11 +231,12 @@ class Places:
     new: Tensor  # those that are read
     keys: Tensor  # all so far
 
-    def along(self, axis: str, size: int) -> Tensor:
+    def along(self, axis: str, size: int, elsewhere: bool = False) -> Tensor:
+        """Of a tensor's axis; keys that are no tokens of this stack count by themselves."""
         found = self.keys if axis == "key" else self.new
-        if found.shape[1] < size:  # what an adapter or a blank memory puts in front
-            return F.pad(found, (size - found.shape[1], 0), value=-1)
-        return found[:, -size:]
+        if elsewhere or size < found.shape[1]:
+            return torch.arange(size, device=found.device)[None]
+        return F.pad(found, (size - found.shape[1], 0), value=-1)  # an adapter's, a blank memory
 
 
 class Edits:
@@ -258,8 +257,21 @@ class Edits:
 
 
 def touched(edit: Edit, spec: ModelSpec) -> list[str]:
-    names = matching(spec, (edit.at,))
-    return [name for name in names if fnmatchcase(name, full_name(spec, edit.at))]
+    return matching(spec, (edit.at,))
+
+
+def own_part(name: str, axes: Axes, tensor: Tensor, reading: Reading) -> Tensor:
+    """Of [batch, ...] the places of the text itself, without what stands before them."""
+    along = place_axis(axes)
+    length = reading.length(name, axes[along])
+    before = tensor.shape[along + 1] - length
+    return tensor.narrow(along + 1, before, length) if before > 0 else tensor
+
+
+def place_axis(axes: Axes) -> int:
+    """The axis along which tokens stand: queries of a pattern, keys of keys and values."""
+    found = [i for i, axis in enumerate(axes) if axis in ("position", "query")]
+    return found[0] if found else axes.index("key")
 
 
 def _along(flags: Tensor, axis: int, ndim: int) -> Tensor:

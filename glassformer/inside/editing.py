@@ -18,9 +18,12 @@ from glassformer.core import Cache, Capture, Net
 from glassformer.core.context import positions_of
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap, wants
-from glassformer.inside.edit import Edit, Edits, Places, Resolved, touched
+from glassformer.inside.edit import Edit, Edits, Places, Resolved, own_part, touched
+from glassformer.inside.names import names_of
 from glassformer.inside.read import read
 from glassformer.tasks.base import Model
+
+LONGEST = 1 << 12  # sentences of a story
 
 
 class Editing:
@@ -55,6 +58,9 @@ class Editor:
 
 
 def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) -> Places:
+    if stack.spec.embed.bag is not None:  # a text is one vector, keys are sentences
+        one = torch.zeros(1, 1, dtype=torch.long, device=tokens.device)
+        return Places(one, torch.arange(LONGEST, device=tokens.device)[None])
     cache: Cache | None = given.get("cache")
     mask: Tensor | None = given.get("mask")
     new = stack.embed.length(tokens)
@@ -123,7 +129,10 @@ def resolve(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
             reading = read(model, edit.source, edit.source_target)
             with standing(model.net, (), alone=True), torch.no_grad():
                 model.net(**reading.inputs, tap=seen)
-            sources[_key(edit)] = seen.seen
+            known = names_of(model.spec)
+            sources[_key(edit)] = {
+                name: own_part(name, known[name], x, reading) for name, x in seen.seen.items()
+            }
     held = [sources.get(_key(edit), {}) if edit.kind == "patch" else {} for edit in edits]
     return Edits([Resolved.of(edit, model.spec, h) for edit, h in zip(edits, held, strict=True)])
 

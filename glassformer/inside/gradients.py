@@ -62,15 +62,16 @@ class Saliency:
         return f"<{self.kind} of {self.text!r}: {said}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import bars
+        from glassformer.inside.show.bars import saliency_html
 
-        return bars.saliency_html(self)
+        return saliency_html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import bars, page
+        from glassformer.inside.show.bars import saliency_html
+        from glassformer.inside.show.page import save
 
-        page.save(path, f"{self.kind} of {self.text!r}", bars.saliency_html(self))
+        save(path, f"{self.kind} of {self.text!r}", saliency_html(self))
 
 
 @dataclass(frozen=True)

@@ -62,15 +62,16 @@ class Lens:
         return f"<lens of {len(self.stages)} stages and {len(self.positions)} positions>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import grid
+        from glassformer.inside.show.grid import lens_html
 
-        return grid.lens_html(self)
+        return lens_html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import grid, page
+        from glassformer.inside.show.grid import lens_html
+        from glassformer.inside.show.page import save
 
-        page.save(path, "Logit lens", grid.lens_html(self))
+        save(path, "Logit lens", lens_html(self))
 
 
 @torch.no_grad()

@@ -87,15 +87,16 @@ class Named:
         return f"<{self.title or 'array'} [{size}]>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import matrix
+        from glassformer.inside.show.matrix import html
 
-        return matrix.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import matrix, page
+        from glassformer.inside.show.matrix import html
+        from glassformer.inside.show.page import save
 
-        page.save(path, self.title or "array", matrix.html(self))
+        save(path, self.title or "array", html(self))
 
 
 def check_index(index: int, size: int, axis: str) -> None:

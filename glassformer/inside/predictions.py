@@ -115,6 +115,8 @@ def _named_output(view: View, head: Head, what: str) -> int:
     if what in known.target:
         return known.target.id(what)
     ids = known.target.ids(what)
-    if len(ids) != 1:
-        raise GlassformerError(f"{what!r} is {len(ids)} tokens; choose one, with its space if any.")
+    if len(ids) != 1 or ids[0] == known.target.special.get("unk"):
+        raise GlassformerError(
+            f"{what!r} is not one token of the vocabulary; choose one, with its space if any."
+        )
     return ids[0]

@@ -39,6 +39,15 @@ class Reading:
     inputs: dict[str, Tensor]
     encoder: tuple[Token, ...] = ()
     decoder: tuple[Token, ...] = ()
+    story: tuple[Token, ...] = ()  # a sentence each, for a model that asks a memory
+
+    def length(self, name: str, axis: str) -> int:
+        """How many places of a tensor's axis are the text's own; an adapter's tokens, or an empty
+        memory, may stand before them."""
+        own = self.encoder if name.startswith("encoder.") else self.decoder
+        if axis == "key":
+            return len(self.encoder if ".cross." in name else self.story or own)
+        return len(own)
 
     @property
     def last(self) -> tuple[Token, ...]:
@@ -214,7 +223,9 @@ def _story(model: Model, text: Text, target: Text | None) -> Reading:
         "source_mask": real[None].to(_device(net)),
     }
     question = (Token(None, " ".join(token_text(known, id).strip() for id in asked)),)
-    return Reading(inputs, sentences, question)
+    if net.decoder is None:
+        return Reading(inputs, encoder=question, story=sentences)
+    return Reading(inputs, decoder=question, story=sentences)
 
 
 def _row(ids: Sequence[int], net: Any) -> Tensor:

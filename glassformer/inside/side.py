@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.named import Index, Named, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.read import Token
-from glassformer.spec import Block, Hop
+from glassformer.spec import Block
 from glassformer.spec import Stack as StackSpec
 
 if TYPE_CHECKING:
@@ -61,15 +61,16 @@ class Layers:
         return f"<{self.tensor} of {len(self)} layers of the {self.side.stack}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import heads
+        from glassformer.inside.show.heads import html
 
-        return heads.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import heads, page
+        from glassformer.inside.show.heads import html
+        from glassformer.inside.show.page import save
 
-        page.save(path, f"{self.side.title} {self.tensor}", heads.html(self))
+        save(path, f"{self.side.title} {self.tensor}", html(self))
 
 
 class Side:
@@ -97,8 +98,8 @@ class Side:
     @property
     def sources(self) -> tuple[Token, ...]:
         """Those that are asked."""
-        hops = any(isinstance(layer, Hop) for layer in self.spec.blocks)
-        return self.view.reading.encoder if self.scope or hops else self.tokens
+        reading = self.view.reading
+        return reading.encoder if self.scope else reading.story or self.tokens
 
     def name(self, layer: int, tensor: str) -> str:
         """The tap's name; one that the layer does not have is an error."""

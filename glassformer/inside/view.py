@@ -6,7 +6,7 @@ for just that, and kept; a pass of everything is `model.look(text, at="*")`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from glassformer.core.model import Output
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
 from glassformer.generate.prefix import State
-from glassformer.inside.edit import Edits
+from glassformer.inside.edit import Edits, own_part
 from glassformer.inside.editing import active, standing
 from glassformer.inside.named import Named
 from glassformer.inside.names import Axes, matching, names_of
@@ -90,7 +90,7 @@ class View(Side):
         if self._out is None:
             seen = Capture(*new) if new else None
             self._out = self.run(seen)
-            self.seen |= {} if seen is None else seen.seen
+            self._keep({} if seen is None else seen.seen)
         self.capture(new)
         return self._out
 
@@ -101,9 +101,16 @@ class View(Side):
         if seen.left:
             with suppress(EnoughError):
                 self.run(seen, heads=())
-        self.seen |= seen.seen
+        self._keep(seen.seen)
         for name in seen.left:
             raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
+
+    def _keep(self, seen: Mapping[str, Tensor]) -> None:
+        known = names_of(self.model.spec)
+        for name, tensor in seen.items():
+            asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
+            own = own_part(name, known[name], tensor, self.reading) if asks else tensor
+            self.seen[name] = own
 
     def taps(self, names: Sequence[str]) -> list[Named]:
         self.capture(names)
@@ -209,12 +216,13 @@ class View(Side):
         return f"<{self.model.architecture} reads {len(self.tokens)} tokens: {words[:60]!r}>"
 
     def _repr_html_(self) -> str:
-        from glassformer.inside.show import view
+        from glassformer.inside.show.view import html
 
-        return view.html(self)
+        return html(self)
 
     def save_html(self, path: str | Path) -> None:
         """One file that needs nothing else."""
-        from glassformer.inside.show import page, view
+        from glassformer.inside.show.page import save
+        from glassformer.inside.show.view import html
 
-        page.save(path, repr(self), view.html(self))
+        save(path, repr(self), html(self))

@@ -15,7 +15,7 @@ from glassformer.core.block import Block
 from glassformer.core.context import positions_of
 from glassformer.core.embed import Embedding
 from glassformer.core.stack import Stack
-from glassformer.inside.frozen import exact, linear_back, linear_of, norm_of
+from glassformer.inside.frozen import Back, exact, linear_back, linear_of, norm_of
 from glassformer.inside.names import names_of
 
 if TYPE_CHECKING:
@@ -191,34 +191,35 @@ class Walk:
         return exact(near[0, self.rows])
 
     def embedding(self, u: Tensor) -> None:
+        """Table by table, where they make up what the first layer reads."""
         embed, first = self.stack.embed, self.at(None, "embed")
         self.seam(u, self.at(0, "resid_pre"), first, 0)
-        tables = self.tables(embed) if isinstance(embed, Embedding) else None
-        if tables is not None and isinstance(embed, Embedding):
-            x, spec = sum(tables.values(), torch.zeros(())), embed.spec
-            lead = linear_of(embed.project, x) if spec.factor and spec.project == "sum" else None
-            if spec.norm is not None:
-                normed, through = norm_of(embed.norm, x)
-                if lead is not None:
-                    lead = linear_of(embed.project, normed)
-            made = lead[0] if lead is not None else normed if spec.norm is not None else x
-            if torch.allclose(made, first, atol=1e-4, rtol=1e-4):
-                if lead is not None:
-                    u, constant = lead[1](u)
-                    self.add("embedding bias", None, None, constant)
-                if spec.norm is not None:
-                    u, constant = through(u)
-                    self.add("embedding bias", None, None, constant)
-                for kind, value in tables.items():
-                    self.add(kind, None, None, (u * value).sum())
-                return
-        self.add("embedding", None, None, (u * first).sum())
+        tables = self.tables(embed) if isinstance(embed, Embedding) else {}
+        steps: list[Back] = []
+        if tables and isinstance(embed, Embedding):
+            x = torch.stack(list(tables.values())).sum(0)
+            if embed.spec.norm is not None:
+                x, back = norm_of(embed.norm, x)
+                steps.append(back)
+            if embed.spec.factor is not None and embed.spec.project == "sum":
+                x, back = linear_of(embed.project, x)
+                steps.append(back)
+            if not torch.allclose(x, first, atol=1e-4, rtol=1e-4):  # adapted, or edited
+                tables = {}
+        if not tables:
+            self.add("embedding", None, None, (u * first).sum())
+            return
+        for back in reversed(steps):
+            u, constant = back(u)
+            self.add("embedding bias", None, None, constant)
+        for kind, value in tables.items():
+            self.add(kind, None, None, (u * value).sum())
 
-    def tables(self, embed: Embedding) -> dict[str, Tensor] | None:
-        """What each table gives, [row, width]; None where texts are bags of words."""
+    def tables(self, embed: Embedding) -> dict[str, Tensor]:
+        """What each table gives, [row, width]; none where texts are bags of words."""
         spec, inputs = embed.spec, self.view.reading.inputs
-        if spec.bag is not None or self.stack.around is not None:
-            return None
+        if spec.bag is not None:
+            return {}
         tokens = inputs["tokens"]
         if self.view.model.spec.shift_text and self.view.stack == "decoder":
             ids = [token.id or 0 for token in self.view.tokens]

@@ -4,11 +4,13 @@ ever held at a time."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Encoded, Tokenizer
+from glassformer.text.ahead import Ahead
 
 BLOCK, MARGIN = 16_384, 512  # characters that are tokenized at once, and those read around them
 MANY, FEW = 2_048, 8  # the same in words
@@ -77,17 +79,18 @@ def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[Encoded]:
         yield _between(block, first, low, last)
 
 
-def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> Encoded:
-    """Words as one text with spaces between; `words` says of each token which it belongs to."""
-    owner: list[int | None] = []  # of each letter of the text: the word it belongs to
-    for number, word in enumerate(words):
-        owner += [None, *[number] * len(word)] if number else [number] * len(word)
+def encode_words(tokenizer: Tokenizer | Ahead, words: Sequence[str]) -> Encoded:
+    """Words as one text with spaces between; `words` says of each token which it belongs to: the
+    first that it has a letter of, since it may begin with the space before that."""
     encoded = tokenizer.encode(" ".join(words), special=False)
-    # a token may begin with the space before its word
-    belongs = [
-        next((number for number in owner[start:stop] if number is not None), None)
-        for start, stop in encoded.offsets
-    ]
+    ends = [*_ends(words)]
+    belongs: list[int | None] = []
+    for start, stop in encoded.offsets:
+        number = bisect_right(ends, start)
+        while number < len(words) and not words[number]:
+            number += 1
+        begins = ends[number] - len(words[number]) if number < len(words) else stop
+        belongs.append(number if max(start, begins) < stop else None)
     return replace(encoded, words=belongs)
 
 

@@ -5,6 +5,7 @@ bring a codec of their own (see `foreign.py`).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from glassformer.errors import GlassformerError
-from glassformer.text.encoded import Encoded
+from glassformer.text.encoded import Encoded, Unfolding
 from glassformer.text.settings import id_of
 
 Text = str | tuple[str, str]
@@ -39,7 +40,7 @@ class Codec(Protocol):
     def language_token(self) -> str | None:
         """The token that says in which language a text is, where it tells them apart so."""
 
-    def read(self, texts: list[Text], special: bool) -> list[Encoded]: ...
+    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]: ...
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         """Of the texts alone: no special tokens, and nothing but ids, which is sooner done."""
@@ -79,9 +80,8 @@ class LibraryCodec:
     def language_token(self) -> str | None:
         return None
 
-    def read(self, texts: list[Text], special: bool) -> list[Encoded]:
-        encodings = self.vocabulary.encode_batch(texts, add_special_tokens=special)
-        return [Encoded.of(encoding) for encoding in encodings]
+    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]:
+        return Unfolding(self.vocabulary.encode_batch(texts, add_special_tokens=special))
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         encodings = self.vocabulary.encode_batch_fast(texts, add_special_tokens=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, overload
 
 import torch
 from tokenizers import Encoding
@@ -112,6 +112,26 @@ def shares(first: int, second: int, room: int) -> tuple[int, int]:
 
 def cut(positions: list[int], size: int, side: str) -> list[int]:
     return positions[:size] if side == "right" else positions[len(positions) - size :]
+
+
+class Unfolding(Sequence[Encoded]):
+    """Encodings, each of which becomes an `Encoded` when it is looked at: of many at a time the
+    lists would keep Python's garbage collector busier than the texts do the tokenizer."""
+
+    def __init__(self, encodings: Sequence[Encoding]) -> None:
+        self._encodings = encodings
+
+    def __len__(self) -> int:
+        return len(self._encodings)
+
+    @overload
+    def __getitem__(self, place: int) -> Encoded: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Unfolding": ...
+    def __getitem__(self, place: int | slice) -> "Encoded | Unfolding":
+        if isinstance(place, slice):
+            return Unfolding(self._encodings[place])
+        return Encoded.of(self._encodings[place])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ class LanguageCodec:
     def ids(self, texts: list[str]) -> list[list[int]]:
         return self.inner.ids(texts)
 
-    def read(self, texts: list[Text], special: bool) -> list[Encoded]:
+    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]:
         encoded = self.inner.read(texts, False)
         if not special:
             return encoded

@@ -161,6 +161,12 @@ class Tokenizer:
         on the side that the folder says."""
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
+    def unfolding(self, texts: list[Text], *, special: bool = True) -> Sequence[Encoded]:
+        """The same of whole texts, each made when it is looked at; all are tokenized now."""
+        for text in texts:
+            check_text(text)
+        return self._codec.read(texts, special)
+
     def ids(self, text: str) -> list[int]:
         """Of a text alone, as `encode` gives them without special tokens, and sooner."""
         check_text(text)
@@ -217,11 +223,9 @@ class Tokenizer:
         check_choice("truncate", truncate)
         if max_length is not None and max_length < 0:
             raise GlassformerError(f"max_length must be 0 or more, not {max_length}.")
-        for text in texts:
-            check_text(text)
-        encoded = self._codec.read(texts, special)
+        encoded = self.unfolding(texts, special=special)
         if max_length is None:
-            return encoded
+            return list(encoded)
         return [one.truncated(max_length, truncate) for one in encoded]
 
     def _shown(self, id: int, special: bool) -> str | None:

@@ -127,7 +127,7 @@ class Place:
             }
             for part in (read, batch.targets)
         )
-        return Batch(inputs, targets, batch.counts, batch.tokens)
+        return Batch(inputs, targets, batch.counts, batch.tokens, batch.aside)
 
 
 def find_place(device: str) -> Place:

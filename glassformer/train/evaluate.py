@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import torch
@@ -37,23 +37,32 @@ def evaluate(
     task.eval()
     sums: dict[str, Tensor] = {}
     counts: Counter[str] = Counter()
-    try:
+
+    def passed() -> Iterator[Batch]:
+        """Each batch with its loss counted; the net is there to be asked what it answers."""
         for batch in batches():
+            moved = place.moved(batch)
+            moved.heard = {}
             with precision.autocast():
-                said = run(place.moved(batch))
+                said = run(moved)
             for part, value in said.items():
                 sums[part] = sums.get(part, 0) + value.double()
             counts.update(batch.counts)
-        own = {part: float(value) for part, value in sums.items()}
-        found = figures(place.total(own), place.total(dict(counts)), task)
+            with gathered(task):
+                yield moved
+
+    try:
+        judged: dict[str, float] = {}
         if isinstance(task.objective, Judged):
-            with precision.autocast(), gathered(task):
-                moved = map(place.moved, batches())
-                found |= task.objective.measure(task.net, moved, place.gathered)
+            with precision.autocast():
+                judged = task.objective.measure(task.net, passed(), place.gathered)
+        else:
+            deque(passed(), maxlen=0)
+        own = {part: float(value) for part, value in sums.items()}
+        return figures(place.total(own), place.total(dict(counts)), task) | judged
     finally:
         rest(task)
         task.train(was)
-    return found
 
 
 def figures(sums: dict[str, float], counts: dict[str, float], task: Task) -> dict[str, float]:

@@ -29,11 +29,12 @@ from glassformer.train.plan import Plan
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
 from glassformer.train.recompute import Compiled, recompute_layers
+from glassformer.train.record import Recorded, recordable
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
 from glassformer.train.schedules import schedule, set_rate
 from glassformer.train.state import State, name_of
-from glassformer.train.step import Sums, Task, passes
+from glassformer.train.step import Factors, Pass, Sums, Task, passes
 
 TOKENS = " tokens"  # beside the parts' counts, and the name of none
 
@@ -96,13 +97,23 @@ class Loop:
         self.precision.narrow(self.task)
         self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
         self.engine = joined(self.task, place)
-        self.call: Callable[[Batch], Sums] = self.engine
-        if settings.compile:  # gradients that add up must not lie where a recording writes
-            alone = place.world == 1 and settings.accumulate == 1
-            recorded = alone and place.device.type == "cuda"
-            frugal = settings.checkpoint
-            self.call = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
+        self.learn = self._pass()
         self.notes = Notes()
+
+    def _pass(self) -> Callable[[Batch, Factors, bool], Sums]:
+        """How a micro-batch is learned from. Gradients that add up must not lie where a recording
+        writes."""
+        settings, place, objective = self.settings, self.place, self.task.objective
+        alone = place.world == 1 and place.device.type == "cuda"
+        recorded = alone and settings.accumulate == 1
+        if settings.compile:
+            frugal = settings.checkpoint
+            compiled = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
+            return Pass(compiled, self.precision, place)
+        plain = Pass(self.engine, self.precision, place)
+        if recorded and not settings.unfreeze_every and recordable(self.model.net):
+            return Recorded(plain, objective, self.parameters)
+        return plain
 
     def take_step(self) -> Taken:
         settings, step, place = self.settings, self.notes.step, self.place
@@ -116,15 +127,8 @@ class Loop:
         tokens = int(counts.pop(TOKENS))
         rate = settings.learning_rate * self.factor(step)
         set_rate(self.optimizer, rate * self.feed.stretch(tokens))
-        sums = passes(
-            self.call,
-            batches,
-            counts,
-            self.task.weights,
-            self.precision,
-            place,
-            (settings.seed, step),
-        )
+        factors = self.task.factors(counts)
+        sums = passes(self.learn, batches, factors, place, (settings.seed, step))
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
         adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)

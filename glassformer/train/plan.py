@@ -144,9 +144,9 @@ def _measured(loop: Loop) -> tuple[int, float]:
 
     loop.task.train()
     batch = loop.feed.batches(0)[:1]
-    counts, weights = loop.place.total(loop.task.counts(batch)), loop.task.weights
+    factors = loop.task.factors(loop.place.total(loop.task.counts(batch)))
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
-        passes(loop.call, batch, counts, weights, loop.precision, loop.place, (0, 0))
+        passes(loop.learn, batch, factors, loop.place, (0, 0))
     loop.take_step()
     for _ in range(TIMED):
         loop.place.wait()

@@ -112,6 +112,9 @@ def make_feed(
     reporters: Sequence[Reporter],
 ) -> Feed:
     settings, data, context = recipe.train, recipe.data, context_of(model)
+    for part in objective.modules():
+        if isinstance(part, Objective):
+            part.few_shapes = place.device.type == "cuda"
     length_of(model, data.length)  # says if rows are longer than the model can read
     about: dict[str, Any] = {
         "objective": [[one.name, dict(one.options)] for one in recipe.objective],

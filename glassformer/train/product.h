@@ -7,8 +7,6 @@
 constexpr int ROWS = REGISTERS / 4;  // of a tile; its sums fill half of the registers
 constexpr int PANEL = 2 * LANES;     // columns of a tile
 
-inline void store(float *at, Vector x) { *(Vector *)at = x; }
-
 struct Matrix {  // of any layout
     const float *at;
     int64_t row, column;  // how far it is to the next one

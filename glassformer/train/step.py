@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from glassformer.train.precision import Precision
 from glassformer.train.recompute import Compiled
 
 Sums = dict[str, Tensor]
+Factors = Mapping[str, Any]  # of the parts of a loss: numbers, or tensors of one
 ADAPTER = "adapter"
 EVALUATION = 2**32  # stands where a step's number would, so that evaluation draws its own
 
@@ -58,39 +60,53 @@ class Task(nn.Module):
             total.update(batch.counts)
         return dict(total) | ({ADAPTER: float(len(batches))} if self.adapted else {})
 
+    def factors(self, counts: Mapping[str, float]) -> dict[str, float]:
+        """Of the parts' sums in the loss. A part that nothing of the step belongs to adds nothing
+        to the gradients, on no process."""
+        return {
+            part: weight / counts[part] if counts.get(part) else 0.0
+            for part, weight in self.weights.items()
+        }
 
-def weighted(sums: Sums, counts: dict[str, float], weights: dict[str, float]) -> Tensor:
-    """The loss: every part's sum over its count, times its weight. A part that nothing of the step
-    belongs to adds nothing to the gradients, on no process."""
-    parts = [
-        value * (weights[part] / counts[part] if counts.get(part) else 0.0)
-        for part, value in sums.items()
-    ]
-    return torch.stack(parts).sum()
+
+def weighted(sums: Sums, factors: Factors) -> Tensor:
+    """The loss: every part's sum, times its weight over its count."""
+    return torch.stack([value * factors[part] for part, value in sums.items()]).sum()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Forward and backward of a micro-batch, whose gradients are added to what is there. Returns
+    the sums of the parts. `task` is the task, or what stands in its place."""
+
+    task: Callable[[Batch], Sums]
+    precision: Precision
+    place: Place
+
+    def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
+        with accumulating(self.task, last):
+            with self.precision.autocast(), own_kernels(self.place.device):
+                sums = self.task(batch)
+                loss = weighted(sums, factors)
+            self.precision.backward(loss * self.place.size)  # of which the engines take the mean
+        return {part: value.detach().float() for part, value in sums.items()}
 
 
 def passes(
-    task: Callable[[Batch], Sums],
+    learn: Callable[[Batch, Factors, bool], Sums],
     batches: Sequence[Batch],
-    counts: dict[str, float],
-    weights: dict[str, float],
-    precision: Precision,
+    factors: Factors,
     place: Place,
     seed: Sequence[int],
 ) -> Sums:
-    """Forward and backward of all micro-batches of a step; the gradients are those of the loss of
-    all together. Returns the sums of the parts. Dropout is drawn from the seed and the number of
-    the micro-batch alone."""
+    """All micro-batches of a step; the gradients are those of the loss of all together. Dropout is
+    drawn from the seed and the number of the micro-batch alone."""
     total: Sums = {}
     for number, batch in enumerate(batches):
         draw_from(place, *seed, number)
-        with accumulating(task, number + 1 == len(batches)):
-            with precision.autocast(), own_kernels(place.device):
-                sums = task(place.moved(batch))
-                loss = weighted(sums, counts, weights)
-            precision.backward(loss * place.size)  # of which the engines take the mean
+        sums = learn(place.moved(batch), factors, number + 1 == len(batches))
         for part, value in sums.items():
-            total[part] = total.get(part, 0) + value.detach().float()
+            total[part] = total.get(part, 0) + value
     return total
 
 

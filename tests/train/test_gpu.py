@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from test_families import RECORDS, OneBatch, choose, make
 from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
-from glassformer.train import recompute
+from glassformer.families import families
+from glassformer.train import recompute, record
+from glassformer.train.distributed import find_place
 from glassformer.train.interrupt import Interrupted
+from glassformer.train.loop import Loop
+from glassformer.train.objectives import make_objective
+from glassformer.train.recipe import read_recipe
+from glassformer.train.record import Recorded
 from glassformer.train.start import dry_run
 
 pytestmark = [
@@ -67,3 +74,54 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(recompute, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", **settings), device="cuda")
     assert_same_run(tmp_path / "recorded", tmp_path / "plain")
+
+
+@pytest.mark.parametrize("kind", ["full", "lora", "electra"])
+def test_recorded_without_a_compiler_too(tmp_path, monkeypatch, kind):
+    settings = {"precision": "bfloat16", "deterministic": True, "accumulate": 1}
+    gf.train(recipe(tmp_path / "recorded", kind, **settings), device="cuda")
+    monkeypatch.setattr(record, "SHAPES", 0)
+    gf.train(recipe(tmp_path / "plain", kind, **settings), device="cuda")
+    assert_same_run(tmp_path / "recorded", tmp_path / "plain")
+
+
+READS_TEXT = [kind for kind, f in families().items() if f.TINY and choose(kind)[1] != "plain"]
+
+
+WAITS = ["transfo-xl"]  # which clusters of words a batch has is asked of the device
+
+
+def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
+    architecture, name = choose(model_type)
+    model = make(model_type, architecture)
+    objective = make_objective(name, model, {})
+    given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": precision}
+    whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
+    feed = OneBatch(objective, RECORDS[name], 24)
+    loop = Loop(read_recipe(whole), model, objective, feed, find_place("cuda"))
+    return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model_type", READS_TEXT)
+def test_every_family_is_recorded(model_type, precision, monkeypatch):
+    """Dropout included; what Python decides by chance is left as it is."""
+    losses, loop = steps(model_type, precision)
+    if record.recordable(loop.model.net) and model_type not in WAITS:
+        assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
+    monkeypatch.setattr(record, "SHAPES", 0)
+    assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)
+
+
+def test_a_pass_that_waits_for_the_device_goes_on_unrecorded(tmp_path, monkeypatch):
+    objective = type(make_objective("masked-lm", make("bert", "BertForMaskedLM"), {}))
+    forward = objective.forward
+
+    def waiting(self, net, batch):
+        sums = forward(self, net, batch)
+        return {part: value * (value.item() < 1e9) for part, value in sums.items()}
+
+    expected, _ = steps("bert", "float32")
+    monkeypatch.setattr(objective, "forward", waiting)
+    losses, loop = steps("bert", "float32")
+    assert not loop.learn._recordings and losses == pytest.approx(expected, rel=1e-3)

@@ -6,7 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.show import grid, heads
+from glassformer.inside.show.grid import lens_html
+from glassformer.inside.show.heads import html as heads_html
 from glassformer.inside.show.page import fragment, word
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def html(view: View) -> str:
     sides = [view.encoder, view.decoder, view.cross] if both else [view]
     for side in sides:
         try:
-            parts.append(heads.html(side.attention))
+            parts.append(heads_html(side.attention))
         except GlassformerError as error:  # layers without attention
             parts.append(fragment(f"{side.title}: attention", f"<p>{escape(str(error))}</p>"))
     try:
-        parts.append(grid.lens_html(view.lens()))
+        parts.append(lens_html(view.lens()))
     except GlassformerError as error:
         parts.append(fragment("Logit lens", f"<p>{escape(str(error))}</p>"))
     return "".join(parts)

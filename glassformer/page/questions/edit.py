@@ -9,7 +9,7 @@ from typing import Any
 from glassformer.inside import View
 from glassformer.inside.changes import changes
 from glassformer.inside.lens import stage_names
-from glassformer.inside.patch import sweep as sweep_patches
+from glassformer.inside.patching import sweep as sweep_patches
 from glassformer.inside.writing import write
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed

@@ -13,6 +13,17 @@ from torch import Tensor
 from glassformer.train.objectives.objective import Example
 
 
+def even(length: int, most: int | None = None) -> int:
+    """The same or up to a quarter more, and `most` at most: so that there are few lengths.
+
+    >>> [even(length) for length in (3, 41, 64, 65, 130)]
+    [8, 48, 64, 80, 160]
+    """
+    step = max(8, 1 << max(0, (length - 1).bit_length() - 3))
+    rounded = -(-length // step) * step
+    return max(length, rounded if most is None else min(rounded, most))
+
+
 def pad_rows(
     arrays: Sequence[NDArray[Any]],
     fill: float = 0,
@@ -68,8 +79,8 @@ def _tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
 
 def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
     """Where texts and padding begin, counted through the whole batch, as `runs`: what a GPU's
-    kernel reads in place of masks. Up to an even number the last run's end is repeated, so that a
-    compiled step sees few different shapes."""
+    kernel reads in place of masks. The last run's end is repeated, up to what rows of a text
+    and its padding may have, or of more up to an even number: so there are few different shapes."""
     said = [inputs[name].shape for name in ("mask", "documents") if name in inputs]
     if not said or "tokens" not in inputs or {*said} != {inputs["tokens"].shape}:
         return {}
@@ -80,5 +91,8 @@ def runs_of(inputs: Mapping[str, Tensor], even: int = 64) -> dict[str, Tensor]:
     begins = torch.ones(shape, dtype=torch.bool)
     begins[..., 1:] = whose[..., 1:] != whose[..., :-1]
     starts = begins.flatten().nonzero()[:, 0]
-    total = starts.new_full((1 + (-len(starts) - 1) % even,), begins.numel())
+    usual = 2 * shape[:-1].numel() - len(starts)
+    total = starts.new_full(
+        (1 + (usual if usual >= 0 else (-len(starts) - 1) % even),), begins.numel()
+    )
     return {"runs": torch.cat((starts, total)).int()}

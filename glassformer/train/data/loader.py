@@ -6,7 +6,7 @@ ahead change nothing but the time it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.arrange import Pack, Rows, Single, Stream, Varying
-from glassformer.train.data.order import Bucketed, InTurn, Order, Shuffled
+from glassformer.train.data.order import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.shares import Shared
 from glassformer.train.data.store import Store
@@ -96,8 +96,8 @@ class Loader:
     def _made(self, step: int, rank: int, world: int) -> list[Batch]:
         made: list[Batch] = []
         before = 0
-        for number in range(step * self.accumulate, (step + 1) * self.accumulate):
-            places = self.order.batch(number)
+        for batch in range(step * self.accumulate, (step + 1) * self.accumulate):
+            places = self.order.batch(batch)
             slots = range(len(places))[_share(len(places), rank, world)]
             examples = []
             for slot in slots:
@@ -105,9 +105,14 @@ class Loader:
                 of_epoch = partial(self.rows.row, epoch)
                 draws = (self.seed, step, before + slot)
                 examples.append(self._varied(of_epoch, self.rows.count, number, draws))
-            made.append(self.objective.collate(examples))
+            made.append(self._collated(examples, batch))
             before += len(places)
         return made
+
+    def _collated(self, examples: Sequence[Example], batch: int) -> Batch:
+        if isinstance(self.order, Even):
+            return self.objective.collate_to(examples, self.order.slots(batch))
+        return self.objective.collate(examples)
 
     def _varied(
         self, row: Callable[[int], Example], count: int, number: int, seed: tuple[int, ...]
@@ -150,7 +155,17 @@ def make_loader(
     order: Order
     if arrange == "buckets":
         assert settings.tokens is not None
-        order = Bucketed(store.lengths(), settings.tokens, seed)
+        order = (
+            Bucketed(store.lengths(), settings.tokens, seed)
+            if settings.shapes is None
+            else Even(
+                store.lengths(),
+                settings.tokens,
+                seed,
+                settings.shapes,
+                {name: store.lengths_of(name) for name in objective.fields},
+            )
+        )
     elif arrange == "varying":
         order = InTurn(rows.count, batch, seed)
     elif kinds := objective.kinds(store.lengths_of):

@@ -6,6 +6,7 @@ run goes on anywhere, and processes need not tell each other what they read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -107,7 +108,7 @@ class Bucketed:
     """
 
     def __init__(self, lengths: Numbers, tokens: int, seed: int) -> None:
-        rounded = -(-np.maximum(lengths, 1) // GRAIN) * GRAIN
+        rounded = _rounded(lengths)
         self.seed = seed
         self.rows = np.argsort(rounded, kind="stable")
         sizes, starts = np.unique(rounded[self.rows], return_index=True)
@@ -117,8 +118,7 @@ class Bucketed:
         self.epoch = float(len(self.cuts) - 1)
 
     def batch(self, number: int) -> list[Place]:
-        epoch, place = divmod(number, len(self.cuts) - 1)
-        chosen = Shuffle(len(self.cuts) - 1, self.seed, epoch)(np.array([place]))[0]
+        epoch, chosen = self._chosen(number)
         found: list[Place] = []
         places = np.arange(self.cuts[chosen], self.cuts[chosen + 1])
         bins = np.searchsorted(self.bins, places, side="right") - 1
@@ -132,6 +132,80 @@ class Bucketed:
     def sweep(self, rows: int, world: int) -> list[Numbers]:
         assert rows == len(self.rows), "rows of buckets are the same in every pass"
         return np.split(self.rows, self.cuts[1:-1])
+
+    def _chosen(self, number: int) -> Place:
+        """An epoch, and which of the cut batches comes there."""
+        epoch, place = divmod(number, len(self.cuts) - 1)
+        return epoch, int(Shuffle(len(self.cuts) - 1, self.seed, epoch)(np.array([place]))[0])
+
+
+class Even(Bucketed):
+    """Batches of at most so many `shapes`, for what is recorded shape by shape: rows are padded to
+    few lengths, those that need the least padding, and all batches of a length have equally many
+    rows. What longer rows lack for a whole batch is filled up with shorter ones; what is left over
+    in the end, less than a batch of the shortest, is left out, in every epoch other rows.
+
+    A row may have several `fields`, of which `lengths` are the longest."""
+
+    def __init__(
+        self,
+        lengths: Numbers,
+        tokens: int,
+        seed: int,
+        shapes: int,
+        fields: Mapping[str, Numbers],
+    ) -> None:
+        super().__init__(lengths, tokens, seed)
+        rounded = _rounded(lengths)[self.rows]
+        sizes, counts = np.unique(rounded, return_counts=True)
+        few = _few(sizes, counts, shapes)
+        shorter = np.searchsorted(rounded, [0, *few[:-1]], side="right")  # rows, than each of them
+        bins, cuts = [len(lengths)], [len(lengths)]  # from the end on
+        for size, begin in zip(reversed(few), reversed(shorter.tolist()), strict=True):
+            fitting = min(max(1, tokens // size), len(lengths))
+            wanted = -(-max(0, cuts[-1] - begin) // fitting)
+            for _ in range(min(wanted, cuts[-1] // fitting)):
+                cuts.append(cuts[-1] - fitting)
+            bins.append(cuts[-1])
+        shortest = cuts[-1]  # with which what is left over is shuffled
+        self.bins = np.unique([0, *(begin for begin in bins if begin > shortest)])
+        self.cuts = np.array(cuts[::-1])
+        self.smallest = int(np.diff(self.cuts).min())
+        self.epoch = float(len(self.cuts) - 1)
+        self.longest = {  # of a bin's rows, by field
+            name: np.maximum.reduceat(_rounded(each)[self.rows], self.bins[:-1])
+            for name, each in fields.items()
+        }
+
+    def slots(self, number: int) -> dict[str, int]:
+        """How long a batch's rows are to be, field by field."""
+        start = self.cuts[self._chosen(number)[1]]
+        bin = np.searchsorted(self.bins, start, side="right") - 1
+        return {name: int(longest[bin]) for name, longest in self.longest.items()}
+
+
+def _rounded(lengths: Numbers) -> Numbers:
+    return -(-np.maximum(lengths, 1) // GRAIN) * GRAIN
+
+
+def _few(sizes: Numbers, counts: Numbers, most: int) -> list[int]:
+    """At most so many of the sizes, to which rows (of each size so many) are padded with the least
+    in all. Step by step: the first n sizes by one of them, by two, ..."""
+    rows = np.cumsum(counts)
+    least = sizes * rows  # [last]: all up to this one are padded to it
+    ways: list[Numbers] = []
+    several = np.triu(np.ones((len(sizes), len(sizes)), dtype=bool), 1)  # [before, last]
+    for _ in range(min(most, len(sizes)) - 1):
+        cost = np.where(
+            several, least[:, None] + sizes * (rows - rows[:, None]), np.iinfo(np.int64).max
+        )
+        ways.append(cost.argmin(0))
+        least = np.minimum(least, cost.min(0))
+    chosen = [len(sizes) - 1]
+    for way in reversed(ways):
+        if chosen[-1] > 0:
+            chosen.append(int(way[chosen[-1]]))
+    return [int(sizes[one]) for one in reversed(chosen)]
 
 
 def _cut(sizes: Numbers, bins: Numbers, tokens: int, longest: int) -> Numbers:

@@ -38,8 +38,9 @@ READING = (
 
 BLOCK_BYTES = 2**18
 BLOCK_RECORDS = 1000
-WORTH_A_PROCESS = 2**21
-"""In bytes. A process takes seconds to start, in which this one reads as much."""
+WORTH_A_PROCESS = 2**24
+"""In bytes. A process takes seconds to start, in which this one reads as much; and texts that are
+foreseen are tokenized on all cores anyway."""
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many have been prepared."""

@@ -34,6 +34,7 @@ class DataSettings:
     arrange: Arrangement | None = None  # the objective's own
     length: int | None = None  # of rows that are streamed or packed; the model's context
     tokens: int | None = None  # of a batch of a bucket, over all processes
+    shapes: int | None = None  # of batches, at most; or else as lengths come
     across: bool = False  # in a stream, attention sees documents before its own
     processes: int | None = None  # that tokenize; as many as there are cores
     cache: str | None = None  # the folder of tokenized data; the run's own
@@ -43,7 +44,9 @@ class DataSettings:
             raise GlassformerError(
                 'data.arrange = "buckets" needs data.tokens, the number of tokens of a batch.'
             )
-        for name in ("length", "tokens", "processes"):
+        if self.shapes is not None and self.arrange != "buckets":
+            raise GlassformerError('data.shapes is for batches of data.arrange = "buckets".')
+        for name in ("length", "tokens", "shapes", "processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise GlassformerError(f"data.{name} must be at least 1, not {value}.")

@@ -30,6 +30,8 @@ def prepared(objective: Objective, records: Iterable[Record | RecordError], skip
     examples: list[Example] = []
     begins: list[bool] = []
     skipped: list[str] = []
+    records = list(records)
+    objective.foresee([record for record in records if not isinstance(record, RecordError)])
     for record in records:
         try:
             if isinstance(record, RecordError):

@@ -115,6 +115,9 @@ class CausalLM(Objective):
             name for name, head in self.heads.items() if progress < until(head, self.layers)
         )
 
+    def stage(self) -> tuple[str, ...]:
+        return self.counting
+
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         inputs: dict[str, Any] = dict(batch.inputs)
         cache = remembered(net, inputs)

@@ -59,6 +59,9 @@ class Classification(Judged):
     def labels_of(record: Record) -> list[str]:
         return named(record)
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.texts.foresee(records)
+
     def prepare(self, record: Record) -> Iterable[Example]:
         names = named(record)
         if not self.several and len(names) != 1:
@@ -77,7 +80,8 @@ class Classification(Judged):
         else:
             labels = labels[:, 0]
         counts = {self.head: float(len(examples))}
-        return Batch(self.texts.inputs(examples), {"label": labels}, counts, count_tokens(examples))
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        return Batch(inputs, {"label": labels}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Over several labels the mean of theirs counts for a text."""

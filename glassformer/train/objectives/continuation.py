@@ -3,7 +3,8 @@ stream, and what is learned is to go on with the target."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
+from glassformer.text.ahead import Ahead
 from glassformer.train import metrics
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
@@ -62,6 +64,7 @@ class Continuation(Judged):
                 "objective sequence-to-sequence, or another class."
             )
         self.tokenizer = tokenizer_of(model)
+        self.ahead = Ahead(self.tokenizer)
         self.length = length_of(model, length) + 1
         self.start = start_ids(self.tokenizer)
         self.separator = separator_ids(self.tokenizer, separator)
@@ -77,12 +80,25 @@ class Continuation(Judged):
             eos_token_id=end,
         )
 
-    def prepare(self, record: Record) -> Iterable[Example]:
+    def foresee(self, records: Sequence[Record]) -> None:
+        texts: list[str] = []
+        for record in records:
+            with suppress(GlassformerError):  # which `prepare` names
+                texts += [self.source_of(record), *targets_of(record)]
+        self.ahead.read(texts, special=False)
+
+    def source_of(self, record: Record) -> str:
         _, address = self.tokenizer.toward(None, record.get("target_language"))
-        source = self.tokenizer.ids(address + source_of(record))
+        return address + source_of(record)
+
+    def ids(self, text: str) -> list[int]:
+        return self.ahead.encode(text, special=False).ids
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        source = self.ids(self.source_of(record))
         frame = len(self.start) + len(self.separator)
         for text in targets_of(record):
-            target = [*self.tokenizer.ids(text), *self.end]
+            target = [*self.ids(text), *self.end]
             if not target:
                 raise GlassformerError(f"{record.get('where', 'A record')} has an empty target.")
             target = target[: self.length - frame]
@@ -94,8 +110,14 @@ class Continuation(Judged):
             }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
+        return self._batch(examples, None)
+
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        return self._batch(examples, min(slots["tokens"], self.length))
+
+    def _batch(self, examples: Sequence[Example], slots: int | None) -> Batch:
         """Behind a row is nothing that its tokens see, so there is no mask."""
-        tokens, mask = pad(examples, "tokens")
+        tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
         inputs = {"tokens": tokens[:, :-1]}
         if self.both_ways:

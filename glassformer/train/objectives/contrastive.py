@@ -58,10 +58,11 @@ class Contrastive(Judged):
         self.weights = {PART: 1.0}
         model.pooling = self.pooling
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.texts.ahead.read(text for record in records for text in _texts(record))
+
     def prepare(self, record: Record) -> Iterable[Example]:
-        against = record.get("negative") or []
-        against = [against] if isinstance(against, str) else list(against)
-        named = (column(record, "text"), column(record, "positive"), *against)
+        named = (column(record, "text"), column(record, "positive"), *_texts(record)[2:])
         texts = [self.texts.example(record, text) for text in named]
         yield {
             **{key: np.concatenate([text[key] for text in texts]) for key in TEXT},
@@ -121,6 +122,13 @@ def ranks_of(asked: NDArray[Any], found: NDArray[Any], block: int = 1024) -> NDA
         own = cosines[np.arange(len(cosines)), start + np.arange(len(cosines))]
         ranks.append(1 + (cosines > own[:, None] + SAME).sum(-1))
     return np.concatenate(ranks)
+
+
+def _texts(record: Record) -> list[Any]:
+    """A text, its positive and its negatives."""
+    against = record.get("negative") or []
+    against = [against] if isinstance(against, str) else list(against)
+    return [record.get("text"), record.get("positive"), *against]
 
 
 def _split(example: Example) -> list[Example]:

@@ -3,7 +3,7 @@ perhaps the hidden states, of another: mostly a smaller one from a larger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -81,11 +81,17 @@ class Distillation(Judged):
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.task.foresee(records)
+
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         return self.task.vary(example, rng)
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
+
+    def stage(self) -> Hashable:
+        return self.task.stage()
 
     def companions(self) -> Mapping[str, Model]:
         return self.task.companions()
@@ -100,6 +106,7 @@ class Distillation(Judged):
             batch.targets,
             {**counts, **{part: own[part] for part in own if part in self.weights}},
             batch.tokens,
+            batch.aside,
         )
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:

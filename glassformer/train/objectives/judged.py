@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad
+from glassformer.text.ahead import Ahead
+from glassformer.train.data.collate import even, pad
 from glassformer.train.entropy import exact
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.tokens import column, length_of, tokenizer_of
@@ -60,10 +61,16 @@ class Texts:
 
     def __init__(self, model: Model, length: int | None) -> None:
         self.tokenizer = tokenizer_of(model)
+        self.ahead = Ahead(self.tokenizer)
         self.length = length_of(model, length)
         stack = model.spec.last_stack
         self.segmented = stack.embed.segments > 1 or stack.scores_segments
         self.pad = model.spec.tokens.pad or 0
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        """Columns `text` and, in pairs, `pair`."""
+        texts: list[Any] = [(record.get("text"), record.get("pair")) for record in records]
+        self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
 
     def example(self, record: Record, text: Any, pair: Any = None) -> Example:
         for value in (text, pair):
@@ -71,7 +78,7 @@ class Texts:
                 raise GlassformerError(
                     f"{record.get('where', 'A record')} has {value!r} as a text."
                 )
-        encoded = self.tokenizer.encode(text, pair, max_length=self.length)
+        encoded = self.ahead.encode(text, pair, max_length=self.length)
         if not encoded.ids:
             raise GlassformerError(f"{record.get('where', 'A record')} has an empty text.")
         return {
@@ -79,12 +86,17 @@ class Texts:
             "segments": np.array(encoded.segments, dtype=np.uint8),
         }
 
-    def inputs(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+    def slots(self, examples: Sequence[Example], few: bool) -> int:
+        """How many a row has: as many as the longest text, or of `few` lengths the next one."""
+        longest = max(len(example["tokens"]) for example in examples)
+        return even(longest, self.length) if few else longest
+
+    def inputs(self, examples: Sequence[Example], slots: int | None = None) -> dict[str, Tensor]:
         """[text, slot]. Heads ask the mask where a text ends, so it is always there."""
-        tokens, mask = pad(examples, "tokens", self.pad)
+        tokens, mask = pad(examples, "tokens", self.pad, length=slots)
         inputs = {"tokens": tokens, "mask": mask}
         if self.segmented:
-            inputs["segments"], _ = pad(examples, "segments")
+            inputs["segments"], _ = pad(examples, "segments", length=slots)
         return inputs
 
 
@@ -93,5 +105,10 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
 
 
 def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
-    """What a head says, in float32 or finer."""
-    return exact(net(**batch.inputs, heads=(head,)).heads[head])
+    """What a head says, in float32 or finer; in an evaluation the net is asked once."""
+    if batch.heard is None:
+        return exact(net(**batch.inputs, heads=(head,)).heads[head])
+    of = head, id(next(iter(batch.inputs.values())))  # parts of a mixture read texts of their own
+    if of not in batch.heard:
+        batch.heard[of] = exact(net(**batch.inputs, heads=(head,)).heads[head])
+    return batch.heard[of]

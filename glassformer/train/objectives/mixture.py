@@ -3,7 +3,7 @@ the shares that were asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -75,6 +75,11 @@ class Mixture(Judged):
             for name in self.names
             for field, kind in self.parts[name].fields.items()
         }
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        for name in self.names:
+            own = [record for record in records if record.get("objective", name) == name]
+            self.parts[name].foresee(own)
 
     def prepare(self, record: Record) -> Iterable[Example]:
         """Each example holds one of every part; a part with fewer begins again with its first."""
@@ -151,11 +156,15 @@ class Mixture(Judged):
             whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
             whole.counts |= {f"{name}{AT}{key}": value for key, value in counts.items()}
             whole.tokens += batch.tokens if rows else 0
+            whole.aside[name] = batch.aside
         return whole
 
     def advance(self, progress: float) -> None:
         for part in self.parts.values():
             part.advance(progress)
+
+    def stage(self) -> Hashable:
+        return tuple(part.stage() for part in self.parts.values())
 
     def companions(self) -> Mapping[str, Model]:
         return {
@@ -194,7 +203,8 @@ class Mixture(Judged):
         for name in self.names:
             inputs, targets = _own(batch.inputs, name), _own(batch.targets, name)
             if inputs:
-                yield name, Batch(inputs, targets, _own(batch.counts, name), batch.tokens)
+                counts, aside = _own(batch.counts, name), batch.aside.get(name, {})
+                yield name, Batch(inputs, targets, counts, batch.tokens, aside, batch.heard)
 
     def _has(self, example: Example, name: str) -> bool:
         return any(len(value) for value in _own(example, name).values())

@@ -43,6 +43,9 @@ class Regression(Judged):
         count = np.size(column(record, "value"))
         return ["value"] if count == 1 else [f"value {i}" for i in range(count)]
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.texts.foresee(records)
+
     def prepare(self, record: Record) -> Iterable[Example]:
         value = self._numbers(column(record, "value"), record)
         yield {**self.texts.example(record, *text_and_pair(record)), "value": value}
@@ -63,7 +66,8 @@ class Regression(Judged):
     def collate(self, examples: Sequence[Example]) -> Batch:
         value, _ = pad(examples, "value", dtype=torch.float32)
         counts = {self.head: float(len(examples))}
-        return Batch(self.texts.inputs(examples), {"value": value}, counts, count_tokens(examples))
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        return Batch(inputs, {"value": value}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         found = said(net, batch, self.head)

@@ -3,7 +3,7 @@ a target for every example become a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,14 +48,18 @@ def end_of(tokenizer: Tokenizer) -> int:
     return tokenizer.special["eos"]
 
 
-def rewriting(examples: Sequence[Example], part: str = "lm") -> Batch:
+def rewriting(
+    examples: Sequence[Example], part: str = "lm", slots: Mapping[str, int] | None = None
+) -> Batch:
     """The encoder reads `source`; the decoder is one token behind `tokens`, from `start` on. Behind
-    a target is nothing that its tokens see, so the decoder needs no mask."""
-    source, source_mask = pad(examples, "source")
-    target, real = pad(examples, "tokens")
+    a target is nothing that its tokens see, so the decoder needs no mask. With `slots` each side
+    has so many, and the source always a mask."""
+    sides = slots or {}
+    source, source_mask = pad(examples, "source", length=sides.get("source"))
+    target, real = pad(examples, "tokens", length=sides.get("tokens"))
     start, _ = pad(examples, "start")
     inputs = {"tokens": shifted_right(target, real, start), "source": source}
-    if not bool(source_mask.all()):
+    if slots or not bool(source_mask.all()):
         inputs["source_mask"] = source_mask
     targets = {"tokens": target.masked_fill(~real, IGNORED)}
     return Batch(inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum()))

@@ -3,7 +3,10 @@ encoder reads: translation, summaries, questions and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,6 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
+from glassformer.text.ahead import Ahead
 from glassformer.train import metrics
 from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
@@ -73,6 +77,7 @@ class SequenceToSequence(Judged):
             raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
         self.tokenizer = tokenizer_of(model)
         self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
+        self.ahead: dict[Tokenizer, Ahead] = {}
         self.languages = source_language, target_language
         self.source_length = length_of(model, source_length)
         table = spec.decoder.embed.position
@@ -100,13 +105,25 @@ class SequenceToSequence(Judged):
             self.tokenizers[languages] = self.tokenizer.toward(*languages)
         return self.tokenizers[languages]
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
+        for record in records:
+            tokenizer, address = self.tokenizer_for(record)
+            with suppress(GlassformerError):  # which `prepare` names
+                read[tokenizer].append(address + self.prefix + source_of(record))
+                read[tokenizer.target] += targets_of(record)
+        for tokenizer, texts in read.items():
+            self.ahead_of(tokenizer).read(texts)
+
+    def ahead_of(self, tokenizer: Tokenizer) -> Ahead:
+        return self.ahead.setdefault(tokenizer, Ahead(tokenizer))
+
     def prepare(self, record: Record) -> Iterable[Example]:
         tokenizer, address = self.tokenizer_for(record)
-        source = tokenizer.encode(
-            address + self.prefix + source_of(record), max_length=self.source_length
-        ).ids
+        text = address + self.prefix + source_of(record)
+        source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length).ids
         for text in targets_of(record):
-            target = ended(tokenizer.target, text, self.target_length)
+            target = ended(self.ahead_of(tokenizer.target), text, self.target_length)
             if not source or not target:
                 raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
             tokens = np.array(target)
@@ -118,6 +135,11 @@ class SequenceToSequence(Judged):
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return rewriting(examples, self.head)
+
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        longest = {"source": self.source_length, "tokens": self.target_length}
+        sides = {name: min(slots[name], most) for name, most in longest.items()}
+        return rewriting(examples, self.head, sides)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets["tokens"]
@@ -136,9 +158,15 @@ class SequenceToSequence(Judged):
         return {"perplexity": metrics.perplexity(*totals)}
 
 
-def ended(tokenizer: Tokenizer, text: str, length: int) -> list[int]:
+def ended(reader: Ahead, text: str, length: int) -> list[int]:
     """A text's tokens with the end token, behind which a language's code may stand."""
+    end = _missing_end(reader.tokenizer)
+    ids = reader.encode(text, max_length=length - len(end)).ids
+    return [*ids, *end]
+
+
+@lru_cache(maxsize=64)
+def _missing_end(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The end token, where the tokenizer knows one and does not put it there itself."""
     end = tokenizer.special.get("eos", tokenizer.special.get("sep"))
-    lacks = end is not None and end not in tokenizer.encode("a").ids[-2:]
-    ids = tokenizer.encode(text, max_length=length - lacks).ids
-    return [*ids, end] if lacks and end is not None else ids
+    return () if end is None or end in tokenizer.encode("a").ids[-2:] else (end,)

@@ -21,8 +21,7 @@ from glassformer.tasks.answer import best_spans
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.windows import parts
 from glassformer.text.encoded import Encoded
-from glassformer.train.data import collate
-from glassformer.train.data.collate import pad
+from glassformer.train.data.collate import pad, pad_rows
 from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
@@ -84,10 +83,14 @@ class Span(Judged):
         if impossible:
             keep_settings(model, head, threshold=0.0)
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        asked: list[Any] = [(record.get("question"), record.get("context")) for record in records]
+        self.texts.ahead.read((q.strip(), c) for q, c in asked if isinstance(q, str))
+
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
         question, context = column(record, "question").strip(), column(record, "context")
-        whole = self.texts.tokenizer.encode(question, context)
+        whole = self.texts.ahead.encode(question, context)
         before, inside, behind = parts(whole, 1, self.question)
         room = self.texts.length - len(before) - len(behind)
         if not inside or room < 1:
@@ -134,17 +137,10 @@ class Span(Judged):
         }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        inputs = self.texts.inputs(examples)
-        offsets, _ = pad(examples, "offsets")
-        targets = {
-            "span": pad(examples, "span")[0],
-            "none": collate.column(examples, "none"),
-            "asked": collate.column(examples, "asked"),
-            "offsets": offsets.view(len(examples), -1, 2),
-            **{key: pad(examples, key, dtype=torch.uint8)[0] for key in ("text", "answers")},
-        }
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        targets = {"span": pad(examples, "span")[0]}
         counts = {self.head: float(len(examples))}
-        return Batch(inputs, targets, counts, count_tokens(examples))
+        return Batch(inputs, targets, counts, count_tokens(examples), {"examples": examples})
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
@@ -159,21 +155,21 @@ class Span(Judged):
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """Of every window its best span, with the answers to its question."""
-        scores, targets = said(net, batch, self.head).cpu(), batch.targets
-        rows = range(len(scores))
-        none = scores[rows, targets["none"].cpu()].sum(-1)
-        offsets = targets["offsets"].cpu()
-        inside = offsets[..., 1] > 0
+        examples: Sequence[Example] = batch.aside["examples"]
+        scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
+        offsets = [example["offsets"].reshape(-1, 2) for example in examples]
+        real = [one[:, 1] > 0 for one in offsets]
+        inside, _ = pad_rows(real, 0, torch.bool, length=scores.shape[1])
         low = scores.masked_fill(~inside[..., None], float("-inf"))
         best, span = best_spans(low, self.longest, 1)
         found: list[Answer] = []
-        for row in rows:
+        for row, one in enumerate(examples):
             first, last = span[row, 0].tolist()
-            start, stop = int(offsets[row, first, 0]), int(offsets[row, last, 1])
-            text = as_text(targets["text"][row])[start:stop].strip()
-            asked = int(targets["asked"][row])
-            window = Window(asked, text, float(best[row, 0]), float(none[row]))
-            found.append((window, json.loads(as_text(targets["answers"][row]))))
+            start, stop = int(offsets[row][first, 0]), int(offsets[row][last, 1])
+            text = as_text(one["text"])[start:stop].strip()
+            none = float(scores[row, int(one["none"][0])].sum())
+            window = Window(int(one["asked"][0]), text, float(best[row, 0]), none)
+            found.append((window, json.loads(as_text(one["answers"]))))
         return found
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
@@ -229,5 +225,5 @@ def as_bytes(text: str) -> NDArray[Any]:
     return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
 
 
-def as_text(row: Tensor) -> str:
-    return bytes(row.cpu().numpy()).rstrip(b"\0").decode("utf-8")
+def as_text(row: NDArray[Any]) -> str:
+    return bytes(row).decode("utf-8")

@@ -17,6 +17,7 @@ from glassformer.tasks.base import keep_settings
 from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
+from glassformer.text.ahead import Ahead
 from glassformer.train import metrics
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.judged import TEXT, Answer, Judged, Texts, said
@@ -67,6 +68,11 @@ class Tagging(Judged):
     def labels_of(record: Record) -> list[str]:
         return [written(tag) for tag in column(record, "tags")]
 
+    def foresee(self, records: Sequence[Record]) -> None:
+        words = [record.get("words") for record in records]
+        texts = [" ".join(each) for each in words if each and all(isinstance(w, str) for w in each)]
+        self.texts.ahead.read(texts, special=False)
+
     def prepare(self, record: Record) -> Iterable[Example]:
         words, tags = column(record, "words"), column(record, "tags")
         if len(words) != len(tags):
@@ -74,7 +80,7 @@ class Tagging(Judged):
                 f"{record.get('where', 'A record')} has {len(words)} words and {len(tags)} tags."
             )
         numbers = [self.labels.id(tag, record) for tag in tags]
-        ids, first = aligned(self.texts.tokenizer, words)
+        ids, first = aligned(self.texts.ahead, words)
         targets = np.full(len(ids), IGNORED, dtype=np.int32)
         for token, number in zip(first, numbers, strict=True):
             if token is not None:
@@ -87,9 +93,11 @@ class Tagging(Judged):
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        tags, _ = pad(examples, "tags", IGNORED)
+        slots = self.texts.slots(examples, self.few_shapes)
+        tags, _ = pad(examples, "tags", IGNORED, length=slots)
         counts = {self.head: float(tags.ne(IGNORED).sum())}
-        return Batch(self.texts.inputs(examples), {"tags": tags}, counts, count_tokens(examples))
+        inputs = self.texts.inputs(examples, slots)
+        return Batch(inputs, {"tags": tags}, counts, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         logits = said(net, batch, self.head).flatten(0, 1)
@@ -100,14 +108,13 @@ class Tagging(Judged):
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
-        found = said(net, batch, self.head).argmax(-1)
-        return [
-            (self._names(row[asked := tags.ne(IGNORED)]), self._names(tags[asked]))
-            for row, tags in zip(found, batch.targets["tags"], strict=True)
+        found = said(net, batch, self.head).argmax(-1).tolist()
+        names = self.labels.names
+        asked = [
+            [(f, r) for f, r in zip(row, tags, strict=True) if r != IGNORED]
+            for row, tags in zip(found, batch.targets["tags"].tolist(), strict=True)
         ]
-
-    def _names(self, ids: Tensor) -> list[str]:
-        return [self.labels.names[id] for id in ids.tolist()]
+        return [([names[f] for f, _ in row], [names[r] for _, r in row]) for row in asked]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         found, right = zip(*answers, strict=True)
@@ -117,7 +124,9 @@ class Tagging(Judged):
         return scores
 
 
-def aligned(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+def aligned(
+    tokenizer: Tokenizer | Ahead, words: Sequence[str]
+) -> tuple[list[int], list[int | None]]:
     """The tokens of a sentence, and which of them each word begins with; None for a word that the
     tokenizer makes nothing of."""
     encoded = encode_words(tokenizer, words)

@@ -40,8 +40,11 @@ class Letters(Objective):
         return {**example, "noise": rng.integers(0, 1000, len(example["tokens"]))}
 
     def collate(self, examples):
-        tokens, mask = pad(examples, "tokens")
-        noise, _ = pad(examples, "noise")
+        return self.collate_to(examples, {"tokens": None})
+
+    def collate_to(self, examples, slots):
+        tokens, mask = pad(examples, "tokens", length=slots["tokens"])
+        noise, _ = pad(examples, "noise", length=slots["tokens"])
         inputs = {"tokens": tokens, "mask": mask, "noise": noise}
         return Batch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
 

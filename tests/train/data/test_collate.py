@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.train.data.collate import column, pad, pad_rows, runs_of
+from glassformer.train.data.collate import column, even, pad, pad_rows, runs_of
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.int64])
@@ -34,18 +34,26 @@ def test_nothing_at_all_is_an_empty_table():
     assert rows.shape == mask.shape == (2, 0)
 
 
+def test_few_lengths_are_at_most_a_quarter_too_long():
+    for length in range(1, 600):
+        assert length <= even(length) < max(length + 8, length * 5 / 4)
+        assert length <= even(length, 512) <= max(512, length)
+    assert len({even(length) for length in range(1, 513)}) == 20
+
+
 def test_runs_begin_where_rows_texts_and_padding_do():
     tokens = torch.zeros(3, 4, dtype=torch.long)
     mask = torch.tensor([[True] * 4, [True, False, False, False], [False, False, True, True]])
     documents = torch.tensor([[0, 0, 1, 1], [0, -1, -1, -1], [-1, -1, 0, 1]])
 
-    def found(**given: torch.Tensor) -> list[int]:
+    def found(length: int, **given: torch.Tensor) -> list[int]:
         runs = runs_of({"tokens": tokens, **given}, even=8)["runs"]
-        assert runs.dtype == torch.int32 and len(runs) % 8 == 0
+        assert runs.dtype == torch.int32 and len(runs) == length
         return runs.unique().tolist()
 
-    assert found(mask=mask) == [0, 4, 5, 8, 10, 12]
-    assert found(documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
-    assert found(mask=mask, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(7, mask=mask) == [0, 4, 5, 8, 10, 12]
+    assert found(7, mask=torch.ones_like(mask)) == [0, 4, 8, 12]
+    assert found(8, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
+    assert found(8, mask=mask, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
     assert runs_of({"tokens": tokens}) == {}
     assert runs_of({"tokens": tokens[0], "mask": mask}) == {}  # a mask of something else

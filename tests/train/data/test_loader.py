@@ -16,6 +16,7 @@ SETTINGS = {
     "pack": DataSettings(arrange="pack", length=80),
     "single": DataSettings(arrange="single"),
     "buckets": DataSettings(arrange="buckets", tokens=300),
+    "shapes": DataSettings(arrange="buckets", tokens=300, shapes=3),
 }
 
 
@@ -87,6 +88,9 @@ class TestSteps:
             assert tokens == pytest.approx(each.tokens_per_epoch, rel=0.1)
             return
         assert each.steps_per_epoch == steps
+        if kind == "shapes":  # but for what does not fill a batch
+            assert each.tokens_per_epoch - 300 < tokens <= each.tokens_per_epoch
+            return
         assert tokens == each.tokens_per_epoch
         assert each.epochs(3 * steps) == 3.0
 
@@ -131,6 +135,16 @@ def test_the_objective_says_what_the_recipe_does_not(store):
         make_loader(DataSettings(), store, Letters(), context=None, seed=1, batch=2)
     with pytest.raises(GlassformerError, match=r"needs data\.tokens"):
         DataSettings(arrange="buckets")
+    with pytest.raises(GlassformerError, match=r"data\.shapes is for .*buckets"):
+        DataSettings(shapes=4)
+
+
+def test_batches_of_few_shapes(store):
+    even, steps = loader(store, "shapes"), range(60)
+    shapes = {even.batches(step)[0].inputs["tokens"].shape for step in steps}
+    assert len(shapes) == 3 and all(rows * slots <= 300 for rows, slots in shapes)
+    plain = {loader(store, "buckets").batches(step)[0].inputs["tokens"].shape for step in steps}
+    assert len(plain) > 3
 
 
 def test_more_processes_than_rows(store):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.order import GRAIN, Bucketed, Shuffle, Shuffled
+from glassformer.train.data.order import GRAIN, Bucketed, Even, Shuffle, Shuffled, _few
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 100, 1023, 4097, 70_001])
@@ -118,3 +118,55 @@ class TestBuckets:
     def test_a_row_that_fits_no_batch(self):
         with pytest.raises(GlassformerError, match=r"example of 65 tokens.*data.tokens = 64"):
             Bucketed(np.array([3, 65]), 64, seed=2)
+
+
+class TestFewShapes:
+    @pytest.mark.parametrize("shapes", [1, 2, 5, 12, 100])
+    def test_batches_of_few_shapes_with_almost_every_row(self, shapes):
+        lengths = np.random.default_rng(1).gamma(4, 10, 3000).astype(int) + 1
+        short = lengths // 3
+        fields = {"long": lengths, "short": short}
+        order = Even(lengths, 1024, seed=2, shapes=shapes, fields=fields)
+        batches = int(order.epoch)
+        left_out = []
+        for epoch in range(3):
+            numbers = range(epoch * batches, (epoch + 1) * batches)
+            rows = [[row for _, row in order.batch(i)] for i in numbers]
+            seen = [row for batch in rows for row in batch]
+            assert len(set(seen)) == len(seen)
+            left_out.append(set(range(3000)) - set(seen))
+            slots = [order.slots(i) for i in numbers]
+            found = zip(rows, slots, strict=True)
+            kinds = {(len(batch), *size.values()) for batch, size in found}
+            assert len(kinds) <= shapes
+            assert all(1024 - size < rows * size <= 1024 for rows, size, _ in kinds)
+            for batch, size in zip(rows, slots, strict=True):
+                assert lengths[batch].max() <= size["long"]
+                assert short[batch].max() <= size["short"] <= size["long"]
+        most = max(rows for rows, *_ in kinds)
+        assert all(len(rows) < most for rows in left_out)
+        assert not left_out[0] or left_out[0] != left_out[1]
+        assert sorted(np.concatenate(order.sweep(3000, 2)).tolist()) == list(range(3000))
+        assert order.batch(7) == Even(lengths, 1024, 2, shapes, fields).batch(7)
+
+    def test_lengths_are_those_that_need_the_least_padding(self):
+        """Beside all choices there are."""
+        rng = np.random.default_rng(3)
+        for _ in range(20):
+            lengths = rng.integers(1, 60, 40)
+            rounded = -(-lengths // GRAIN) * GRAIN
+            sizes, counts = np.unique(rounded, return_counts=True)
+            for most in (1, 2, 3):
+                least = min(
+                    sum(min(s for s in some if s >= one) for one in rounded)
+                    for some in combinations(sizes.tolist(), min(most, len(sizes)))
+                    if some[-1] == sizes[-1]
+                )
+                few = _few(sizes, counts, most)
+                assert sum(min(s for s in few if s >= one) for one in rounded) == least
+
+    @pytest.mark.parametrize("lengths", [[5], [5, 6], [0, 0, 9], [8] * 17, [1] * 100 + [64]])
+    def test_few_rows(self, lengths):
+        order = Even(np.array(lengths), 64, seed=2, shapes=4, fields={})
+        found = {row for i in range(40 * int(order.epoch)) for _, row in order.batch(i)}
+        assert found == set(range(len(lengths))), "sooner or later each comes"

@@ -8,6 +8,7 @@ from inspect import Parameter
 from pathlib import Path
 
 import material
+import numpy as np
 import pytest
 import readers
 import torch
@@ -91,6 +92,59 @@ def test_from_a_file_to_a_loss_that_processes_do_not_change(name, tmp_path):
     with torch.no_grad():
         found = objective.measure(model.net, loader.sweep())
     assert found and all(isinstance(value, float) for value in found.values())
+
+
+HEADED = ("classification", "regression", "tagging", "span", "mixture")
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_an_evaluation_runs_the_net_once_a_part(name, tmp_path):
+    model, objective = made(name, tmp_path)
+    objective.double().eval()
+    stored = [example for record in COLUMNS for example in objective.prepare(record)]
+    rows = material.varied(objective, stored)
+    with torch.no_grad():
+        alone = objective(model.net, objective.collate(rows))
+        said = objective.answers(model.net, objective.collate(rows))
+        batch, runs = objective.collate(rows), []
+        batch.heard = {}
+        counted = model.net.register_forward_hook(lambda *_: runs.append(1))
+        sums, answers = objective(model.net, batch), objective.answers(model.net, batch)
+        counted.remove()
+    assert len(runs) == (2 if name == "mixture" else 1)
+    assert answers == said and sums.keys() == alone.keys()
+    assert all(torch.equal(sums[part], alone[part]) for part in alone)
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_records_that_were_foreseen_and_rows_of_few_lengths_are_the_same(name, tmp_path):
+    model, objective = made(name, tmp_path)
+    objective.double().eval()
+    stored = [example for record in COLUMNS for example in objective.prepare(record)]
+    objective.foresee([*COLUMNS, {"text": 3, "words": [None], "question": None}])
+    again = [example for record in COLUMNS for example in objective.prepare(record)]
+    for found, before in zip(again, stored, strict=True):
+        assert all(np.array_equal(found[field], before[field]) for field in objective.fields)
+    rows = material.varied(objective, stored)
+    with torch.no_grad():
+        plain, said = (ask(objective, model.net, rows) for ask in (summed, answered))
+        for part in objective.modules():
+            part.few_shapes = True
+        few, same = (ask(objective, model.net, rows) for ask in (summed, answered))
+    lengths = {x.shape[1] for k, x in objective.collate(rows).inputs.items() if "tokens" in k}
+    assert lengths <= {8, 16, 24, 32, 40, 48, 56, 64}
+    for part, value in plain.items():
+        torch.testing.assert_close(few[part], value)
+    assert len(same) == len(said)
+    assert name not in ("classification", "tagging") or same == said
+
+
+def summed(objective, net, rows):
+    return objective(net, objective.collate(rows))
+
+
+def answered(objective, net, rows):
+    return objective.answers(net, objective.collate(rows))
 
 
 def test_recipes(tmp_path):

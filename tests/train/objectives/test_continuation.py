@@ -38,6 +38,29 @@ def test_gradients(family, both_ways):
     material.check_gradients(objective, model, prepared(objective), reference)
 
 
+def test_what_is_foreseen_is_read_alike():
+    model = readers.make("gpt2", KIND["gpt2"])
+    objective = make_objective("continuation", model, {})
+    alone = prepared(objective)
+    objective.foresee([*RECORDS, {"source": 3, "target": "what prepare complains about"}])
+    assert objective.ahead
+    together = prepared(objective)
+    for one, other in zip(alone, together, strict=True):
+        assert {k: v.tolist() for k, v in one.items()} == {k: v.tolist() for k, v in other.items()}
+
+
+def test_a_batch_of_a_given_shape_says_the_same():
+    model = readers.make("llama", KIND["llama"])
+    objective = make_objective("continuation", model, {"separator": " ", "length": 30})
+    examples = prepared(objective)
+    plain = objective.collate(examples)
+    even = objective.collate_to(examples, {"tokens": 32, "prefix": 8})
+    assert even.inputs["tokens"].shape == even.targets["tokens"].shape == (2, 30)
+    assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
+    losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
 def test_one_stream_with_a_separator():
     model = readers.make("llama", KIND["llama"])
     text, end = model.tokenizer, model.tokenizer.special["eos"]

@@ -51,6 +51,34 @@ def test_gradients(family, smoothing, loss):
     material.check_gradients(objective, model, prepared(objective), reference)
 
 
+def test_what_is_foreseen_is_read_alike():
+    model = readers.make("bart", KIND)
+    objective = make_objective(
+        "sequence-to-sequence", model, {"source_length": 12, "prefix": "Go: "}
+    )
+    alone = prepared(objective)
+    objective.foresee([*RECORDS, {"source": 3, "target": "what prepare complains about"}])
+    assert objective.ahead
+    together = prepared(objective)
+    for one, other in zip(alone, together, strict=True):
+        assert {k: v.tolist() for k, v in one.items()} == {k: v.tolist() for k, v in other.items()}
+
+
+def test_a_batch_of_a_given_shape_says_the_same():
+    model = readers.make("bart", KIND)
+    objective = make_objective("sequence-to-sequence", model, {"target_length": 60})
+    examples = prepared(objective)
+    plain = objective.collate(examples)
+    even = objective.collate_to(examples, {"source": 56, "tokens": 64, "start": 8})
+    assert even.inputs["source"].shape == even.inputs["source_mask"].shape == (4, 56)
+    assert even.inputs["tokens"].shape == even.targets["tokens"].shape == (4, 60)
+    assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
+    losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    alone = objective.collate_to(examples[:1], {"source": len(examples[0]["source"]), "tokens": 60})
+    assert "source_mask" in alone.inputs, "whether or not something is padding"
+
+
 def test_the_least_that_smoothed_labels_allow():
     shares = [0.9 + 0.1 / 7] + [0.1 / 7] * 6
     assert smoothed_entropy(7, 0.1) == pytest.approx(-sum(s * math.log(s) for s in shares))

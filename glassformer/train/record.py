@@ -1,0 +1,136 @@
+"""Train room, recorded passes: what a pass launches on a GPU is launched at once from the second
+batch of a shape on. A small model's step then does not wait for Python, and nothing is compiled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Net
+from glassformer.spec import Recurrent
+from glassformer.train.objectives import Batch, Objective
+from glassformer.train.step import Factors, Pass, Sums
+
+SHAPES = 64
+"""So many kinds of batches are recorded; others are run as they come. They share their memory."""
+PATIENCE = 8
+"""After so many passes that waited no more is looked for; the first may only be getting ready."""
+
+
+def recordable(net: Net) -> bool:
+    """Whether all that is drawn in a pass is drawn on the device: a layer that Python leaves out
+    would be left out for ever."""
+    stacks = [stack for stack in (net.spec.encoder, net.spec.decoder) if stack is not None]
+    return all(
+        not stack.layer_dropout and not any(isinstance(b, Recurrent) for b in stack.blocks)
+        for stack in stacks
+    )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """`batch` and `factors` are where it reads, `gradients` where it adds, `sums` what it gives."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    factors: dict[str, Tensor]
+    gradients: dict[nn.Parameter, Tensor]
+    sums: Sums
+
+    def play(self, batch: Batch, factors: Factors) -> Sums:
+        torch._foreach_copy_(_tensors(self.batch), _tensors(batch))
+        for part, factor in self.factors.items():
+            factor.fill_(factors[part])
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient
+        self.graph.replay()
+        return {part: value.clone() for part, value in self.sums.items()}
+
+
+class Recorded:
+    """A pass as a recording for every kind of batch that has come before. The first of a kind is
+    run as it comes, which shows whom its gradients reach, and whether something in it waits for
+    the device: such a pass cannot be recorded. A step is one pass (`accumulate` is 1): a recording
+    begins with gradients that are zero, in one place for all recordings."""
+
+    def __init__(
+        self, learn: Pass, objective: Objective, parameters: Sequence[nn.Parameter]
+    ) -> None:
+        self._learn, self._objective, self._parameters = learn, objective, parameters
+        self._device = learn.place.device
+        self._pool = torch.cuda.graph_pool_handle()
+        self._side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        self._gradients: dict[nn.Parameter, Tensor] = {}
+        self._reached: dict[Hashable, list[nn.Parameter]] = {}
+        self._recordings: dict[Hashable, Recording] = {}
+        self._waited = 0
+
+    def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
+        kind = self._kind(batch)
+        if kind in self._reached and kind not in self._recordings:
+            self._recordings[kind] = self._record(self._reached[kind], batch, factors)
+        if kind in self._recordings:
+            return self._recordings[kind].play(batch, factors)
+        if self._waited == PATIENCE or len(self._recordings) == SHAPES:
+            return self._learn(batch, factors, last)
+        with _watched() as warned:
+            sums = self._learn(batch, factors, last)
+        if warned:
+            self._waited += 1
+        elif len(self._reached) < SHAPES:
+            self._reached[kind] = [p for p in self._parameters if p.grad is not None]
+        return sums
+
+    def _kind(self, batch: Batch) -> Hashable:
+        named = (*batch.inputs.items(), *batch.targets.items())
+        return self._objective.stage(), tuple((name, tensor.shape) for name, tensor in named)
+
+    def _record(self, reached: list[nn.Parameter], batch: Batch, factors: Factors) -> Recording:
+        """Of copies, which the next batches are written to."""
+        own = Batch(_copied(batch.inputs), _copied(batch.targets), batch.counts, batch.tokens)
+        numbers = torch.tensor(list(factors.values()), device=self._device)
+        scales = dict(zip(factors, numbers, strict=True))
+        gradients = {parameter: self._gradient(parameter) for parameter in reached}
+        for parameter in self._parameters:
+            parameter.grad = gradients.get(parameter)
+        graph = torch.cuda.CUDAGraph()
+        self._side.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._side):
+            graph.capture_begin(self._pool, capture_error_mode="thread_local")
+            torch._foreach_zero_(list(gradients.values()))
+            sums = self._learn(own, scales)
+            graph.capture_end()
+        torch.cuda.current_stream(self._device).wait_stream(self._side)
+        return Recording(graph, own, scales, gradients, sums)
+
+    def _gradient(self, parameter: nn.Parameter) -> Tensor:
+        if parameter not in self._gradients:
+            self._gradients[parameter] = torch.zeros_like(parameter)
+        return self._gradients[parameter]
+
+
+@contextmanager
+def _watched() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings of whatever waits for the device inside."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", "called a synchronizing CUDA operation")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield caught
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [*batch.inputs.values(), *batch.targets.values()]
+
+
+def _copied(part: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in part.items()}

@@ -1,0 +1,207 @@
+"""Fine-tunes by the recipes of this folder and by transformers (recipes/hugging.py), in turn, on
+the same data, from the same weights, for as many steps of as many texts:
+
+    python recipes/tuned.py classify [sst2 ...]    whole, with LoRA, and with a frozen body
+    python recipes/tuned.py entities [wnut17 ...]  names
+    python recipes/tuned.py questions              SQuAD, judged by XQuAD in English
+    python recipes/tuned.py scope                  CLINC150, and what is out of its scope
+    python recipes/tuned.py together               one model of three tasks beside three models
+    python recipes/tuned.py rates [sst2 ...]       our side alone with several learning rates,
+                                                   judged by the validation files
+    python recipes/tuned.py gather FROM            data/ of the published files in FROM, and MiniLM
+    python recipes/tuned.py tables                 docs/recipes.md anew from recipes/results
+
+`--seeds 1,2,3` and `--modes full,lora,frozen` choose; `--trial` does it all in runs/trial with few
+texts and steps, on a CPU. What is done is written to recipes/results at once and not done again.
+
+A time begins with nothing but the files, and ends when the model has been trained, judged on the
+test file, and saved; `training` is the steps alone. Both sides run in one process, after each has
+run a few steps that do not count, so that nobody pays for the other's first use of a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from gather import gather
+from hugging_tasks import PEERS, Classify
+from scope import scope_scores
+from tuned_tables import table
+from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, recipe_of
+
+import glassformer as gf
+from bench import RESULTS, ROOT, Bench, put, show
+from glassformer.tasks.classify import Classification
+from glassformer.train.plan import Plan
+from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.train.reporter import Entry, Reporter
+from glassformer.train.run import Run
+
+
+class Stopwatch(Reporter):
+    """Of the steps: from before the first to behind the last, which is always told."""
+
+    def begin(self, run: Run, plan: Plan) -> None:
+        self.begun = self.last = time.perf_counter()
+
+    def step(self, entry: Entry) -> None:
+        self.last = time.perf_counter()
+
+
+def ours(recipe: Recipe, after: Callable[[Run], dict[str, float]] | None = None) -> dict[str, Any]:
+    shutil.rmtree(recipe.run.folder, ignore_errors=True)
+    watch = Stopwatch()
+    begun = time.perf_counter()
+    run = gf.train(recipe, reporters=[watch], device=DEVICE)
+    assert run.finished is not None
+    found = {**run.finished["test"], **(after(run) if after else {})}
+    found |= {"seconds": time.perf_counter() - begun, "training": watch.last - watch.begun}
+    shutil.rmtree(recipe.run.folder)
+    return found
+
+
+def theirs(recipe: Recipe, kind: str, few: bool) -> dict[str, Any]:
+    if kind == "scope":
+        return scope_of_peer(recipe, 50 if few else 1)
+    return PEERS[recipe.objective[0].name](recipe, DEVICE).run()
+
+
+def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -> dict[str, Any]:
+    recipe = recipe_of(name, seed, mode, few)
+    after = partial(scope_of_run, every=50 if few else 1) if kind == "scope" else None
+    return ours(recipe, after) if side == "glassformer" else theirs(recipe, kind, few)
+
+
+@cache
+def rehearse(kind: str) -> None:
+    """Once a process: what a GPU does first takes longer."""
+    for side in SIDES:
+        one_side(side, kind, KINDS[kind][0], "full", 0, few=True)
+
+
+def compare(bench: Bench, kind: str, name: str, mode: str, seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        for side in SIDES:
+            job = f"{mode} {side} {seed}"
+            if job not in bench.results and not bench.trial:
+                rehearse(kind)
+            bench.once(job, partial(one_side, side, kind, name, mode, seed, bench.trial))
+
+
+def scope_of_run(run: Run, every: int) -> dict[str, float]:
+    model = gf.load(run.model, device=DEVICE)
+    return scope_scores(lambda records: model.classify([one["text"] for one in records]), every)
+
+
+def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
+    peer = Classify(recipe, DEVICE)
+
+    def classified(records: list[dict[str, Any]]) -> list[Classification]:
+        rows = peer.probabilities(records).tolist()
+        return [Classification((), dict(zip(peer.labels, row, strict=True))) for row in rows]
+
+    begun = time.perf_counter()
+    found = peer.run()
+    found |= scope_scores(classified, every)
+    return found | {"seconds": time.perf_counter() - begun}
+
+
+def rates(bench: Bench, name: str, mode: str) -> None:
+    """Around the one that is taken; the other side gets the same."""
+    taken = recipe_of(name, 1, mode, bench.trial)
+    judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.valid
+    for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
+        rate = taken.train.learning_rate * factor
+        recipe = replace(
+            taken,
+            data=replace(taken.data, test=judged),
+            train=replace(taken.train, learning_rate=rate),
+            run=replace(taken.run, folder=f"{taken.run.folder}-{rate:g}"),
+        )
+        bench.once(f"{mode} {rate:g}", partial(ours, recipe))
+
+
+def together(bench: Bench, seeds: Sequence[int]) -> None:
+    def one(seed: int) -> dict[str, Any]:
+        return ours(recipe_of("together", seed, few=bench.trial))
+
+    def alone(task: str, seed: int) -> dict[str, Any]:
+        whole = recipe_of("together", seed, few=bench.trial)
+        part, architecture, _ = ALONE[task]
+        (own,) = [one for one in whole.objective if one.options["head"] == task]
+        options = {k: v for k, v in own.options.items() if k not in ("head", "weight", "rate")}
+        labels = options.pop("labels")
+        recipe = replace(
+            whole,
+            model=replace(
+                whole.model,
+                architecture=architecture,
+                make=("classifier",),
+                drop=("pooler",) if own.name == "tagging" else (),
+                labels=tuple(labels),
+            ),
+            data=replace(
+                whole.data,
+                train=(f"data/together/{part}-train.jsonl",),
+                test=(f"data/together/{part}-test.jsonl",),
+            ),
+            objective=(replace(own, options=options),),
+            train=replace(whole.train, batch=whole.train.batch // len(ALONE)),
+            run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
+        )
+        return ours(cut(recipe) if bench.trial else recipe)
+
+    for seed in seeds:
+        bench.once(f"together {seed}", partial(one, seed))
+        for task in ALONE:
+            bench.once(f"{task} {seed}", partial(alone, task, seed))
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    asked.add_argument("what", choices=[*KINDS, "rates", "gather", "tables"])
+    asked.add_argument("names", nargs="*", help="of the kind's tasks; of gather, the folder FROM")
+    asked.add_argument("--seeds", default="1,2,3")
+    asked.add_argument("--modes", default=",".join(MODES))
+    asked.add_argument("--trial", action="store_true")
+    given = asked.parse_args()
+    if given.what == "gather":
+        gather(Path(given.names[0]), ROOT / "data")
+        return
+    if given.what == "tables":
+        shown = {kind: table(kind, RESULTS) for kind in KINDS}
+        put({kind: rows for kind, rows in shown.items() if len(rows) > 1})
+        return
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    kinds = [*FIGURES] if given.what == "rates" else [given.what]
+    there = [name for kind in kinds for name in KINDS[kind]]
+    for name in given.names or there:
+        if name not in there:
+            asked.error(f"{given.what} has {', '.join(there)}, not {name!r}")
+        bench = Bench(f"rates-{name}" if given.what == "rates" else name, given.trial)
+        os.chdir(bench.place)
+        if given.what == "together":
+            together(bench, seeds)
+            continue
+        for mode in given.modes.split(",") if name in KINDS["classify"] else ["full"]:
+            if mode == "full" or recipe_of(name, 0).model.folder is not None:
+                if given.what == "rates":
+                    rates(bench, name, mode)
+                else:
+                    compare(bench, given.what, name, mode, seeds)
+    if given.what != "rates":
+        show(table(given.what, bench.path.parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Small models with a tokenizer of words: a decoder, encoders, an encoder-decoder."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers, processors
+
+import glassformer as gf
+
+WORDS = (
+    "the a robot must obey orders given it by human beings time flies like an arrow fruit banana"
+)
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@cache
+def tokenizer(framed: bool) -> gf.Tokenizer:
+    ids = {token: i for i, token in enumerate([*SPECIAL, *re.findall(r"\w+", WORDS)])}
+    backend = Backend(models.WordLevel(ids, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    if framed:
+        backend.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+        )
+    folder = Path(mkdtemp())
+    backend.save(str(folder / "tokenizer.json"))
+    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL, strict=True))
+    config = {f"{role}_token": token for role, token in names.items()}
+    kinds = ["input_ids", "token_type_ids", "attention_mask"]
+    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": kinds}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return gf.Tokenizer.load(folder)
+
+
+def shaken(model: gf.Model, seed: int) -> gf.Model:
+    """Every tensor gets values that matter: a fresh model's biases are zeros."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in model.net.parameters():
+            tensor += torch.randn(tensor.shape, generator=generator) * 0.15
+    return model
+
+
+def decoder(seed: int = 0, **settings) -> gf.Model:
+    known = tokenizer(False)
+    sizes = {"vocab_size": known.size, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64}
+    ends = {"bos_token_id": 2, "eos_token_id": 3}
+    return shaken(gf.create("gpt2", tokenizer=known, **{**sizes, **ends, **settings}), seed)
+
+
+def encoder(kind: str = "MaskedLM", seed: int = 0) -> gf.Model:
+    known = tokenizer(True)
+    model = gf.create(
+        "bert-base",
+        tokenizer=known,
+        architectures=[f"BertFor{kind}"],
+        vocab_size=known.size,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=32,
+        id2label={"0": "bad", "1": "good", "2": "odd"},
+        label2id={"bad": 0, "good": 1, "odd": 2},
+    )
+    return shaken(model, seed)
+
+
+def both(seed: int = 0) -> gf.Model:
+    known = tokenizer(True)
+    model = gf.create(
+        "bart-base",
+        tokenizer=known,
+        vocab_size=known.size,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=32,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=3,
+        decoder_start_token_id=3,
+        forced_eos_token_id=None,
+    )
+    return shaken(model, seed)

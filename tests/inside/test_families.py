@@ -1,0 +1,134 @@
+"""What is seen, of what it is the sum, and what an edit does: for a class of every family."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import in_transformers, reads_signals
+from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
+
+import glassformer as gf
+
+IDS = [name.architecture for name in FAMILIES]
+over_families = pytest.mark.parametrize("name", FAMILIES, ids=IDS)
+WINDOWED = "longformer"  # the reference has its patterns in another layout
+
+
+def attends(name):
+    return bool(name.spec.last_stack.attention_blocks)
+
+
+def reference(case, view):
+    inputs = view.reading.inputs
+    named = {"input_ids": inputs["tokens"]}
+    if case.both:
+        kind = "input_features" if reads_signals(case.spec) else "input_ids"
+        named = {kind: inputs["source"], "decoder_input_ids": inputs["tokens"]}
+    asked = {"output_attentions": True, "output_hidden_states": True}
+    if hasattr(case.reference.config, "use_cache"):
+        asked["use_cache"] = False
+    body = getattr(case.reference, "base_model", None)
+    if hasattr(body, "set_attention_type"):
+        body.set_attention_type("original_full")
+    with torch.no_grad():
+        return case.reference(**named, **asked)
+
+
+def near(ours, theirs):
+    return float((ours - theirs).abs().max())
+
+
+@pytest.mark.parametrize("name", [n for n in CONFIGS if in_transformers(n)], ids=str)
+def test_attentions_and_hidden_states_are_the_references(name):
+    case = case_of(name)
+    view = look(case)
+    out = reference(case, view)
+    if case.both:
+        sides = {
+            "decoder_attentions": view.decoder,
+            "encoder_attentions": view.encoder,
+            "cross_attentions": view.cross,
+        }
+        states = {"decoder_hidden_states": view.decoder, "encoder_hidden_states": view.encoder}
+    else:
+        sides, states = {"attentions": view}, {"hidden_states": view}
+    for key, side in sides.items():
+        if name.model_type == WINDOWED:
+            continue
+        assert len(out[key]) == len(side.attention)
+        for theirs, ours in zip(out[key], side.attention, strict=True):
+            assert near(ours.array, theirs[0]) <= 1e-5, key
+    for key, side in states.items():
+        theirs = [state[0] for state in out[key]]
+        assert near(side.embedding.array, theirs[0]) <= 1e-5
+        for layer in range(1, len(theirs) - 1):
+            assert near(side.residual_before[layer].array, theirs[layer]) <= 2e-5, (key, layer)
+        last = (side.residual[-1].array, side.final.array)  # some give it with the final norm
+        assert min(near(x, theirs[-1]) for x in last if x.shape == theirs[-1].shape) <= 2e-5
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *HEADS], ids=str)
+def test_the_parts_of_a_logit_add_up_to_it(name):
+    case = case_of(name)
+    view = look(case)
+    heads = [h for h in case.spec.heads if h.outputs is not None and not h.auxiliary]
+    if not heads:
+        with pytest.raises(gf.GlassformerError, match="no head with outputs"):
+            view.contributions()
+    for head in heads:
+        found = view.contributions(head=head.name)
+        assert abs(found.total - found.logit) <= 1e-4
+        assert len(found.parts) > 3 or case.hops or not case.spec.last_stack.attention_blocks
+        if (head.outputs or 1) > 2:
+            pair = view.contributions(1, versus=2, head=head.name)
+            assert abs(pair.total - pair.logit) <= 1e-4
+
+
+@over_families
+def test_the_lens_ends_in_what_is_said(name):
+    case = case_of(name)
+    view = look(case)
+    if not any(h.pick == "each" and (h.outputs or 1) > 1 for h in case.spec.heads):
+        with pytest.raises(gf.GlassformerError, match="no language head"):
+            view.lens()
+        return
+    lens = view.lens(top=3)
+    chances = view.logits.array.softmax(-1)
+    assert torch.equal(lens.best.array[-1], chances.topk(3).indices)
+    assert near(lens.best_probability.array[-1], chances.topk(3).values) <= 1e-6
+    assert float(lens.divergence.array[-1].abs().max()) <= 1e-5
+    assert torch.equal(lens.rank.array[-1], torch.zeros_like(lens.rank.array[-1]))
+
+
+@over_families
+def test_a_patch_with_itself_changes_nothing_to_the_bit(name):
+    case = case_of(name)
+    plain = look(case)
+    (text, target), names = text_of(case), ["*.resid_post", "*.embed"]
+    if case.spec.last_stack.attention_blocks or case.hops:
+        names += ["*.pattern", "*.scores", "*.z", "*.v"]
+    edits = [
+        {"kind": "patch", "at": at, "from": text, "from_target": target}
+        for at in names
+        if case.both or not any(b.cross for b in case.spec.last_stack.attention_blocks)
+    ]
+    edited = look(case, edits=edits)
+    assert torch.equal(edited.output.hidden, plain.output.hidden)
+
+
+@pytest.mark.parametrize("name", [n for n in FAMILIES if attends(n)], ids=str)
+def test_a_head_that_is_off_is_columns_of_zeros(name):
+    case = case_of(name)
+    view = look(case)
+    stack = getattr(case.net, view.stack)
+    block = stack.blocks[stack.spec.order[-1]]
+    last = len(stack.spec.order) - 1
+    dim = block.spec.attention.head_dim
+    off = look(case, edits=[gf.inside.heads_off(last, [1])]).output.hidden
+    weight, kept = block.attention.out.weight, block.attention.out.weight.detach().clone()
+    with torch.no_grad():
+        weight[:, dim : 2 * dim] = 0
+        if stack.spec.order.count(stack.spec.order[-1]) == 1:  # else all its layers are changed
+            assert near(look(case).output.hidden, off) <= 1e-5
+        weight.copy_(kept)
+    assert near(look(case).output.hidden, off) > 1e-6

@@ -1,0 +1,108 @@
+"""While generating, an edit writes what a net with changed weights writes, off the fast paths."""
+
+from __future__ import annotations
+
+import pytest
+import small
+import torch
+
+from glassformer import inside
+from glassformer.generate import taped, writer
+
+PROMPT = "time flies like an arrow"
+WAYS = {
+    "greedy": {},
+    "sampling": {"do_sample": True, "seed": 5, "num_return_sequences": 2},
+    "beam": {"num_beams": 3},
+    "contrastive": {"penalty_alpha": 0.5, "top_k": 3},
+    "guessing": {"prompt_lookup_num_tokens": 3},
+}
+
+
+def without_columns(model, layer, head):
+    """The same model with a head's columns of the output projection at zero."""
+    weight = model.net.decoder.blocks[layer].attention.out.weight
+    with torch.no_grad():
+        weight[:, 8 * head : 8 * (head + 1)] = 0
+    return model
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("make", [small.decoder, small.both], ids=["decoder", "both"])
+def test_a_head_off_writes_what_a_net_without_it_writes(make, way):
+    model, changed = make(), without_columns(make(), 1, 2)
+    knobs = {"max_new_tokens": 10, **WAYS[way]}
+    prompts = [PROMPT, "a robot must obey orders"]
+    with model.edit(inside.heads_off(1, [2])):
+        edited = model.generate(prompts, **knobs)
+    want, plain = changed.generate(prompts, **knobs), model.generate(prompts, **knobs)
+    assert [g.tokens for g in edited] == [g.tokens for g in want]
+    for one, other in zip(edited, want, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+        assert [a.tokens for a in one.alternatives] == [a.tokens for a in other.alternatives]
+    assert any(
+        a.logprobs[0] != pytest.approx(b.logprobs[0], abs=1e-3)
+        for a, b in zip(plain, edited, strict=True)
+    )
+
+
+def test_a_stream_and_scores_hear_edits_too():
+    model, changed = small.decoder(), without_columns(small.decoder(), 0, 0)
+    with model.edit(inside.heads_off(0, [0])):
+        pieces = [piece.token for piece in model.stream(PROMPT, max_new_tokens=6)]
+        score = model.score(PROMPT)
+    assert pieces == [piece.token for piece in changed.stream(PROMPT, max_new_tokens=6)]
+    assert score.logprobs == pytest.approx(changed.score(PROMPT).logprobs, abs=1e-5)
+
+
+@pytest.mark.parametrize("knobs", [{}, {"num_beams": 3}, {"prefill_chunk": 2}], ids=str)
+def test_positions_count_through_the_whole_sequence(knobs):
+    """A vector at places of the prompt and of what is written, for rows of different lengths."""
+    model = small.decoder()
+    prompts = [PROMPT, "fruit flies"]
+    edit = inside.steer(0, torch.linspace(-2, 2, 32), positions=[1, 3, 6])
+    with model.edit(edit):
+        written = model.generate(prompts, max_new_tokens=5, eos_token_id=None, **knobs)
+    for prompt, one in zip(prompts, written, strict=True):
+        ids = [*model.tokenizer.encode(prompt).ids, *one.tokens]
+        logits = model.look(ids[:-1], edits=[edit]).logits.array.log_softmax(-1)
+        rows = range(len(ids) - 1 - len(one.tokens), len(ids) - 1)
+        want = [float(logits[row, ids[row + 1]]) for row in rows]
+        assert one.logprobs == pytest.approx(want, abs=1e-4)
+
+
+def test_keys_that_the_cache_holds_are_edited_at_their_places():
+    model = small.decoder()
+    edit = {"kind": "scale", "at": "*.k", "positions": [2, 6], "factor": -1.0}
+    with model.edit(edit):
+        one = model.generate(PROMPT, max_new_tokens=5, eos_token_id=None)
+    ids = [*model.tokenizer.encode(PROMPT).ids, *one.tokens]
+    logits = model.look(ids[:-1], edits=[edit]).logits.array.log_softmax(-1)
+    want = [float(logits[row, ids[row + 1]]) for row in range(4, len(ids) - 1)]
+    assert one.logprobs == pytest.approx(want, abs=1e-4)
+
+
+def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
+    model = small.decoder()
+    long = " ".join([PROMPT] * 8)  # enough for the shelf of prefixes
+    made = []
+
+    class Seen(taped.TapeRunner):
+        def __init__(self, *given, **more):
+            made.append("tape")
+            super().__init__(*given, **more)
+
+    monkeypatch.setattr(writer, "TapeRunner", Seen)
+    before = model.generate(long, max_new_tokens=3)
+    taped_before, kept = list(made), set(model._shelf.texts)
+    assert kept
+    with model.edit(inside.heads_off(0, [1])):
+        edited = model.generate(long, max_new_tokens=3)
+        assert made == taped_before and set(model._shelf.texts) == kept
+    after = model.generate(long, max_new_tokens=3)
+    assert after.tokens == before.tokens
+    assert after.logprobs == pytest.approx(before.logprobs, abs=1e-5)
+    assert edited.logprobs != pytest.approx(after.logprobs, abs=1e-3)
+    assert len(made) == 2 * len(taped_before) and set(model._shelf.texts) >= kept
+    if taped.library() is not None:
+        assert taped_before == ["tape"]

@@ -1,0 +1,187 @@
+"""The view: what it gives, what it costs to ask, and what it says where there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small
+import torch
+
+import glassformer as gf
+from glassformer import inside
+from glassformer.core import Capture
+from glassformer.core.model import Net
+
+TEXT = "time flies like an arrow"
+
+
+def test_arrays_have_named_axes_and_are_what_the_net_shows():
+    model = small.decoder()
+    view = model.look(TEXT)
+    seen = Capture()
+    with torch.no_grad():
+        out = model.net(torch.tensor([model.tokenizer.encode(TEXT).ids]), tap=seen)
+    one = view.attention[2, 1]
+    assert one.axes == ("query", "key") and one.labels["key"] == TEXT.split()
+    assert torch.equal(one.array, seen["decoder.blocks.2.pattern"][0, 1])
+    assert np.array_equal(np.asarray(one), one.numpy())
+    assert view.attention[:, 0].axes == ("layer", "query", "key")
+    assert view.attention[1:, :, -1].shape == (2, 4, 5)
+    assert view.q[0].axes == ("head", "position", "dim") and view.k[0].axes[0] == "key head"
+    for name in ("q", "k", "v", "z", "scores"):
+        assert torch.equal(getattr(view, name)[1].array, seen[f"decoder.blocks.1.{name}"][0])
+    for name, tap in (
+        ("residual", "resid_post"),
+        ("residual_between", "resid_mid"),
+        ("neurons", "ffn_post"),
+        ("feed_forward_out", "ffn_out"),
+        ("attention_out", "attn_out"),
+    ):
+        assert torch.equal(getattr(view, name)[-1].array, seen[f"decoder.blocks.2.{tap}"][0])
+    assert torch.equal(view.logits.array, out.logits[0])
+    assert torch.equal(view.tap("blocks.0.ffn_pre").array, seen["decoder.blocks.0.ffn_pre"][0])
+    assert view.attention[0].mean("head").shape == (5, 5)
+
+
+def test_what_is_asked_for_costs_one_pass_and_is_kept(monkeypatch):
+    model = small.decoder()
+    passes = []
+    forward = Net.forward
+    monkeypatch.setattr(Net, "forward", lambda *a, **k: passes.append(1) or forward(*a, **k))
+    view = model.look(TEXT)
+    view.logits, view.predictions()
+    assert len(passes) == 1
+    view.attention[0, 1], view.attention[0, 2]
+    assert len(passes) == 2 and set(view.seen) == {"decoder.blocks.0.pattern"}
+    everything = model.look(TEXT, at="*")
+    everything.attention[:], everything.residual[:], everything.lens(), everything.contributions()
+    assert len(passes) == 3
+
+
+def test_predictions_are_the_most_probable_tokens():
+    view = small.decoder().look(TEXT)
+    chances = view.logits.array[-1].softmax(-1)
+    best = view.predictions(top=3)
+    assert [one.id for one in best] == chances.topk(3).indices.tolist()
+    assert best[0].probability == pytest.approx(float(chances.max()))
+    masked = small.encoder().look("time [MASK] like")
+    assert masked.predictions()[0].logit == float(masked.logits.array[2].max())
+
+
+def test_an_encoder_decoder_has_three_sides():
+    model = small.both()
+    view = model.look(TEXT, target="fruit flies")
+    assert [t.text for t in view.encoder.tokens] == ["[CLS]", *TEXT.split(), "[SEP]"]
+    assert [t.text for t in view.decoder.tokens] == ["[SEP]", "[CLS]", "fruit", "flies"]
+    assert view.encoder.attention[0].shape == (4, 7, 7)
+    assert view.decoder.attention[0].shape == (4, 4, 4)
+    assert view.cross.attention[0].shape == (4, 4, 7)
+    assert view.cross.attention[0].labels["key"][1] == "time"
+    assert view.attention[0].shape == view.decoder.attention[0].shape
+    assert len(model.look(TEXT).tokens) == 1  # the start token alone
+    lens = view.lens()
+    assert lens.names[-1] == "1 feed-forward" and len(lens.stages) == 5
+
+
+def test_a_pair_of_texts_has_segments():
+    view = small.encoder().look(("time flies", "fruit flies"))
+    assert [t.segment for t in view.tokens] == [0, 0, 0, 0, 1, 1, 1]
+    assert [t.special for t in view.tokens] == [True, False, False, True, False, False, True]
+
+
+def test_a_changed_model_is_noticed():
+    model = small.decoder()
+    view = model.look(TEXT)
+    view.attention[0]
+    with torch.no_grad():
+        next(model.net.parameters()).mul_(2)
+    assert view.attention[0].shape == (4, 5, 5)  # is known already
+    with pytest.raises(gf.GlassformerError, match="has changed since"):
+        view.attention[1]
+
+
+def test_the_lens_follows_a_token_within_bounds(monkeypatch):
+    from glassformer.inside import lens as module
+
+    view = small.decoder().look(TEXT)
+    whole = view.lens(token="arrow", top=2)
+    assert int(whole.chosen[0]) == view.model.tokenizer.id("arrow")
+    monkeypatch.setattr(module, "ROOM", 1)  # a row at a time
+    parts = view.lens(token="arrow", top=2)
+    for name in ("best", "probability", "rank", "divergence", "entropy", "norm"):
+        one, other = getattr(whole, name).array, getattr(parts, name).array
+        assert torch.allclose(one.float(), other.float(), atol=1e-6), name
+    some = view.lens(positions=[-1])
+    assert torch.equal(some.best.array[:, 0], view.lens().best.array[:, -1])
+    middle = view.seen["decoder.blocks.1.resid_mid"]
+    chances = view.model.net.readout(middle)[0, 3].softmax(-1)
+    stage = whole.names.index("1 attention")
+    arrow = int(whole.chosen[0])
+    assert float(whole.probability.array[stage, 3]) == pytest.approx(
+        float(chances[arrow]), rel=1e-4
+    )
+    assert int(whole.rank.array[stage, 3]) == int((chances > chances[arrow]).sum())
+
+
+def test_roll_out_is_the_product_of_mean_patterns():
+    view = small.encoder().look(TEXT)
+    want = torch.eye(7)
+    for layer in view.attention:
+        want = (0.5 * torch.eye(7) + 0.5 * layer.array.mean(0)) @ want
+    assert torch.allclose(view.rollout().array, want, atol=1e-6)
+    crossed = small.both().look(TEXT, target="fruit")
+    shares = crossed.cross.rollout(residual=0.3).array.sum(-1)
+    assert torch.allclose(shares, torch.full_like(shares, 1 - 0.3**2), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda m: m.look(""), "text is empty"),
+        (lambda m: m.look([]), "text is empty"),
+        (lambda m: m.look("time " * 70), "70 tokens, 6 more than the model's 64"),
+        (lambda m: m.look([5, 999]), "beyond the model's"),
+        (lambda m: m.look(TEXT, target="x"), "reads one text"),
+        (
+            lambda m: m.look(TEXT, at="blocks.0.patern"),
+            "nearest name is 'decoder.blocks.0.pattern'",
+        ),
+        (lambda m: m.look(TEXT).attention[3], "There is no layer of the decoder 3"),
+        (lambda m: m.look(TEXT).attention[0, 4], "no head 4: they go from 0 to 3"),
+        (lambda m: m.look(TEXT).encoder, "has no encoder"),
+        (lambda m: m.look(TEXT).cross, "no cross-attention"),
+        (lambda m: m.look(TEXT).contributions("nonsense"), "not one token of the vocabulary"),
+        (lambda m: m.look(TEXT).contributions(position=5), "no position 5"),
+        (lambda m: m.look(TEXT).lens(head="tag"), "no language head"),
+        (lambda m: m.look(TEXT).rollout(1.0), "from 0 to below 1"),
+    ],
+)
+def test_what_cannot_be_is_said(ask, says):
+    with pytest.raises(gf.GlassformerError, match=says):
+        ask(small.decoder())
+
+
+def test_a_model_without_a_head_or_a_tokenizer_says_so():
+    bare = gf.create(
+        "gpt2", n_embd=32, n_layer=1, n_head=2, vocab_size=50, architectures=["GPT2Model"]
+    )
+    with pytest.raises(gf.GlassformerError, match="no tokenizer; give the text as a list"):
+        bare.look("text")
+    view = bare.look([1, 2, 3])
+    assert view.attention[0].shape == (2, 3, 3)
+    for ask in (view.lens, view.contributions, view.predictions, view.gradient_x_input):
+        with pytest.raises(gf.GlassformerError, match=r"no (language )?head"):
+            ask()
+    lstm = gf.create("awd-lstm", vocab_size=50, emb_sz=16, n_hid=24, n_layers=2)
+    with pytest.raises(gf.GlassformerError, match="recurrent layer, which has no pattern"):
+        lstm.look([1, 2, 3]).attention[0]
+
+
+def test_a_classifier_names_labels():
+    view = small.encoder("SequenceClassification").look(TEXT)
+    assert view.logits.axes == ("label",)
+    assert {one.text for one in view.predictions()} == {"bad", "good", "odd"}
+    found = view.contributions("good", versus="bad")
+    assert found.text == "good" and found.versus == "bad"
+    assert abs(found.total - found.logit) < 1e-4
+    assert inside.Edit.of({"kind": "scale", "at": "embed", "factor": 0.5}).json()["factor"] == 0.5

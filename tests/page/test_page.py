@@ -1,0 +1,77 @@
+"""The page as a whole, in a browser: every panel for every kind of model, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from glassformer.page.server import STATIC
+
+PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
+pytestmark = pytest.mark.skipif(not (STATIC / "index.html").exists(), reason="the page is not built")
+
+
+def visit(page, served, **address) -> None:
+    page.goto(f"{served.address}?{urlencode(address)}")
+    settle(page)
+
+
+def settle(page) -> None:
+    page.wait_for_load_state("networkidle")
+    page.locator("[aria-busy=true]").wait_for(state="detached")
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_panel_of_every_kind(served, page, axe, panel):
+    """Nothing on the console, no other host asked (both: the fixture), nothing that axe finds."""
+    visit(page, served, panel=panel)
+    assert page.get_by_role("tab", selected=True).get_attribute("id") == f"tab-{panel}"
+    assert axe(page) == []
+
+
+def test_tabs_by_keyboard_alone(decoder, page):
+    visit(page, decoder, panel="walk", layer=1, head=2, token=1)
+    page.get_by_role("tab", selected=True).focus()
+    for panel in PANELS[1:4]:
+        page.keyboard.press("ArrowRight")
+        settle(page)
+        assert f"panel={panel}" in page.url
+        assert "layer=1" in page.url and "head=2" in page.url and "token=1" in page.url
+
+
+@pytest.mark.parametrize("text", ["time flies " * 400])
+def test_a_text_that_is_too_long_is_said(decoder, page, text):
+    """The page goes on: the next text is read."""
+    visit(page, decoder, panel="attention", text=text)
+    assert "more than the model's" in page.locator("body").inner_text()
+    page.log.errors.clear()  # a browser itself notes every status of 400
+    visit(page, decoder, panel="attention", text="time flies")
+    assert "more than the model's" not in page.locator("body").inner_text()
+
+
+def test_two_tabs(decoder, browser):
+    """Both show the same numbers, asked for at once."""
+    pages = [browser.new_page() for _ in range(2)]
+    for page in pages:
+        page.goto(f"{decoder.address}?{urlencode({'panel': 'next', 'text': 'fruit flies'})}")
+    shown = []
+    for page in pages:
+        settle(page)
+        shown.append(page.locator("main").inner_text())
+        page.close()
+    assert shown[0] == shown[1]
+
+
+def test_another_page_cannot_ask(decoder, encoder, browser):
+    """A page of another origin, in the same browser, gets no answer."""
+    page = browser.new_page()
+    page.goto(encoder.address)
+    asked = json.dumps(f"{decoder.address}api/models")
+    told = page.evaluate(
+        f"fetch({asked}, {{method: 'POST', body: '{{}}', mode: 'no-cors'}})"
+        ".then((answer) => answer.type, () => 'refused')"
+    )
+    page.close()
+    assert told == "refused"

@@ -1,0 +1,130 @@
+"""Fine-tuning and what it is compared with: both sides learn from one recipe, and the same weights
+get the same figures from either."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.text import train as train_tokenizer
+from glassformer.train.recipe import read_recipe
+
+ROOT = Path(__file__).parent.parent
+NAMES = ("miller", "baker", "smith", "cook")
+DOES = ("likes the river", "likes the old mill", "fears the river", "fears the old mill")
+TEXTS = [f"the {who} {does}" for who in NAMES for does in DOES]
+HEADS = {
+    "classification": ("BertForSequenceClassification", "classifier", "accuracy"),
+    "tagging": ("BertForTokenClassification", "classifier", "f1"),
+    "span": ("BertForQuestionAnswering", "qa_outputs", "f1"),
+}
+FORMS = {"classification": "jsonl", "tagging": "conll", "span": "squad"}
+
+
+@pytest.fixture
+def recipes(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "recipes"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tuned.DEVICE", "cpu")
+    tokenizer = train_tokenizer("wordpiece", texts=TEXTS * 5, size=80)
+    sizes = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2}
+    options = {"intermediate_size": 64, "vocab_size": 80, "architectures": ["BertModel"]}
+    gf.create("bert-base", tokenizer=tokenizer, **sizes, **options).save("body")
+
+
+def write(kind: str) -> str:
+    """The data of a kind: whether it is liked, who, and what."""
+    if kind == "classification":
+        lines = [{"text": text, "label": "likes" if "likes" in text else "fears"} for text in TEXTS]
+        path, text = "data.jsonl", "\n".join(map(json.dumps, lines)) + "\n"
+    elif kind == "tagging":
+        tags = [[f"{word}\t{'B-WHO' if word in NAMES else 'O'}" for word in one.split()]
+                for one in TEXTS]  # fmt: skip
+        path, text = "data.conll", "\n\n".join(map("\n".join, tags)) + "\n"
+    else:
+        asked = []
+        for number, context in enumerate(TEXTS):
+            start = context.rindex("the ")
+            answer = {"text": context[start:], "answer_start": start}
+            one = {"id": str(number), "question": "What?", "answers": [answer]}
+            asked.append({"context": context, "qas": [one]})
+        path, text = "data.json", json.dumps({"data": [{"paragraphs": asked}]})
+    Path(path).write_text(text)
+    return path
+
+
+def recipe_of(kind: str, *words: str):
+    architecture, head, _ = HEADS[kind]
+    data = write(kind)
+    tables = {
+        "model": {"folder": "body", "architecture": architecture, "make": [head]},
+        "data": {"format": FORMS[kind], "train": data, "test": data},
+        "objective": {"name": kind, "length": 160},
+        "train": {"steps": 60, "batch": 8, "learning_rate": 5e-3, "warmup": 5,
+                  "betas": [0.9, 0.999], "schedule": "linear", "floor": 0.0},
+        "run": {"folder": "run", "tensorboard": False},
+    }  # fmt: skip
+    if kind != "classification":
+        tables["model"]["drop"] = ["pooler"]
+    return read_recipe(tables, words)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_both_sides_learn_and_judge_alike(kind, recipes):
+    import tuned
+    from hugging_tasks import PEERS
+
+    figure = HEADS[kind][2]
+    learned = tuned.ours(recipe_of(kind), lambda run: gf.load(run.model).save("learned") or {})
+    assert learned[figure] > 0.9 and learned["seconds"] > learned["training"] > 0
+    assert PEERS[kind](recipe_of(kind), "cpu").run()[figure] > 0.9
+    still = ("model.folder=half", "train.steps=1", "train.learning_rate=1e-12")
+    tuned.ours(recipe_of(kind, "train.steps=3"), lambda run: gf.load(run.model).save("half") or {})
+    ours = tuned.ours(recipe_of(kind, *still, "model.make=[]", "model.drop=[]"))
+    theirs = PEERS[kind](recipe_of(kind, *still), "cpu").run()
+    shared = {"accuracy", "precision", "recall", "f1", "exact"} & ours.keys() & theirs.keys()
+    assert figure in shared
+    assert {key: ours[key] for key in shared} == pytest.approx({key: theirs[key] for key in shared})
+
+
+@pytest.mark.parametrize("mode", ["lora", "frozen"])
+def test_what_does_not_learn_is_left_as_it_was(mode, recipes):
+    import torch
+    import tuned
+    from hugging_tasks import Classify
+
+    recipe = recipe_of("classification", *tuned.MODES[mode], "train.steps=3")
+    peer = Classify(recipe, "cpu")
+    peer.run()
+    names = {n.removeprefix("base_model.model.") for n, p in peer.model.named_parameters()
+             if p.requires_grad}  # fmt: skip
+    learns = {name.split(".")[0] + ("/lora" if "lora" in name else "") for name in names}
+    assert learns == ({"bert/lora", "classifier"} if mode == "lora" else {"bert", "classifier"})
+    assert all("lora" in name or "pooler" in name for name in names if name.startswith("bert"))
+    assert set(tuned.ours(recipe)) >= {"accuracy", "seconds", "training"}
+    assert torch.is_grad_enabled()
+
+
+def test_how_well_scores_tell_two_kinds_apart(recipes):
+    import numpy as np
+    from scope import auroc
+
+    scores, inside = np.array([0.9, 0.8, 0.8, 0.3]), np.array([True, True, False, False])
+    assert auroc(scores, inside) == pytest.approx((1 + 1 + 1 + 0.5) / 4)
+
+
+def test_tables_say_the_mean_the_deviation_and_the_ratio(recipes, tmp_path):
+    from tuned_tables import table
+    from tuning import SIDES
+
+    run = {"accuracy": 0.9, "seconds": 2.0, "training": 1.0}
+    found = {f"full {side} {seed}": dict(run) for side in SIDES for seed in (1, 2)}
+    found["full glassformer 1"] |= {"accuracy": 0.8, "seconds": 1.0}
+    found["full glassformer 3"] = run  # of which the other side has nothing yet
+    (tmp_path / "sst2.json").write_text(json.dumps(found))
+    head, row = table("classify", tmp_path)
+    assert row[:4] == ["sst2", "full", "85.0 ± 7.1", "90.0 ± 0.0"] and row[-1] == "0.75"
+    assert len(head) == len(row)

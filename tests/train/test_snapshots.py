@@ -1,0 +1,73 @@
+"""Models of a run folder by step: kept ones, the best, the last, and the newest checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+from glassformer.train.snapshots import is_run, snapshots
+
+TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    data = folder / "text.txt"
+    data.write_text(TEXT)
+    sizes = {"layers": 1, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
+    recipe = {
+        "model": {"preset": "gpt2", **sizes},
+        "tokenizer": {"kind": "char"},
+        "data": {"train": [str(data)], "valid": [str(data)], "processes": 1},
+        "train": {
+            "steps": 7,
+            "batch": 4,
+            "learning_rate": 1e-2,
+            "warmup": 1,
+            "save_every": 3,
+            "evaluate_every": 7,
+            "evaluate_batches": 1,
+        },
+        "run": {"folder": str(folder / "run"), "keep_every": 2, "tensorboard": False},
+    }
+    gf.train(recipe, device="cpu")
+    return folder / "run"
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.net.parameters()])
+
+
+def test_models_by_step(run):
+    found = snapshots(run)
+    assert [one.step for one in found] == [2, 4, 6, 7]
+    assert [one.name for one in found] == [None, None, None, "model"]
+    assert torch.equal(weights(found[-1].load()), weights(gf.load(run / "model")))
+    far = [float((weights(one.load()) - weights(found[0].load())).norm()) for one in found]
+    assert far == sorted(far) and far[0] == 0 < far[1]
+    assert found[-1].loss is not None
+
+
+def test_the_newest_checkpoint_is_a_model_too(run, tmp_path):
+    """Of a run that was stopped: what it would go on from."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    for name in ("model", "best", "steps"):
+        shutil.rmtree(copy / name)
+    (only,) = snapshots(copy)
+    assert only.step == 7
+    assert torch.equal(weights(only.load()), weights(gf.load(run / "model")))
+    shutil.rmtree(copy / "state")
+    with pytest.raises(GlassformerError, match="is gone, and with it the model of step 7"):
+        only.load()
+    with pytest.raises(GlassformerError, match="holds no model yet"):
+        snapshots(copy)
+
+
+def test_what_is_a_run(run):
+    assert is_run(run) and not is_run(run / "model")
