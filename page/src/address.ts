@@ -1,0 +1,77 @@
+/** The address bar as data: what a link holds, so that it shows the same thing. */
+
+export const PANELS = ["walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters"] as const;
+export type Panel = (typeof PANELS)[number];
+
+export const STACKS = ["encoder", "decoder", "cross"] as const;
+/** Where attention is looked at; `cross` is the decoder looking into the encoder. */
+export type StackChoice = (typeof STACKS)[number];
+
+export interface Address {
+  panel: Panel;
+  model: string;
+  text: string | null; // null: the model's own sample
+  pair: string | null;
+  target: string | null;
+  stack: StackChoice;
+  token: number | null; // null: the one that tells most, e.g. the last
+  layer: number;
+  head: number;
+  /** What single panels keep, e.g. `walk.step`. */
+  more: Record<string, string>;
+}
+
+export const START: Address = {
+  panel: "walk",
+  model: "",
+  text: null,
+  pair: null,
+  target: null,
+  stack: "decoder",
+  token: null,
+  layer: 0,
+  head: 0,
+  more: {},
+};
+
+function oneOf<T extends string>(all: readonly T[], value: string | null, otherwise: T): T {
+  return all.find((item) => item === value) ?? otherwise;
+}
+
+function index(value: string | null): number {
+  const number = Number(value ?? 0);
+  return Number.isInteger(number) && number >= 0 ? number : 0;
+}
+
+/** What a query string says; what it does not say, or says wrongly, is as at the start. */
+export function parseAddress(search: string): Address {
+  const query = new URLSearchParams(search);
+  const more: Record<string, string> = {};
+  for (const [key, value] of query) if (key.includes(".")) more[key] = value;
+  return {
+    panel: oneOf(PANELS, query.get("panel"), START.panel),
+    model: query.get("model") ?? "",
+    text: query.get("text"),
+    pair: query.get("pair"),
+    target: query.get("target"),
+    stack: oneOf(STACKS, query.get("stack"), START.stack),
+    token: query.has("token") ? index(query.get("token")) : null,
+    layer: index(query.get("layer")),
+    head: index(query.get("head")),
+    more,
+  };
+}
+
+export function formatAddress(address: Address): string {
+  const query = new URLSearchParams({ panel: address.panel });
+  for (const key of ["model", "text", "pair", "target"] as const) {
+    const value = address[key];
+    if (value) query.set(key, value);
+  }
+  query.set("stack", address.stack);
+  for (const key of ["token", "layer", "head"] as const) {
+    if (address[key] !== null) query.set(key, String(address[key]));
+  }
+  for (const key of Object.keys(address.more).sort()) query.set(key, address.more[key]);
+  return `?${query}`;
+}

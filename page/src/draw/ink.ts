@@ -1,0 +1,64 @@
+/** The page's colors for a canvas, which knows no style sheet. */
+
+export interface Ink {
+  sheet: string;
+  sheet2: string;
+  ink: string;
+  soft: string;
+  faint: string;
+  line: string;
+  line2: string;
+  accent: string;
+  accentSoft: string;
+  accentLine: string;
+  warm: string;
+  query: string;
+  key: string;
+  value: string;
+}
+
+const NAMES: Record<keyof Ink, string> = {
+  sheet: "--sheet",
+  sheet2: "--sheet-2",
+  ink: "--ink",
+  soft: "--soft",
+  faint: "--faint",
+  line: "--line",
+  line2: "--line-2",
+  accent: "--accent",
+  accentSoft: "--accent-soft",
+  accentLine: "--accent-line",
+  warm: "--warm",
+  query: "--query",
+  key: "--key",
+  value: "--value",
+};
+
+export const MONO = 'ui-monospace, "SF Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
+export const SANS = '"Inter", ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+
+const known = new Map<boolean, Ink>();
+
+/** `dark` is an argument so that whoever paints is told when it changes. */
+export function inks(dark: boolean): Ink {
+  let found = known.get(dark);
+  if (!found) {
+    const style = getComputedStyle(document.documentElement);
+    const entries = Object.entries(NAMES).map(([name, property]) => [name, style.getPropertyValue(property).trim()]);
+    found = Object.fromEntries(entries) as unknown as Ink;
+    known.set(dark, found);
+  }
+  return found;
+}
+
+/** Text that ends in … where it is too wide. */
+export function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
+  if (ctx.measureText(text).width <= width) return text;
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (ctx.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low > 0 ? `${text.slice(0, low)}…` : "…";
+}

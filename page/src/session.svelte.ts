@@ -1,0 +1,89 @@
+/** What all panels share about the model and the text that are open. */
+import { Answer } from "./answer.svelte";
+import type { LayerFacts, ModelEntry, Run, StackFacts, StackName, Structure, Token } from "./protocol";
+import { place } from "./state.svelte";
+
+class Session {
+  private readonly asked = new Answer("models", () => ({}));
+  private readonly built = new Answer("structure", () => (this.model ? { model: this.model } : null));
+  private readonly reading = new Answer("read", () => this.run);
+
+  readonly models: ModelEntry[] = $derived(this.asked.value?.models ?? []);
+  readonly model: string = $derived(place.model || this.asked.value?.start.model || "");
+  /** The entry of the model, or of the run folder that it is a checkpoint of. */
+  readonly entry: ModelEntry | undefined = $derived(
+    this.models.find((entry) => entry.id === this.model || entry.checkpoints.some(({ id }) => id === this.model)),
+  );
+  readonly structure: Structure | undefined = $derived(
+    this.built.value?.model === this.model ? this.built.value : undefined,
+  );
+
+  /** What every question about a run has; null until the model is known, or without a text. */
+  readonly run: Run | null = $derived.by(() => {
+    if (!this.structure || !this.entry) return null;
+    const start = this.asked.value!.start;
+    const sample = start.model === this.model ? start : this.entry.examples[0];
+    const text = place.text ?? sample?.text ?? "";
+    if (text === "") return null;
+    const own = place.text === null;
+    const pair = place.pair ?? (own ? sample?.pair : undefined);
+    const target = place.target ?? (own ? sample?.target : undefined);
+    return {
+      model: this.model,
+      text,
+      ...(pair && this.structure.reads.pair ? { pair } : {}),
+      ...(target && this.structure.reads.target ? { target } : {}),
+    };
+  });
+
+  readonly tokens: Partial<Record<StackName, Token[]>> = $derived({
+    encoder: this.reading.value?.encoder ?? undefined,
+    decoder: this.reading.value?.decoder ?? undefined,
+  });
+
+  /** The selection, held to what this model and text have. */
+  readonly sight = $derived.by(() => {
+    const sights = this.structure?.sights ?? [];
+    return sights.includes(place.stack) || sights.length === 0 ? place.stack : sights.at(-1)!;
+  });
+  readonly stack: StackName = $derived.by(() => {
+    const wanted = this.sight === "cross" ? "decoder" : this.sight;
+    return this.structure && !this.structure.stacks[wanted] ? this.structure.last : wanted;
+  });
+  readonly facts: StackFacts | undefined = $derived(this.structure?.stacks[this.stack]);
+  readonly layers: number = $derived(this.facts?.layers.length ?? 0);
+  readonly layer: number = $derived(held(place.layer, this.layers));
+  readonly block: LayerFacts | undefined = $derived(this.facts?.layers[this.layer]);
+  readonly heads: number = $derived(
+    (this.sight === "cross" ? this.block?.cross?.heads : this.block?.attention?.heads) ?? 0,
+  );
+  readonly head: number = $derived(held(place.head, this.heads));
+  readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], place.token, this.structure));
+
+  readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
+  /** What is wrong with the server, the model or the text, the first of them. */
+  readonly error: string | undefined = $derived(this.asked.error ?? this.built.error ?? this.reading.error);
+
+  again = (): void => {
+    this.asked.again();
+    this.built.again();
+    this.reading.again();
+  };
+}
+
+/** The token that was selected; else the first gap to fill, or the last token that is a word. */
+function telling(tokens: Token[], selected: number | null, structure: Structure | undefined): number {
+  if (selected !== null) return held(selected, tokens.length || Infinity);
+  const gap = tokens.findIndex(({ id }) => id === structure?.mask?.token);
+  return Math.max(0, gap >= 0 ? gap : tokens.findLastIndex(({ special }) => !special));
+}
+
+function held(index: number, count: number): number {
+  return Math.max(0, Math.min(index, count - 1));
+}
+
+let made!: Session;
+$effect.root(() => {
+  made = new Session();
+});
+export const session = made;

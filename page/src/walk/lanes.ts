@@ -1,0 +1,88 @@
+/** Where the pictures of one part of a block stand, and what leads from one to the next. */
+import type { WalkStep } from "../protocol";
+import { drawnShape, plainKind, type Kind } from "./path";
+
+export interface Column {
+  id: string;
+  step: WalkStep;
+  x: number;
+  width: number;
+  /** Shares of attention: tokens by tokens. */
+  pairs: boolean;
+  /** Steps that are told by the same picture: scores, scale, mask, softmax. */
+  steps: WalkStep[];
+}
+
+export interface Link {
+  from: Column;
+  to: Column;
+  /** Side by side, over the top (the stream), or around below what stands between. */
+  way: "ribbon" | "over" | "under";
+  /** How deep below, so that ways do not run into each other. */
+  depth: number;
+}
+
+const SCORES: Kind[] = ["dot", "scale", "cap", "bias", "mask", "softmax"];
+
+/** Values stand behind the pattern, so that what attention moves can be drawn from them to the sum. */
+function reordered(columns: Column[]): Column[] {
+  const values = columns.find(({ step }) => plainKind(step.kind) === "v");
+  const pairs = columns.findIndex((column) => column.pairs);
+  if (!values || pairs < 0) return columns;
+  const others = columns.filter((column) => column !== values);
+  others.splice(others.findIndex((column) => column.pairs) + 1, 0, values);
+  return others;
+}
+
+/** `first` is what the part reads: the stream. */
+export function columnsOf(first: WalkStep, steps: readonly WalkStep[], room: number, height: number): Column[] {
+  let columns: Column[] = [];
+  const column = (step: WalkStep): Column => ({ id: step.id, step, x: 0, width: 0, pairs: false, steps: [step] });
+  columns.push(column(first));
+  for (const step of steps) {
+    const before = columns.at(-1)!;
+    const scores = SCORES.includes(plainKind(step.kind));
+    if (scores && before.pairs) {
+      before.step = step;
+      before.id = step.id;
+      before.steps.push(step);
+    } else columns.push({ ...column(step), pairs: scores });
+  }
+  columns = reordered(columns);
+  for (const one of columns) one.width = widthOf(one, height, room);
+  const taken = columns.reduce((sum, { width }) => sum + width, 0);
+  const gap = columns.length > 1 ? Math.max(14, Math.min(150, (room - taken) / (columns.length - 1))) : 0;
+  let x = 0;
+  for (const one of columns) {
+    one.x = x;
+    x += one.width + gap;
+  }
+  return columns;
+}
+
+function widthOf({ step, pairs }: Column, height: number, room: number): number {
+  const [rows, columns] = drawnShape(step);
+  if (pairs) return Math.max(90, Math.min(room * 0.22, (height * columns) / Math.max(1, rows), 260));
+  return Math.round(Math.max(26, Math.min(96, 10 * Math.log2(1 + columns / 4))));
+}
+
+export function linksOf(columns: readonly Column[]): Link[] {
+  const links: Link[] = [];
+  let depth = 0;
+  columns.forEach((to, index) => {
+    const sources = new Set(to.steps.flatMap(({ from }) => from));
+    for (const [at, from] of columns.entries()) {
+      if (at >= index || !from.steps.some(({ id }) => sources.has(id))) continue;
+      const sum = plainKind(to.step.kind).startsWith("residual") && at === 0;
+      const way = sum ? "over" : index - at === 1 ? "ribbon" : "under";
+      links.push({ from, to, way, depth: way === "under" ? depth++ : 0 });
+    }
+  });
+  return links;
+}
+
+/** The middle of a token's lane. */
+export function laneOf(step: WalkStep, row: number, height: number): number {
+  return ((row + 0.5) * height) / Math.max(1, drawnShape(step)[0]);
+}
+

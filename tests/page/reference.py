@@ -1,0 +1,108 @@
+"""What a model computes, without `inside` or `page`: the net itself, with a tap of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import torch
+from torch import Tensor
+
+import glassformer as gf
+from glassformer.core import Capture
+
+MINUS = "\u2212"
+
+
+class Reference:
+    """A model that was saved, run on one text (and its target)."""
+
+    def __init__(self, folder: Path, text: str, target: str | None = None) -> None:
+        self.model = gf.load(folder)
+        self.ids = self.model.tokenizer.encode(text).ids
+        self.text = text
+
+    def run(self, tap: Callable[[str, Tensor], Tensor] | None = None) -> Tensor:
+        """Logits [position, token]."""
+        with torch.no_grad():
+            return self.model.net(torch.tensor([self.ids]), tap=tap).logits[0]
+
+    def seen(self, name: str) -> Tensor:
+        """What passes at a name, without the batch."""
+        capture = Capture(name)
+        self.run(capture)
+        return capture[name][0]
+
+    def without_head(self, name: str, head: int) -> Tensor:
+        """Logits of a run in which a head says nothing."""
+
+        def tap(at: str, value: Tensor) -> Tensor:
+            if at != name:
+                return value
+            value = value.clone()
+            value[:, head] = 0
+            return value
+
+        return self.run(tap)
+
+    def word(self, token: int) -> str:
+        return visible(self.model.tokenizer.decode([token]))
+
+    def same(self, names: list[str], tokens: list[int]) -> bool:
+        """Whether these are the tokens' texts; parts of letters, which are none, are left out."""
+        words = [self.word(token) for token in tokens]
+        pairs = zip(names, words, strict=True)
+        return all(name == word for name, word in pairs if "\ufffd" not in word)
+
+    def words(self) -> list[str]:
+        return [self.word(token) for token in self.ids]
+
+
+def visible(text: str) -> str:
+    return text.replace(" ", "·").replace("\n", "↵").replace("\t", "⇥")
+
+
+def percent(share: float) -> str:
+    """As page/src/format.ts writes shares."""
+    if share >= 0.9995:
+        return "100%" if share == 1 else ">99.9%"
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return f"{share * 100:.{1 if share < 0.1 else 0}f}%"
+
+
+def shares(text: str) -> list[float]:
+    """The percentages of a text, as shares; what is below a tenth of one is 0."""
+    found = [word for word in text.replace("\n", " ").split() if word.endswith("%")]
+    return [
+        0.0 if word[0] == "<" else 1.0 if word[0] == ">" else float(word[:-1]) / 100
+        for word in found
+    ]
+
+
+def figure(text: str) -> float:
+    """A number as the page writes it."""
+    return float(text.replace(MINUS, "-").replace(",", ""))
+
+
+def visit(page: Any, served: Any, **address: Any) -> None:
+    """Opens an address of the page, and waits until nothing is being asked."""
+    if not hasattr(page, "asking"):
+        page.asking = set()
+        page.on("request", lambda request: page.asking.add(request))
+        for end in ("requestfinished", "requestfailed"):
+            page.on(end, lambda request: page.asking.discard(request))
+    query = {key.replace("_", ".", 1): value for key, value in address.items()}
+    page.goto(f"{served.address}?{urlencode(query)}")
+    settle(page)
+
+
+def settle(page: Any) -> None:
+    """Until a panel stands there, and nobody has been asked anything for a while."""
+    page.locator("#panel section").wait_for()
+    quiet = 0
+    while quiet < 4:
+        page.wait_for_timeout(100)
+        quiet = 0 if page.asking else quiet + 1

@@ -1,0 +1,168 @@
+"""The walk in a browser: from the whole model to one number, by pointer and keyboard, as a link."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("playwright", reason="page tests left out: playwright is not installed")
+from playwright.sync_api import expect
+
+SEEN = "localStorage.setItem('glassformer.tour', 'seen')"
+
+
+def walk(page, served, query: str = ""):
+    """Opens the walk with the tour behind it."""
+    page.add_init_script(SEEN)
+    page.goto(served.address + query)
+    page.get_by_role("navigation", name="Steps of the walk").wait_for()
+    return page
+
+
+def arrives(page, name: str) -> None:
+    """Steps change with a short movement, so that one has to wait for the next."""
+    expect(page.locator(".words h2")).to_have_text(name)
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+def test_from_the_model_to_a_number(page, decoder):
+    walk(page, decoder)
+    arrives(page, "The whole model")
+    page.get_by_role("button", name="Open block 1", exact=True).click()
+    arrives(page, "Block 1 of 3")
+    assert "layer=1" in page.url
+    page.get_by_role("button", name="Scores", exact=True).first.click()
+    arrives(page, "Scores")
+    square = page.get_by_role("application", name=re.compile("^Scores"))
+    square.focus()
+    for key in ("Home", "ArrowUp", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    cell = page.get_by_role("region", name="One number, and where it came from")
+    cell.wait_for()
+    page.keyboard.press("Escape")  # the cell's tooltip
+    page.locator(".crumb", has_text="Scores").click()
+    assert cell.count() == 0
+    page.locator(".words h2").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Guided tour").focus()
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile("walk.at=block"))
+    page.keyboard.press("Escape")
+    arrives(page, "The whole model")
+
+
+def test_a_number_is_the_servers(page, decoder):
+    """The score that the page spells out is q . k of the server's arrays."""
+    walk(page, decoder, "?walk.at=dot&walk.column=1&layer=1&head=2&token=3")
+    shown = page.locator(".cell .value")
+    shown.wait_for()
+    run = {"model": decoder.ask("models")["start"]["model"], "text": "time flies like an arrow"}
+    (_, q), (_, k) = (
+        decoder.ask("array", **run, name=f"decoder.blocks.1.{name}", dtype="float32")
+        for name in "qk"
+    )
+    expected = float(q["array"][2, 3] @ k["array"][2, 1])
+    assert number(shown.inner_text()) == pytest.approx(expected, abs=2e-4)
+    products = page.locator(".cell tbody tr td:nth-last-child(2)").all_inner_texts()
+    assert sum(map(number, products)) == pytest.approx(expected, abs=0.05)
+
+
+def test_every_step_of_every_kind_of_model(page, served):
+    """Next leads through all steps to the last; each has its picture, and none an error."""
+    walk(page, served)
+    names = page.locator(".road button").all_inner_texts()
+    assert len(names) > 20
+    seen = []
+    for name in names[1:]:
+        page.get_by_role("button", name="Next →").click()
+        if name != "One block":
+            arrives(page, name)
+        seen.append(name)
+        expect(page.locator("figure .waiting")).to_have_count(0)
+        assert page.get_by_role("alert").count() == 0
+        assert page.locator("figure .bad").count() == 0
+    assert page.get_by_role("button", name="Next →").is_disabled()
+    assert seen[0] == "Tokens"
+    assert seen[-1] == "The choice"
+    assert {"Queries", "Keys", "Values", "Scores", "Scale", "Mask", "Attention"} <= set(seen)
+    assert {"Weighted sum", "Joined heads", "Projection", "Residual sum", "Activation"} <= set(seen)
+    if served.ask("models")["models"][0]["kind"] == "encoder-decoder":
+        assert "What the encoder understood" in seen
+        assert seen.count("Attention") == 2  # its own, and across to the encoder
+
+
+def test_norms_stand_where_the_model_has_them(page, encoder):
+    """BERT norms after the sums: there is no norm for a part to read through."""
+    walk(page, encoder)
+    steps = page.locator(".road button").all_inner_texts()
+    assert "Norm" not in steps
+    assert "Norm of the embedding" in steps
+    assert "The last vectors" in steps
+
+
+def test_a_link_shows_the_same(page, decoder):
+    walk(page, decoder, "?walk.at=softmax&layer=2&head=1&token=2")
+    arrives(page, "Attention")
+    assert (
+        page.get_by_role("radio", name="2", exact=True).first.get_attribute("aria-checked")
+        == "true"
+    )
+    assert page.locator(".chosen .number").inner_text() == "2"
+    page.reload()
+    page.locator(".words h2").wait_for()
+    arrives(page, "Attention")
+
+
+def test_the_choice_continues_the_text(page, decoder):
+    walk(page, decoder, "?walk.at=choice")
+    tokens = page.locator("form [role=option]")
+    before = tokens.count()
+    page.get_by_role("button", name=re.compile("^Take")).click()
+    expect(tokens).to_have_count(before + 1)
+    assert page.locator("textarea").first.input_value().startswith("time flies like an arrow")
+
+
+def test_the_tour_leads_and_is_remembered(page, decoder):
+    page.goto(decoder.address)
+    card = page.get_by_role("dialog", name="Guided tour")
+    card.wait_for()
+    stops = int(card.locator(".count").inner_text().split()[-1])
+    assert stops == 12
+    titles = set()
+    for _ in range(stops - 1):
+        titles.add(card.locator("h2").inner_text())
+        card.get_by_role("button", name="Next").focus()
+        page.keyboard.press("Enter")
+        expect(card.locator("[data-first]")).to_be_focused()
+    assert len(titles) == stops - 1
+    card.get_by_role("button", name="Back").click()
+    page.keyboard.press("Escape")
+    assert card.count() == 0
+    page.goto(decoder.address)
+    page.get_by_role("navigation", name="Steps of the walk").wait_for()
+    assert card.count() == 0
+    page.get_by_role("button", name="Guided tour").click()
+    card.wait_for()
+
+
+def test_in_chinese(page, decoder):
+    walk(page, decoder, "?walk.at=q")
+    page.get_by_role("button", name="中文").click()
+    arrives(page, "查询")
+    assert page.locator("html").get_attribute("lang") == "zh"
+    page.reload()
+    page.locator(".words h2").wait_for()
+    arrives(page, "查询")
+
+
+@pytest.mark.parametrize("at", ["model", "block", "dot", "probabilities"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe(page, decoder, axe, at, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    walk(page, decoder, f"?walk.at={at}&walk.column=1")
+    page.wait_for_load_state("networkidle")
+    assert axe(page) == []
