@@ -70,8 +70,9 @@ def test_the_rank_of_a_token_of_ones_own(decoder, folders, page):
     )
     field = page.get_by_role("combobox", name="Token")
     field.fill(" a")
-    page.get_by_role("option").first.wait_for()
-    chosen = page.get_by_role("option").first.inner_text()
+    first = page.locator("ul[role=listbox] li").first
+    first.wait_for()
+    chosen = first.inner_text()
     field.press("Enter")
     settle(page)
     model = Reference(folders["decoder"], TEXT)
