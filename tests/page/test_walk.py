@@ -15,6 +15,7 @@ SEEN = "localStorage.setItem('glassformer.tour', 'seen')"
 def walk(page, served, query: str = ""):
     """Opens the walk with the tour behind it."""
     page.add_init_script(SEEN)
+    page.emulate_media(reduced_motion="reduce")
     page.goto(served.address + query)
     page.get_by_role("navigation", name="Steps of the walk").wait_for()
     return page
@@ -46,8 +47,6 @@ def test_from_the_model_to_a_number(page, decoder):
     page.keyboard.press("Escape")  # the cell's tooltip
     page.locator(".crumb", has_text="Scores").click()
     assert cell.count() == 0
-    page.locator(".words h2").click()
-    page.keyboard.press("Escape")
     page.get_by_role("button", name="Guided tour").focus()
     page.keyboard.press("Escape")
     page.wait_for_url(re.compile("walk.at=block"))

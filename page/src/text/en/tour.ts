@@ -9,7 +9,7 @@ export const tour = {
   stops: {
     welcome: {
       title: "Welcome inside",
-      text: "This is a Transformer, made of glass: every number it computes can be seen. In ten stops you will know how it turns a text into its next word. The text above is yours to change at any time.",
+      text: "This is a Transformer, made of glass: every number it computes can be seen. In a dozen stops you will know how it turns a text into its next word. The text above is yours to change at any time.",
     },
     tokens: {
       title: "Text becomes tokens",
