@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reference import Reference, figure, settle, shares, visit
+from bare import Reference, figure, settle, shares, visit
 
 TEXT = "time flies like an arrow"
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 import torch
-from reference import Reference, settle, shares, visit
+from bare import Reference, settle, shares, visit
 
 TEXT = "time flies like an arrow"
 

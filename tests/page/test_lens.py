@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from reference import Reference, figure, settle, shares, visible, visit
+from bare import Reference, figure, settle, shares, visible, visit
 
 TEXT = "time flies like an arrow"
 

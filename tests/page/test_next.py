@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from reference import Reference, figure, settle, shares, visible, visit
+from bare import Reference, figure, settle, shares, visible, visit
 
 TEXT = "time flies like an arrow"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import models
 import pytest
-from reference import figure, settle, visit
+from bare import figure, settle, visit
 from serving import serve
 
 import glassformer as gf
