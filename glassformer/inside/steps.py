@@ -88,6 +88,9 @@ class Steps:
         tokens, keys = getattr(reading, stack), getattr(reading, stack)
         if cross:
             keys = reading.encoder
+        count = len(keys)
+        if attention.compress is not None:  # the first as it is, then groups of them
+            count = 1 + count // attention.compress
         spec = getattr(self.view.model.spec, stack)
         width, embed = spec.width, spec.embed
         if kind.endswith("joined"):
@@ -97,7 +100,7 @@ class Steps:
         sizes = {
             "position": len(tokens),
             "query": len(tokens),
-            "key": len(keys),
+            "key": count,
             "head": attention.heads,
             "key head": attention.key_heads,
             "dim": attention.head_dim,

@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import tiny
+import page_models
 from chromium import CHROMIUM, missing
 from serving import Served, serve
 
@@ -25,7 +25,7 @@ AXE = Path(__file__).parent.parent.parent / "page/node_modules/axe-core/axe.min.
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory) -> dict[str, Path]:
-    return tiny.save(tmp_path_factory.mktemp("models"))
+    return page_models.save(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+import page_models
 import pytest
-import tiny
 import torch
 from serving import serve
 
@@ -14,7 +14,7 @@ from serving import serve
 def two(tmp_path_factory):
     """A model, and the same with one head's output taken away."""
     folder = tmp_path_factory.mktemp("compare")
-    model = tiny.decoder()
+    model = page_models.decoder()
     model.save(folder / "before")
     with torch.no_grad():
         model.net.decoder.blocks[1].attention.out.weight[:, 8:16] = 0.0  # head 1 of 4, of width 8

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import page_models
 import pytest
-import tiny
 from bare import figure, settle, visit
 from serving import serve
 
@@ -52,7 +52,7 @@ OTHERS = {
 @pytest.mark.parametrize("preset", OTHERS)
 def test_other_ways(preset, tmp_path, page):
     sizes, title = OTHERS[preset]
-    tokenizer = tiny.encoder().tokenizer
+    tokenizer = page_models.encoder().tokenizer
     gf.create(preset, tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes).save(tmp_path / "it")
     for served in serve(tmp_path / "it", text="time flies like an arrow"):
         visit(page, served, panel="positions", positions_length=16)

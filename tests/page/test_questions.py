@@ -271,10 +271,10 @@ def test_steering_and_patching(told):
 
 
 def test_two_models_side_by_side(folders, tmp_path):
-    import tiny
+    import page_models
     from serving import serve
 
-    other = tiny.decoder(resid_pdrop=0.0)
+    other = page_models.decoder(resid_pdrop=0.0)
     with torch.no_grad():
         other.net.decoder.blocks[1].attention.qkv.weight.mul_(1.5)
     other.save(tmp_path / "other")
@@ -359,10 +359,10 @@ def test_bad_questions_get_one_sentence(decoder, question, given, said):
 
 
 def test_a_model_without_a_head_says_so(tmp_path):
-    import tiny
+    import page_models
     from serving import serve
 
-    tiny.encoder("BertModel").save(tmp_path / "bare")
+    page_models.encoder("BertModel").save(tmp_path / "bare")
     for served in serve(tmp_path / "bare"):
         run = {"model": "bare", "text": "time flies"}
         found = served.ask("structure", model="bare")["predicts"]

@@ -1,6 +1,6 @@
 """Tiny models for the page's tests: one of every kind, with weights at random, saved to a folder.
 
-`python tests/page/tiny.py FOLDER` makes them to be opened by hand.
+`python tests/page/page_models.py FOLDER` makes them to be opened by hand.
 """
 
 from __future__ import annotations
