@@ -10,7 +10,7 @@ open: $(VENV)/.user  # says the page's address, opens it where there is a displa
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
-	@$(BIN)/python tests/page/chromium.py  # says if the page was not tried, for want of a browser
+	@$(BIN)/python tests/chromium.py  # says if the page was not tried, for want of a browser
 
 page: page/node_modules/.package-lock.json  # into glassformer/page/static, with Node 20 or newer
 	cd page && npm run check && npm test && npm run build

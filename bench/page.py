@@ -24,7 +24,7 @@ from glassformer.page import Server, Session
 from glassformer.text import train as train_tokenizer
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests/page"))
+sys.path.insert(0, str(ROOT / "tests"))
 from chromium import CHROMIUM  # noqa: E402
 
 WORDS = [

@@ -2,8 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from chromium import CHROMIUM, missing
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -25,3 +30,17 @@ def glassformer(monkeypatch, capsys):
         return int(ended.value.code or 0), said.out, said.err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One a process: its driver allows no second."""
+    why = missing()
+    if why is not None:
+        pytest.skip(f"page tests left out: {why}")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()

@@ -17,7 +17,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import page_models
-from chromium import CHROMIUM, missing
 from serving import Served, serve
 
 AXE = Path(__file__).parent.parent.parent / "page/node_modules/axe-core/axe.min.js"
@@ -59,19 +58,6 @@ class Log:
 
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    why = missing()
-    if why is not None:
-        pytest.skip(f"page tests left out: {why}")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture

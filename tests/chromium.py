@@ -1,4 +1,4 @@
-"""Which browser the page is tried in. `python tests/page/chromium.py` says so if there is none."""
+"""Which browser the page is tried in. `python tests/chromium.py` says so if there is none."""
 
 from __future__ import annotations
 
