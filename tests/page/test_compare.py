@@ -54,3 +54,4 @@ def test_the_same_on_both_sides_is_said(page, two):
 def test_one_model_alone(page, decoder):
     page.goto(decoder.address + "?panel=compare")
     page.get_by_text("There is only one model open").wait_for()
+    assert page.get_by_role("alert").count() == 0
