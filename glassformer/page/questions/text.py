@@ -36,11 +36,13 @@ def tokens(view: View, stack: str) -> list[dict[str, Any]] | None:
 
 def token_facts(view: View, token: Token) -> dict[str, Any]:
     tokenizer = view.model.tokenizer
-    known = tokenizer is not None and token.id is not None and token.id < tokenizer.size
+    piece = token.text
+    if tokenizer is not None and token.id is not None and token.id < tokenizer.size:
+        piece = tokenizer.token(token.id)
     return {
         "id": token.id,
         "text": token.text,
-        "piece": tokenizer.token(token.id) if known else token.text,  # type: ignore[union-attr,arg-type]
+        "piece": piece,
         "special": token.special,
         "sentence": None if token.special else token.segment,
     }
