@@ -28,7 +28,7 @@ def as_ids(prompt: Any) -> list[int]:
         if any(isinstance(id, bool) or int(id) != id for id in whole):
             raise ValueError
         return [int(id) for id in whole]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GlassformerError(
             f"A prompt is a text or a list of token ids, not {prompt!r}."
         ) from None

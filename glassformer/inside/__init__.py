@@ -1,10 +1,11 @@
 """Inside room: what a model does with a text, and what it would do if it were otherwise."""
 
 from glassformer.inside import parameters, patching, positions
-from glassformer.inside.edit import Edit, heads_off, heads_scaled, layer_off, patch, steer
+from glassformer.inside.edit import Edit
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
 from glassformer.inside.side import Layers, Side
+from glassformer.inside.usual import heads_off, heads_scaled, layer_off, patch, steer
 from glassformer.inside.view import View
 
 __all__ = [

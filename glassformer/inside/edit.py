@@ -7,7 +7,8 @@ on as it is, so that nothing is computed otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -16,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.names import Axes, full_name, matching, names_of
-from glassformer.inside.read import Reading, Text
+from glassformer.inside.names import Axes, matching, names_of
+from glassformer.inside.read import Reading
 from glassformer.spec import ModelSpec
 
 Kind = Literal["scale", "add", "replace", "patch"]
@@ -55,15 +56,24 @@ class Edit:
         for name in ("heads", "keys", "positions"):
             values = getattr(self, name)
             if values is not None:
+                if isinstance(values, str) or not isinstance(values, Iterable):
+                    raise GlassformerError(f"{name} is a list of numbers, not {values!r:.40}.")
                 object.__setattr__(self, name, tuple(_whole(name, value) for value in values))
         if self.kind == "patch" and self.positions is not None:
             pairs = tuple(p if isinstance(p, tuple) else (p, p) for p in self.positions)
             object.__setattr__(self, "positions", pairs)
         elif self.positions is not None and any(isinstance(p, tuple) for p in self.positions):
             raise GlassformerError("Pairs of positions are for a patch; give others one by one.")
+        object.__setattr__(self, "factor", _number("factor", self.factor))
         if self.vector is not None and not isinstance(self.vector, int | float):
             numbers = self.vector.tolist() if isinstance(self.vector, Tensor) else self.vector
-            object.__setattr__(self, "vector", tuple(map(float, numbers)))
+            if isinstance(numbers, str) or not isinstance(numbers, Iterable):
+                raise GlassformerError(f"vector is a list of numbers, not {numbers!r:.40}.")
+            listed = tuple(_number("vector", number) for number in numbers)
+            object.__setattr__(self, "vector", listed)
+        match self.source:
+            case [str(), str()]:
+                object.__setattr__(self, "source", tuple(self.source))  # a pair, as JSON has it
 
     @classmethod
     def of(cls, given: Edit | Mapping[str, Any]) -> Edit:
@@ -92,58 +102,20 @@ class Edit:
 def _whole(name: str, value: Any) -> Any:
     if name == "positions" and isinstance(value, Sequence) and len(value) == 2:
         return (_whole(name, value[0]), _whole(name, value[1]))
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise GlassformerError(f"{name} are whole numbers from 0 on, not {value!r}.")
-    return value
+    try:  # NumPy's numbers are numbers, too
+        found = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise GlassformerError(f"{name} are whole numbers from 0 on, not {value!r:.40}.")
+    return found
 
 
-def heads_off(layer: int, heads: Sequence[int], stack: str = "", cross: bool = False) -> Edit:
-    """Heads say nothing; those of cross-attention, if asked for."""
-    return heads_scaled(layer, heads, 0.0, stack, cross)
-
-
-def heads_scaled(
-    layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
-) -> Edit:
-    at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
-    return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
-
-
-def layer_off(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
-    """A layer hands on what it reads; where a norm follows each part, that norm still does."""
-    front = full_name(spec, f"{stack and stack + '.'}blocks.{layer}.")
-    parts = ("attn_out", "cross.attn_out", "ffn_out")
-    there = [f"{front}{part}" for part in parts if f"{front}{part}" in names_of(spec)]
-    return [Edit(kind="scale", at=name, factor=0.0) for name in there]
-
-
-def steer(
-    layer: int,
-    vector: Sequence[float] | Tensor,
-    factor: float = 1.0,
-    positions: Sequence[int] | None = None,
-    stack: str = "",
-) -> Edit:
-    """Adds a direction to the stream behind a layer."""
-    at = f"{stack and stack + '.'}blocks.{layer}.resid_post"
-    where = None if positions is None else tuple(positions)
-    return Edit(kind="add", at=at, vector=vector, factor=factor, positions=where)
-
-
-def patch(
-    at: str,
-    source: Text,
-    positions: Sequence[Any] | None = None,
-    heads: Sequence[int] | None = None,
-) -> Edit:
-    """Puts there what another text has there."""
-    return Edit(
-        kind="patch",
-        at=at,
-        source=source,
-        positions=None if positions is None else tuple(positions),
-        heads=None if heads is None else tuple(heads),
-    )
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise GlassformerError(f"{name} is made of numbers, not {value!r:.40}.") from None
 
 
 @dataclass(frozen=True)
@@ -172,7 +144,7 @@ class Resolved:
                     f"{name!r} has the axes {', '.join(axes[1:])}: no {kinds[0]}."
                 )
             size = value.shape[axis]
-            if kinds[0] == "head" and max(wanted) >= size:
+            if kinds[0] == "head" and max(wanted, default=0) >= size:
                 raise GlassformerError(
                     f"{name!r} has the heads 0 to {size - 1}, not {max(wanted)}."
                 )

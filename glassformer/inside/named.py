@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +44,7 @@ class Named:
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
         """As a tensor is indexed, by numbers and slices; a number takes its axis away."""
-        given = list(index) if isinstance(index, tuple) else [index]
+        given = [as_index(part) for part in (index if isinstance(index, tuple) else (index,))]
         if Ellipsis in given:
             at = given.index(Ellipsis)
             given[at : at + 1] = [slice(None)] * (len(self.axes) - len(given) + 1)
@@ -97,6 +98,19 @@ class Named:
         from glassformer.inside.show.page import save
 
         save(path, self.title or "array", html(self))
+
+
+def as_index(given: Any) -> Index:
+    """A number (NumPy's and torch's too), a slice, or `...`."""
+    if isinstance(given, slice) or given is Ellipsis:
+        return given
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise GlassformerError(
+            f"An index is a number or a slice, not {given!r:.40}; .array is a tensor, which takes "
+            "others."
+        ) from None
 
 
 def check_index(index: int, size: int, axis: str) -> None:

@@ -25,10 +25,9 @@ class Neurons:
 
 
 def neurons(side: Side, layer: int, head: int, query: int) -> Neurons:
-    front = f"{side.stack}.blocks.{layer}.{side.scope}"
+    front = side.name(layer, "pattern").removesuffix("pattern")  # says if there is none
     view = side.view
-    side.name(layer, "pattern")  # says if there is none
-    at = layer_of(view, side.stack, layer)
+    at = layer_of(view, side.stack, layer % len(side.spec.order))
     if at is None:
         raise GlassformerError(f"Layer {layer} of the {side.stack} is no block of attention.")
     spec = at.attention(side.scope)

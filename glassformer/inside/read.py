@@ -100,12 +100,14 @@ def _stack_input(model: Model, stack: Stack | None, text: Text) -> tuple[Tensor,
         whole = text if text.ndim > stack.embed.axes else text[None]
         count = stack.embed.length(whole)
         return whole, tuple(Token(None, str(place)) for place in range(count))
-    if not isinstance(text, str | tuple):
+    parts = text if isinstance(text, tuple) else (text,)
+    if not all(isinstance(part, str) for part in parts):
         ids = as_ids(text)
         _check(stack, ids, "text")
         return torch.tensor([ids]), _shown(model.tokenizer, ids, set())
-    parts = text if isinstance(text, tuple) else (text,)
-    if not all(parts):
+    if len(parts) > 2:
+        raise GlassformerError(f"A model reads a text or a pair of texts, not {len(parts)}.")
+    if not parts or not all(parts):
         raise GlassformerError("The text is empty; give the model something to read.")
     if model.tokenizer is None:
         raise GlassformerError(

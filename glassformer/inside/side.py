@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.named import Index, Named, check_index
+from glassformer.inside.named import Index, Named, as_index, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.read import Token
 from glassformer.spec import Block
@@ -32,12 +32,12 @@ class Layers:
         return (self[layer] for layer in range(len(self)))
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
-        first, *rest = index if isinstance(index, tuple) else (index,)
+        given, *rest = index if isinstance(index, tuple) else (index,)
+        first = as_index(given)
         if first is Ellipsis:
             first = slice(None)
         if isinstance(first, slice):
             return self.stacked(range(len(self))[first])[(slice(None), *rest)]
-        assert isinstance(first, int)
         check_index(first, len(self), f"layer of the {self.side.stack}")
         one = self.layers([range(len(self))[first]])[0]
         return one[tuple(rest)] if rest else one
@@ -103,6 +103,8 @@ class Side:
 
     def name(self, layer: int, tensor: str) -> str:
         """The tap's name; one that the layer does not have is an error."""
+        check_index(layer, len(self.spec.order), f"layer of the {self.stack}")
+        layer %= len(self.spec.order)
         found = f"{self.stack}.blocks.{layer}.{self.scope}{tensor}"
         if found not in names_of(self.view.model.spec):
             kind = type(self.spec.blocks[self.spec.order[layer]])

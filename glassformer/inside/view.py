@@ -120,7 +120,12 @@ class View(Side):
     def tap(self, name: str) -> Named:
         """Any tensor by its name in core/tap.py, `blocks.3.z`; `encoder.` or `decoder.` in front
         where the model has both."""
-        return self.taps(matching(self.model.spec, (name,)))[0]
+        names = matching(self.model.spec, (name,))
+        if len(names) > 1:
+            raise GlassformerError(
+                f"{name!r} stands for {len(names)} tensors; name one of them, such as {names[0]!r}."
+            )
+        return self.taps(names)[0]
 
     def _named(self, name: str, axes: Axes) -> Named:
         array = self.seen[name][0]

@@ -7,12 +7,15 @@ so a request must name this machine as its host, and come from the page that was
 from __future__ import annotations
 
 import json
+import math
 import mimetypes
+import re
 import select
 import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,8 +29,9 @@ from glassformer.page.session import Session
 
 STATIC = Path(__file__).parent / "static"
 ADDRESS = "127.0.0.1"
-NAMES = (ADDRESS, "localhost")
+HOST = re.compile(rf"({re.escape(ADDRESS)}|localhost)(:\d{{1,5}})?")
 LARGEST = 2**22  # bytes of a question
+PATIENCE = 2  # seconds for which one who is refused may go on speaking
 GUARDS = {  # what the page may do: ask here, and nowhere else
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -62,6 +66,14 @@ class Server(ThreadingHTTPServer):
         """A browser that went away is no error."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
+
+
+def number(said: str) -> int | float:
+    """Of JSON; one that nothing can be computed with is no number (Python reads NaN and 1e999)."""
+    value, whole = float(said), said.lstrip("-").isdigit()
+    if not math.isfinite(value) or (whole and abs(value) >= 2**31):
+        raise ValueError(said)
+    return int(said) if whole else value
 
 
 class RefusedError(GlassformerError):
@@ -126,22 +138,32 @@ class Handler(BaseHTTPRequestHandler):
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"A question is application/json, not {kind:.40}.",
             )
-        size = self.headers.get("Content-Length", "")
-        if not size.isascii() or not size.isdigit():
+        size = self.size()
+        if size is None:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "A question must say how long it is.")
-        if int(size) > LARGEST:
+        if size > LARGEST:
             raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"The question has {int(size):,} bytes, and {LARGEST:,} are allowed; shorten it.",
+                f"The question has {size:,} bytes, and {LARGEST:,} are allowed; shorten it.",
             )
         self.drained = True
+        text = self.rfile.read(size)
+        if len(text) < size:
+            raise RefusedError(
+                HTTPStatus.BAD_REQUEST, f"The question ended after {len(text)} bytes of {size}."
+            )
         try:
-            given = json.loads(self.rfile.read(int(size)))
-        except ValueError:
+            given = json.loads(text, parse_int=number, parse_float=number, parse_constant=number)
+        except (ValueError, RecursionError):
             raise RefusedError(HTTPStatus.BAD_REQUEST, "The question is not JSON.") from None
         if not isinstance(given, dict):
             raise RefusedError(HTTPStatus.BAD_REQUEST, "A question is a JSON object.")
         return given
+
+    def size(self) -> int | None:
+        """Bytes of what is sent, if that is said."""
+        said = self.headers.get_all("Content-Length", [])
+        return int(said[0]) if len(said) == 1 and re.fullmatch("[0-9]{1,40}", said[0]) else None
 
     @property
     def server_session(self) -> Session:
@@ -155,8 +177,10 @@ class Handler(BaseHTTPRequestHandler):
     # --- who may ask -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        host = self.headers.get("Host", "")
-        if urlsplit(f"//{host}").hostname not in NAMES:
+        host = ", ".join(self.headers.get_all("Host", []))
+        if not self.path.startswith("/"):  # a whole address, as if this were a proxy
+            host = self.path
+        if not HOST.fullmatch(host):
             raise RefusedError(
                 HTTPStatus.FORBIDDEN,
                 f"This is {ADDRESS}, not {host!r:.80}; open the address itself.",
@@ -180,8 +204,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         except RefusedError as error:
             self.close_connection = True
-            self.drain()
             self.send_sentence(error.status, str(error))
+            self.drain()
         except GlassformerError as error:
             self.send_sentence(HTTPStatus.BAD_REQUEST, str(error))
         except Exception as error:
@@ -191,11 +215,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_sentence(HTTPStatus.INTERNAL_SERVER_ERROR, said)
 
     def drain(self) -> None:
-        """Reads on what is being sent, within reason: who is still speaking hears no answer."""
-        size = self.headers.get("Content-Length", "")
-        left = min(int(size), 16 * LARGEST) if size.isascii() and size.isdigit() else 0
-        while left > 0 and not self.drained and (part := self.rfile.read1(min(left, 2**16))):
-            left -= len(part)
+        """Reads on what is being sent, within reason: a line that is cut in the middle of a
+        question loses the answer too."""
+        left = 0 if self.drained else min(self.size() or 0, 16 * LARGEST)
+        self.connection.settimeout(PATIENCE)
+        with suppress(OSError):
+            while left > 0 and (part := self.rfile.read1(min(left, 2**16))):
+                left -= len(part)
         self.drained = True
 
     def send_sentence(self, status: HTTPStatus, sentence: str) -> None:

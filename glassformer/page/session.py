@@ -21,6 +21,8 @@ from glassformer.page.worker import Worker
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
 LONGEST = 2048  # tokens of a text, where the model has no limit of its own
+LETTERS = 2**17  # of a text; to count the tokens of more takes seconds
+TEXTS = ("text", "pair", "target", "from", "from_target", "toward", "away")
 WRITTEN = 32  # tokens of a target that nobody gave
 
 
@@ -31,6 +33,12 @@ class Answer:
 
 
 Question = Callable[["Session", Asked], Mapping[str, Any] | Packed]
+
+
+def paired(asked: Asked, name: str) -> str | tuple[str, str]:
+    """A text, with the second sentence where there is one."""
+    text, pair = asked.text(name, ""), asked.text("pair", "")
+    return (text, pair) if pair else text
 
 
 class Session:
@@ -97,23 +105,31 @@ class Session:
         """What the model that is named does with the text, with the edits if there are any. Nothing
         is computed yet."""
         id, edits = asked.text("model"), asked.list("edits") or []
-        text: str | tuple[str, str] = asked.text("text", "")
-        if pair := asked.text("pair", ""):
-            text = (str(text), pair)
-        target = self.target(asked)
+        self.check_texts(id, asked.given, *edits)
+        text, target = paired(asked, "text"), self.target(asked)
         key = id, text, target, json.dumps(edits) if edited else "[]"
         kept = self._views.get(key)
         if kept is not None:
             return kept
         held = self.model(id)
         reading = read(held, text, target)
-        if len(reading.last) > LONGEST:
-            raise GlassformerError(
-                f"The text has {len(reading.last):,} tokens, and the page draws {LONGEST:,} at "
-                "most; shorten it."
-            )
         given = resolve(held, resolved(held, edits)) if edited and edits else None
         return self._views.put(key, View(held, reading, given))
+
+    def check_texts(self, id: str, *given: Any) -> None:
+        """Says which text of a question, or of its edits, is longer than the page draws."""
+        tokenizer = self.model(id).tokenizer
+        named = [one for one in given if isinstance(one, Mapping)]
+        for text in (one.get(name) for one in named for name in TEXTS):
+            if not isinstance(text, str):
+                continue
+            if len(text) > LETTERS:
+                said = f"{len(text):,} characters, and the page reads {LETTERS:,}"
+            elif tokenizer is not None and (count := len(tokenizer.ids(text))) > LONGEST:
+                said = f"{count:,} tokens, and the page draws {LONGEST:,}"
+            else:
+                continue
+            raise GlassformerError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
 
     def target(self, asked: Asked, model: str = "model") -> str | None:
         """What the decoder of an encoder-decoder has written: as given, or what it would write."""

@@ -16,17 +16,19 @@ import pytest
 from serving import serve
 
 from glassformer.errors import GlassformerError
-from glassformer.page import Server, Session
+from glassformer.page import Server, Session, server
 from glassformer.page.server import LARGEST
 from glassformer.page.worker import Worker
 
 TEXT = "time flies like an arrow"
 
 
-def raw(served, head: str, body: bytes = b"") -> bytes:
-    """What comes back for bytes as they are."""
+def raw(served, head: str, body: bytes = b"", ends: bool = False) -> bytes:
+    """What comes back for bytes as they are; `ends`: no more will come."""
     with socket.create_connection(("127.0.0.1", served.server.server_port), timeout=10) as line:
         line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
+        if ends:
+            line.shutdown(socket.SHUT_WR)
         found = b""
         while part := line.recv(65536):
             found += part
@@ -45,7 +47,20 @@ def test_both_names_of_this_machine_are_answered(decoder):
         assert status == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "evil.example@127.0.0.1",
+        "localhost.",
+        "127.0.0.1:bla",
+        "[",
+        "[::1]",
+        "",
+    ],
+)
 def test_other_names_are_refused(decoder, host):
     """A name that was made to point here (DNS rebinding) is not this machine's."""
     for send in (decoder.get, lambda path, **h: decoder.post("api/models", b"{}", **h)):
@@ -70,6 +85,14 @@ def test_other_pages_are_refused(decoder, headers):
     assert "Only the page that is served here may ask" in json.loads(body)["error"]
 
 
+def test_two_names_or_a_whole_address_are_refused(decoder):
+    """What a proxy would be asked for."""
+    line = "GET / HTTP/1.1\nConnection: close\nHost: 127.0.0.1"
+    assert b" 200 " in raw(decoder, line)
+    assert b" 403 " in raw(decoder, f"{line}\nHost: evil.example")
+    assert b" 403 " in raw(decoder, line.replace("/ ", "http://evil.example/ ", 1))
+
+
 def test_a_link_from_another_page_may_be_followed(decoder):
     status, _, _ = decoder.get("", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
     assert status in (200, 404)  # 404 where the page was not built
@@ -79,7 +102,8 @@ def test_questions_are_json(decoder):
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         status, _, body = decoder.post("api/models", b"{}", Content_Type=kind)
         assert (status, kind in json.loads(body)["error"]) == (415, True)
-    for body, said in ((b"{", "not JSON"), (b"[]", "a JSON object"), (b"\xff", "not JSON")):
+    bad = [b"", b"{", b"\xff", b'{"a": NaN}', b'{"a": 1e999}', b'{"a": 99999999999}', b"[" * 10**5]
+    for body, said in (*((b, "not JSON") for b in bad), (b"[]", "a JSON object")):
         status, _, answer = decoder.post("api/models", body)
         assert status == 400 and said in json.loads(answer)["error"]
 
@@ -93,7 +117,17 @@ def test_a_question_that_is_too_large(decoder):
 def test_a_question_that_does_not_say_its_length(decoder):
     head = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
     assert b" 411 " in raw(decoder, head)
-    assert b" 411 " in raw(decoder, head + "\nContent-Length: -5")
+    for said in ("-5", "2\nContent-Length: 4", "9" * 5000):
+        assert b" 411 " in raw(decoder, f"{head}\nContent-Length: {said}")
+
+
+def test_who_says_more_than_is_sent_is_answered_at_once(decoder, monkeypatch):
+    """A line that stays open without a word more does not keep the answer back."""
+    monkeypatch.setattr(server, "PATIENCE", 0.05)
+    head = "POST /api/models HTTP/1.1\nHost: localhost\nContent-Type: application/json"
+    assert b" 413 " in raw(decoder, f"{head}\nContent-Length: {10**20}", b"{}")
+    found = raw(decoder, f"{head}\nContent-Length: 9", b"{}", ends=True)
+    assert b"ended after 2 bytes of 9" in found
 
 
 def test_what_is_not_there(decoder):

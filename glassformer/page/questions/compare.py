@@ -14,7 +14,7 @@ from glassformer.page.asked import Asked
 from glassformer.page.facts import predicts
 from glassformer.page.packed import Packed
 from glassformer.page.questions.text import tokens
-from glassformer.page.session import Session
+from glassformer.page.session import Session, paired
 
 WEIGHTS = 20  # that are named
 
@@ -23,10 +23,8 @@ def compare(session: Session, asked: Asked) -> Packed:
     first, second = (session.model(asked.text(name)) for name in ("a", "b"))
     if first is second:
         raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")
-    text: str | tuple[str, str] = asked.text("text", "")
-    if pair := asked.text("pair", ""):
-        text = (str(text), pair)
-    found = compare_models(first, second, text, session.target(asked, "a"))
+    session.check_texts(asked.text("a"), asked.given)
+    found = compare_models(first, second, paired(asked, "text"), session.target(asked, "a"))
     arrays: dict[str, Any] = {}
     for name, side in found.sides.items():
         named = {

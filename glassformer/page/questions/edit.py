@@ -15,7 +15,7 @@ from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
 from glassformer.page.questions.lens import rows
 from glassformer.page.questions.next_token import LONGEST, knobs, what
-from glassformer.page.session import Session
+from glassformer.page.session import Session, paired
 
 AXES = ("row", "position")
 SWEPT = ("resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern")
@@ -65,15 +65,13 @@ def written(view: View, length: int) -> str:
 def sweep(session: Session, asked: Asked) -> Packed:
     view = session.view(asked, edited=False)
     what(view)
-    text = asked.text("text")
     token = asked.index("token") if "token" in asked else None
     against = asked.index("against") if "against" in asked else None
-    source = asked.text("from")
     options: dict[str, Any] = {"target": session.target(asked), "position": place(view, asked)}
     found = sweep_patches(
         view.model,
-        text,
-        source,
+        paired(asked, "text"),
+        paired(asked, "from"),
         asked.choice("at", SWEPT),
         token=token,
         versus=against,

@@ -54,6 +54,8 @@ def array(session: Session, asked: Asked) -> Packed:
     facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
     part = cut(found, asked.table("at"))
     values = part.array.float()
+    if not values.numel():
+        raise GlassformerError(f"Nothing of {name!r} stands there; its shape is {found.shape}.")
     facts |= {"min": float(values.min()), "max": float(values.max())}
     by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
     for axis, most in asked.table("shrink").items():
@@ -72,10 +74,12 @@ def cut(named: Named, at: Any) -> Named:
     index: list[int | slice] = [slice(None)] * len(named.axes)
     for axis, where in at.items():
         match where:
+            case bool():
+                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r}.")
             case int():
                 index[axis_of(named, axis)] = where
-            case [int(), int()]:
-                index[axis_of(named, axis)] = slice(max(where[0], 0), max(where[1], 0))
+            case [int(first), int(end)] if 0 <= first < end:
+                index[axis_of(named, axis)] = slice(first, end)
             case _:
                 raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r:.40}.")
     return named[tuple(index)]
