@@ -1,4 +1,4 @@
-"""One class of every family, the one with a language head where there is one, and a text for it."""
+"""One class of every family, the one that says most where there is one, and a text for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ from pathlib import Path
 import torch
 from cases import NAMES, Case, Name, reads_signals, signals
 
-LANGUAGE = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "MTModel")
-OTHERS = [  # heads of other kinds: for whole texts, tags, spans, rivals
+SPEAKING = (
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForMaskedLM",
+    "ForConditionalGeneration",
+    "MarianMTModel",
+    "ForImageClassification",
+)
+OTHERS = [  # heads of other kinds: for gaps, whole texts, tags, spans, rivals
+    "RobertaForMaskedLM",
+    "XLMRobertaForMaskedLM",
+    "LongformerForSequenceClassification",
     "BertForSequenceClassification",
     "BertForMultipleChoice",
     "RobertaForTokenClassification",
@@ -30,9 +40,9 @@ def chosen() -> list[Name]:
     found: list[Name] = []
     for kind in dict.fromkeys(name.model_type for name in NAMES):
         own = [name for name in NAMES if name.model_type == kind]
-        speaking = [name for name in own if name.architecture.endswith(LANGUAGE)]
+        speaking = [name for name in own if name.architecture.endswith(SPEAKING)]
         found.append((speaking or own)[0])
-    return [name for name in found if not (name.spec.decoder is None and reads_signals(name.spec))]
+    return found
 
 
 FAMILIES = chosen()
