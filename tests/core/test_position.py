@@ -68,7 +68,7 @@ def test_rotary_is_a_complex_rotation(pairing, dim):
 
 @pytest.mark.parametrize("scaling", [None, "linear", "llama3", "yarn"])
 def test_rotary_frequencies_as_the_reference(scaling):
-    transformers = pytest.importorskip("transformers")
+    import transformers
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     parameters = {"rope_type": scaling or "default", "rope_theta": 10_000.0}
@@ -113,7 +113,6 @@ def test_rotary_scores_depend_on_the_distance_alone():
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_buckets_as_the_reference(bidirectional):
-    pytest.importorskip("transformers")
     from transformers.models.t5.modeling_t5 import T5Attention
 
     module = BucketBias(

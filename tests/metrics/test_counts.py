@@ -6,10 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn.metrics as sklearn
 
 from glassformer.metrics import counts
-
-sklearn = pytest.importorskip("sklearn.metrics")
 
 
 def of(metric, found, right) -> float:

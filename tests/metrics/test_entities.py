@@ -6,14 +6,13 @@ import random
 import warnings
 
 import pytest
+import seqeval.metrics as seqeval
+import sklearn.metrics as sklearn
+from seqeval import scheme
 
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import entities, entity_scores, names_entities, report, type_of
 from glassformer.metrics.table import Row
-
-seqeval = pytest.importorskip("seqeval.metrics")
-scheme = pytest.importorskip("seqeval.scheme")
-sklearn = pytest.importorskip("sklearn.metrics")
 
 SCHEMES = {"IOB2": scheme.IOB2, "IOBES": scheme.IOBES}
 MARKS = {"IOB2": "BI", "IOBES": "BIES", None: "BIES"}

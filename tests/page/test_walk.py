@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
-pytest.importorskip("playwright", reason="page tests left out: playwright is not installed")
 from playwright.sync_api import expect
 
 SEEN = "localStorage.setItem('glassformer.tour', 'seen')"

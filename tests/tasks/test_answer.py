@@ -11,6 +11,7 @@ import longtexts
 import pytest
 import torch
 import trained
+import transformers
 from small_models import bert, word_tokenizer
 from typer.testing import CliRunner
 
@@ -19,7 +20,6 @@ from glassformer.cli import app
 from glassformer.metrics.answers import exact_match, squad_scores, word_f1
 from glassformer.tasks.words import whole_letters
 
-transformers = pytest.importorskip("transformers")
 FACT = "Kurt Go\u0308del was born in São Paulo (1906)"
 ASKED = {
     "Who was born?": "Kurt Go\u0308del",

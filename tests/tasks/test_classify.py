@@ -6,6 +6,7 @@ import itertools
 import json
 
 import pytest
+import transformers
 from small_models import REVIEWS, UNSEEN, bert, reviews, train_classifier, word_tokenizer
 
 import glassformer as gf
@@ -49,7 +50,6 @@ def several(tmp_path_factory):
 
 
 def pipeline(folder, **options):
-    transformers = pytest.importorskip("transformers")
     return transformers.pipeline("text-classification", model=str(folder), top_k=None, **options)
 
 

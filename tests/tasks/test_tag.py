@@ -10,8 +10,11 @@ from itertools import count, islice
 
 import longtexts
 import pytest
+import seqeval.metrics as seqeval
 import torch
 import trained
+import transformers
+from seqeval import scheme
 from small_models import bert, word_tokenizer
 from typer.testing import CliRunner
 
@@ -22,9 +25,6 @@ from glassformer.tasks.windows import Frame, encode_many_words, windows
 from glassformer.tasks.words import find_words
 from glassformer.train.data import DataSettings
 from glassformer.train.data.records import Records
-
-seqeval = pytest.importorskip("seqeval.metrics")
-scheme = pytest.importorskip("seqeval.scheme")
 
 
 @pytest.fixture(scope="module", params=["IOB2", "IOBES"])
@@ -75,7 +75,6 @@ def test_an_iterator_gives_results_as_they_come(model):
 
 def test_tags_are_those_of_the_reference(model, folder):
     """Loaded by transformers: the first token of each word, as its own tokenizer aligns them."""
-    transformers = pytest.importorskip("transformers")
     place = str(folder / "run" / "model")
     tokenizer = transformers.AutoTokenizer.from_pretrained(place)
     reference = transformers.AutoModelForTokenClassification.from_pretrained(place).eval()

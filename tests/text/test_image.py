@@ -8,14 +8,10 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import glassformer as gf
 from glassformer.text.image import ImageReader
-
-
-@pytest.fixture
-def pillow():
-    return pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
 
 def picture(*shape: int) -> np.ndarray:
@@ -32,13 +28,13 @@ SIZES = [(300, 500, 3), (100, 60, 3), (224, 224, 3), (37, 600, 3)]
 
 @pytest.mark.parametrize("shape", SIZES, ids=str)
 @pytest.mark.parametrize("resample", [0, 1, 2, 3])
-def test_pixels_equal_the_references(shape, resample, pillow):
+def test_pixels_equal_the_references(shape, resample):
     """The reference has a second way, with torchvision, which rounds a few pixels differently."""
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
     image = picture(*shape)
     processor = ViTImageProcessorPil(resample=resample)
-    theirs = processor(pillow.fromarray(image), return_tensors="pt").pixel_values
+    theirs = processor(Image.fromarray(image), return_tensors="pt").pixel_values
     assert float((ImageReader(resample=resample)(image) - theirs).abs().max()) <= 1e-5
 
 
@@ -53,7 +49,7 @@ def test_the_formula_without_resizing():
     assert torch.equal(plain, torch.from_numpy(image).permute(2, 0, 1).float())
 
 
-def test_settings_are_read_and_written_as_the_reference_does(tmp_path, pillow):
+def test_settings_are_read_and_written_as_the_reference_does(tmp_path):
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
     other = {"size": {"height": 20, "width": 30}, "resample": 3, "image_mean": [0.4, 0.5, 0.6],
@@ -75,10 +71,10 @@ def test_an_older_file_gives_the_side_of_a_square(tmp_path):
     assert ImageReader.load(tmp_path) == ImageReader(size=(384, 384))
 
 
-def test_files_of_every_mode(tmp_path, pillow):
+def test_files_of_every_mode(tmp_path):
     gray = picture(30, 40)
     for mode, name in (("L", "a.png"), ("RGBA", "b.png"), ("P", "c.png"), ("RGB", "d.png")):
-        pillow.fromarray(gray).convert("RGB").convert(mode).save(tmp_path / name)
+        Image.fromarray(gray).convert("RGB").convert(mode).save(tmp_path / name)
     reader = ImageReader(size=(16, 16))
     first, *others = (reader(tmp_path / f"{letter}.png") for letter in "abd")
     assert first.shape == (1, 3, 16, 16) and reader(tmp_path / "c.png").shape == first.shape
@@ -101,7 +97,7 @@ def test_bad_images_get_one_sentence(tmp_path, monkeypatch):
         reader(picture(8, 8, 3))
 
 
-def test_bad_files_get_one_sentence(tmp_path, pillow):
+def test_bad_files_get_one_sentence(tmp_path):
     with pytest.raises(gf.GlassformerError, match="does not exist"):
         ImageReader()(tmp_path / "cat.png")
     (tmp_path / "cat.png").write_bytes(b"no picture")

@@ -185,8 +185,9 @@ class TestTables:
             read(write("b.csv", "x,x\n1,2\n"), format="csv")
 
     def test_parquet(self, write, tmp_path):
-        pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        parquet = pytest.importorskip("pyarrow.parquet")
+        import pyarrow
+        from pyarrow import parquet
+
         rows = [{"text": f"Zeile {i}", "words": ["a", "b"]} for i in range(2500)]
         parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
         records = read("a.parquet", format="parquet", columns={"label": "words"})
