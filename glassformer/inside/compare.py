@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from glassformer.inside.named import Named
 from glassformer.inside.names import names_of
 from glassformer.inside.predictions import first_head, output_text
 from glassformer.inside.read import Text
+from glassformer.inside.shown import Shown
 from glassformer.inside.side import Side
 from glassformer.inside.view import View
 from glassformer.tasks.base import Model
@@ -59,7 +59,7 @@ class Mover:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """`sides` are "encoder", "decoder" and "cross", as far as the model has them and they attend;
     `logit_divergence` is KL(before, after) in nats, [position]."""
 
@@ -99,12 +99,9 @@ class Comparison:
 
         return html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.comparison import html
-        from glassformer.inside.show.page import save
-
-        save(path, "Before and after", html(self))
+    @property
+    def heading(self) -> str:
+        return "Before and after"
 
 
 @torch.no_grad()

@@ -8,7 +8,6 @@ stand behind a part where the model has them there, each frozen at what it did i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +17,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.frozen import exact, head_direction
 from glassformer.inside.named import Named
 from glassformer.inside.predictions import default_position, first_head, output_id, output_text
+from glassformer.inside.shown import Shown
 from glassformer.inside.walk import Parts, Walk, needed
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Contributions:
+class Contributions(Shown):
     """Of the logit of `output` (`text`) at a position, or, with `versus`, of its difference to
     another's. `parts` add up to `logit`."""
 
@@ -106,12 +106,9 @@ class Contributions:
 
         return contributions_html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.bars import contributions_html
-        from glassformer.inside.show.page import save
-
-        save(path, f"The logit of {self.text!r}", contributions_html(self))
+    @property
+    def heading(self) -> str:
+        return f"The logit of {self.text!r}"
 
 
 @torch.no_grad()

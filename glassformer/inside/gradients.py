@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.editing import stacks_of
 from glassformer.inside.named import Named
 from glassformer.inside.predictions import default_position, first_head, output_id, output_text
+from glassformer.inside.shown import Shown
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -32,7 +32,7 @@ NEUTRAL = ("pad", "mask", "unk", "eos")  # which token says least, where there i
 
 
 @dataclass(frozen=True, eq=False)
-class Saliency:
+class Saliency(Shown):
     """`values` has a number for each token of the last stack, `source` for each that the encoder of
     an encoder-decoder reads. `difference` is how much the logit is above that of the baseline, and
     `missing` how far the numbers are from adding up to it."""
@@ -66,12 +66,9 @@ class Saliency:
 
         return saliency_html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.bars import saliency_html
-        from glassformer.inside.show.page import save
-
-        save(path, f"{self.kind} of {self.text!r}", saliency_html(self))
+    @property
+    def heading(self) -> str:
+        return f"{self.kind} of {self.text!r}"
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,24 @@ import torch
 from torch import Tensor
 
 from glassformer.inside.named import Named
+from glassformer.inside.shown import Shown
 from glassformer.inside.side import Side
 
 KINDS = ("previous", "first", "self", "same", "induction", "entropy")
 
 
-def kinds(side: Side) -> dict[str, Named]:
+class Kinds(dict[str, Named], Shown):
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import arrays_html
+
+        return arrays_html(self.heading, self)
+
+    @property
+    def heading(self) -> str:
+        return "What heads look at: layers down, heads across"
+
+
+def kinds(side: Side) -> Kinds:
     """[layer, head] each: the mean weight on the token before, on the first, on itself, on equal
     ones before (`same`), on those that follow an equal one before (`induction`; Olsson et al.,
     2022), each over the queries that have such a key, and the mean entropy in nats. Of attention to
@@ -27,11 +39,15 @@ def kinds(side: Side) -> dict[str, Named]:
             else:
                 value = _mean_on(weights, masks[name].to(weights.device))
             found[name].append(value)
-    layers = [str(layer) for layer in range(len(side.attention))]
-    return {
-        name: Named(torch.stack(values), ("layer", "head"), {"layer": layers}, f"heads, {name}")
-        for name, values in found.items()
+    heads = len(next(iter(found.values()))[0])
+    labels = {
+        "layer": [str(layer) for layer in range(len(side.attention))],
+        "head": [str(head) for head in range(heads)],
     }
+    return Kinds(
+        (name, Named(torch.stack(values), ("layer", "head"), labels, f"heads, {name}"))
+        for name, values in found.items()
+    )
 
 
 def _mean_on(weights: Tensor, mask: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.named import Named, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.predictions import language_head, output_id, output_text
+from glassformer.inside.shown import Shown
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -29,7 +29,7 @@ STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-fo
 
 
 @dataclass(frozen=True, eq=False)
-class Lens:
+class Lens(Shown):
     """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
     of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
     `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
@@ -66,12 +66,9 @@ class Lens:
 
         return lens_html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.grid import lens_html
-        from glassformer.inside.show.page import save
-
-        save(path, "Logit lens", lens_html(self))
+    @property
+    def heading(self) -> str:
+        return "Logit lens"
 
 
 @torch.no_grad()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
@@ -14,12 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.shown import Shown
 
 Index = int | slice | EllipsisType
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class Named(Shown):
     """`array` is a torch tensor, `axes` has a name for each of its axes; `labels` says, for some
     of them, what stands at each place (tokens, layers).
 
@@ -92,12 +92,9 @@ class Named:
 
         return html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.matrix import html
-        from glassformer.inside.show.page import save
-
-        save(path, self.title or "array", html(self))
+    @property
+    def heading(self) -> str:
+        return self.title or "array"
 
 
 def as_index(given: Any) -> Index:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from glassformer.errors import GlassformerError
 from glassformer.inside.derived import array, layer_of
 from glassformer.inside.named import Named, check_index
+from glassformer.inside.shown import Shown
 
 if TYPE_CHECKING:
     from glassformer.inside.side import Side
 
 
 @dataclass(frozen=True)
-class Neurons:
+class Neurons(Shown):
     """`arrays`: q [dim], k and product (q * k) [key, dim], dot, scores (scaled, biased, masked) and
     pattern [key], and where positions add something, bias [key]. `key_head` is whose keys are read,
     where heads share them."""
@@ -22,6 +23,15 @@ class Neurons:
     arrays: dict[str, Named]
     scale: float
     key_head: int
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import arrays_html
+
+        return arrays_html(self.heading, self.arrays)
+
+    @property
+    def heading(self) -> str:
+        return "One query and its keys"
 
 
 def neurons(side: Side, layer: int, head: int, query: int) -> Neurons:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
+from glassformer.inside.shown import Shown
 from glassformer.table import parts_of
 
 BINS = 40
@@ -49,10 +50,21 @@ class Distribution:
     sampled: bool
 
 
-def parameters(net: Net) -> list[Parameter]:
+class Parameters(list[Parameter], Shown):
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import parameters_html
+
+        return parameters_html(self)
+
+    @property
+    def heading(self) -> str:
+        return "Parameters"
+
+
+def parameters(net: Net) -> Parameters:
     """The rows of `glassformer inspect`, from the top of the module tree."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
-    return [
+    return Parameters(
         Parameter(
             part.name,
             part.depth,
@@ -63,7 +75,7 @@ def parameters(net: Net) -> list[Parameter]:
             part.fixed,
         )
         for part in parts_of(net)
-    ]
+    )
 
 
 @torch.no_grad()

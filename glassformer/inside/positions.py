@@ -23,6 +23,7 @@ from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.inside.drawings import DRAW, slots_of
 from glassformer.inside.named import Named
+from glassformer.inside.shown import Shown
 from glassformer.inside.side import Side
 from glassformer.spec import Block, Blocks
 from glassformer.tasks.base import Model
@@ -31,7 +32,7 @@ LENGTH = 64  # positions that are shown, if nobody says otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Picture(Shown):
     """`kind`: table, bias, rotary, distances, terms or mask. `facts` are the numbers behind it,
     `layers` those of the stack that it holds for."""
 
@@ -42,16 +43,34 @@ class Picture:
     facts: dict[str, Any]
     arrays: dict[str, Named]
 
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import picture_html
+
+        return picture_html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"{self.stack}: {self.title}"
+
+
+class Pictures(list[Picture], Shown):
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self)
+
+    @property
+    def heading(self) -> str:
+        return "Positions"
+
 
 @torch.no_grad()
-def positions(model: Model, length: int = LENGTH, side: Side | None = None) -> list[Picture]:
+def positions(model: Model, length: int = LENGTH, side: Side | None = None) -> Pictures:
     """All pictures of a model for so many positions. With a `side` of a view its text decides on
     the length, and DeBERTa's terms are those of that text."""
     if length < 1:
         raise GlassformerError(f"length must be 1 or more, not {length}.")
     net = model.net
     named = [("encoder", net.encoder), ("decoder", net.decoder)]
-    found: list[Picture] = []
+    found = Pictures()
     for name, stack in named:
         if stack is None or (side is not None and side.stack != name):
             continue

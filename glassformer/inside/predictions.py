@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
+from glassformer.inside.shown import Shown
 from glassformer.spec import Head
 from glassformer.tasks.base import kind_of
 
@@ -25,17 +26,30 @@ class Prediction:
     logit: float
 
 
-def predictions(view: View, position: int | None, top: int) -> list[Prediction]:
+class Predictions(list[Prediction], Shown):
+    """The most probable first."""
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.bars import predictions_html
+
+        return predictions_html(self)
+
+    @property
+    def heading(self) -> str:
+        return "What is predicted"
+
+
+def predictions(view: View, position: int | None, top: int) -> Predictions:
     head = first_head(view)
     logits = view.logits.array.float()
     if logits.ndim == 2:
         logits = logits[default_position(view, position)]
     chances = logits.softmax(-1)
     best = chances.topk(min(top, len(chances))).indices
-    return [
+    return Predictions(
         Prediction(id, output_text(view, head, id), float(chances[id]), float(logits[id]))
         for id in best.tolist()
-    ]
+    )
 
 
 def first_head(view: View, name: str | None = None) -> Head:

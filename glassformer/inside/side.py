@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +11,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.named import Index, Named, as_index, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.read import Token
+from glassformer.inside.shown import Shown
 from glassformer.spec import Block
 from glassformer.spec import Stack as StackSpec
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.inside.view import View
 
 
-class Layers:
+class Layers(Shown):
     """A tensor of every layer of a stack; `[layer, ...]` gives a `Named`, `[:]` all layers."""
 
     def __init__(self, side: Side, tensor: str) -> None:
@@ -65,15 +65,12 @@ class Layers:
 
         return html(self)
 
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.heads import html
-        from glassformer.inside.show.page import save
-
-        save(path, f"{self.side.title} {self.tensor}", html(self))
+    @property
+    def heading(self) -> str:
+        return f"{self.side.title} {self.tensor}"
 
 
-class Side:
+class Side(Shown):
     """A stack of the model, or its attention to the encoder (`scope` "cross.")."""
 
     def __init__(self, view: View, stack: str, scope: str = "") -> None:
@@ -183,3 +180,11 @@ class Side:
         from glassformer.inside.rollout import rollout
 
         return rollout(self, residual)
+
+    def __repr__(self) -> str:
+        return f"<{self.title} of {self.view!r}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.view import side_html
+
+        return side_html(self)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from glassformer.inside.contributions import Contributions
     from glassformer.inside.gradients import Saliency
     from glassformer.inside.lens import Lens
-    from glassformer.inside.predictions import Prediction
+    from glassformer.inside.predictions import Predictions
 
 
 class EnoughError(Exception):
@@ -184,7 +183,7 @@ class View(Side):
         words = {"position": [token.text for token in self.tokens]}
         return Named(array, axes, words if array.ndim == 2 else {}, "logits")
 
-    def predictions(self, position: int | None = None, top: int = 10) -> list[Prediction]:
+    def predictions(self, position: int | None = None, top: int = 10) -> Predictions:
         """The most probable tokens (or labels) at a position: by default the last one of a
         decoder, the first mask of an encoder."""
         from glassformer.inside.predictions import predictions
@@ -224,10 +223,3 @@ class View(Side):
         from glassformer.inside.show.view import html
 
         return html(self)
-
-    def save_html(self, path: str | Path) -> None:
-        """One file that needs nothing else."""
-        from glassformer.inside.show.page import save
-        from glassformer.inside.show.view import html
-
-        save(path, repr(self), html(self))

@@ -9,6 +9,8 @@ import small
 import torch
 
 import glassformer as gf
+from glassformer.inside.kinds import kinds
+from glassformer.inside.neurons import neurons
 
 TEXT = "time flies like an arrow"
 FETCHES = r"""(src|href|action)\s*=\s*(?!["']?data:)|@import|url\(|fetch\("""
@@ -27,6 +29,13 @@ def things():
         "number": view.residual[0, 0, 0],
         "row": view.residual[0, 0],
         "rollout": view.rollout(),
+        "side": both.cross,
+        "predictions": view.predictions(),
+        "kinds": kinds(both.encoder),
+        "neurons": neurons(view, 1, 2, 3),
+        "positions": gf.inside.positions.positions(both.model, 6),
+        "picture": gf.inside.positions.positions(view.model, 6)[0],
+        "parameters": gf.inside.parameters.parameters(view.model.net),
         "lens": view.lens(),
         "contributions": both.contributions(),
         "difference": view.contributions("arrow", versus="banana"),
@@ -50,7 +59,7 @@ def pages(tmp_path_factory):
 def test_nothing_is_fetched(pages):
     for path in pages.iterdir():
         text = path.read_text("utf-8")
-        assert not re.search(FETCHES, text)
+        assert not re.search(FETCHES, text) and "http://" not in text and "https://" not in text
         assert text.startswith("<!DOCTYPE html>")
 
 

@@ -13,6 +13,7 @@ from glassformer.inside.show.page import fragment, plain, tint, word
 if TYPE_CHECKING:
     from glassformer.inside.contributions import Contributions
     from glassformer.inside.gradients import Saliency
+    from glassformer.inside.predictions import Predictions
 
 WIDE = 220  # pixels of the longest bar
 COUNT = 24
@@ -59,6 +60,20 @@ def tokens(values: Named) -> str:
         for text, n in zip(values.labels["position"], numbers, strict=True)
     )
     return f"<div>{''.join(parts)}</div>"
+
+
+def predictions_html(found: Predictions) -> str:
+    return fragment(found.heading, chances(found))
+
+
+def chances(found: Predictions) -> str:
+    rows = "".join(
+        f"<tr><td class='w'>{word(one.text)}</td><td class='n'>{one.probability:.1%}</td>"
+        f"<td><span class='bar' style='width:{200 * one.probability:.1f}px;"
+        "background:rgb(var(--accent))'></span></td></tr>"
+        for one in found
+    )
+    return f"<table>{rows}</table>"
 
 
 def saliency_html(found: Saliency) -> str:

@@ -30,7 +30,7 @@
   };
 
   const element = (kind, settings) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    const made = document.createElementNS(svg.namespaceURI, kind);
     for (const [name, value] of Object.entries(settings)) made.setAttribute(name, value);
     return made;
   };

@@ -6,12 +6,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.show.bars import chances
 from glassformer.inside.show.grid import lens_html
 from glassformer.inside.show.heads import html as heads_html
 from glassformer.inside.show.page import fragment, word
 
 if TYPE_CHECKING:
     from glassformer.inside.read import Token
+    from glassformer.inside.side import Side
     from glassformer.inside.view import View
 
 
@@ -21,16 +23,19 @@ def html(view: View) -> str:
     body += _row(view.tokens) + _said(view)
     parts = [fragment(f"{view.model.architecture} reads {len(view.tokens)} tokens", body)]
     sides = [view.encoder, view.decoder, view.cross] if both else [view]
-    for side in sides:
-        try:
-            parts.append(heads_html(side.attention))
-        except GlassformerError as error:  # layers without attention
-            parts.append(fragment(f"{side.title}: attention", f"<p>{escape(str(error))}</p>"))
+    parts += [side_html(side) for side in sides]
     try:
         parts.append(lens_html(view.lens()))
     except GlassformerError as error:
         parts.append(fragment("Logit lens", f"<p>{escape(str(error))}</p>"))
     return "".join(parts)
+
+
+def side_html(side: Side) -> str:
+    try:
+        return heads_html(side.attention)
+    except GlassformerError as error:  # layers without attention
+        return fragment(f"{side.title}: attention", f"<p>{escape(str(error))}</p>")
 
 
 def _row(tokens: tuple[Token, ...]) -> str:
@@ -42,10 +47,4 @@ def _said(view: View) -> str:
         found = view.predictions()
     except GlassformerError as error:
         return f"<p>{escape(str(error))}</p>"
-    rows = "".join(
-        f"<tr><td class='w'>{word(one.text)}</td><td class='n'>{one.probability:.1%}</td>"
-        f"<td><span class='bar' style='width:{200 * one.probability:.1f}px;"
-        "background:rgb(var(--accent))'></span></td></tr>"
-        for one in found
-    )
-    return f"<h3>What is predicted</h3><table>{rows}</table>"
+    return f"<h3>{found.heading}</h3>{chances(found)}"
