@@ -241,8 +241,8 @@ export type AttentionQuestion = Run & { sight: Sight } & (
     /** What one query sees in all heads of a layer. */
     | { view: "row"; layer: number; query: number }
     /** All layers and heads, shrunk to thumbnails of at most size x size (default 32). Layers from `from` to
-     * before `to` if given, so that a page can ask piece by piece. */
-    | { view: "model"; size?: number; from?: number; to?: number }
+     * before `to` if given, so that a page can ask piece by piece; of some queries and keys, [from, to), if given. */
+    | { view: "model"; size?: number; from?: number; to?: number; queries?: [number, number]; keys?: [number, number] }
     | { view: "neuron"; layer: number; head: number; query: number }
   );
 

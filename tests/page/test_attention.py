@@ -158,6 +158,19 @@ def test_a_pair_of_sentences_is_filtered(encoder, page):
     assert told.startswith(f"{tokens[1]['text'].strip()} → {tokens[second]['text'].strip()}")
 
 
+def test_thumbnails_are_of_the_sentences_that_are_asked_for(encoder, page):
+    """As in BertViz's model view."""
+    where = {"panel": "attention", "text": TEXT, "pair": "fruit flies", "attention_view": "model"}
+    visit(page, encoder, **where)
+    with page.expect_request("**/api/attention") as asked:
+        page.get_by_role("radio", name="B → A").click()
+    given = asked.value.post_data_json
+    facts = {key: given[key] for key in ("model", "text", "pair")}
+    tokens = encoder.ask("read", **facts)["encoder"]
+    second = next(at for at, token in enumerate(tokens) if token["sentence"] == 1)
+    assert (given["queries"], given["keys"]) == ([second, len(tokens)], [0, second])
+
+
 def test_cross_attention(encoder_decoder, page):
     visit(
         page,

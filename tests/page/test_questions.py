@@ -131,6 +131,8 @@ def test_attention_in_all_its_views(told):
         np.testing.assert_allclose(
             model["pattern"][:, :, 0, 0], whole[:, :, :rows, :columns].max((2, 3)), atol=1e-3
         )
+        _, model = told.ask("attention", sight=sight, view="model", to=2, queries=[1, 3], keys=[0, 2])
+        np.testing.assert_allclose(model["pattern"], whole[:, :, 1:3, :2], atol=1e-3)
         _, neuron = told.ask("attention", **ask, view="neuron", head=2, query=1)
         np.testing.assert_allclose(neuron["product"].sum(-1), neuron["dot"], atol=1e-4)
         weights = np.exp(neuron["scores"] - neuron["scores"].max())
@@ -339,6 +341,7 @@ def test_the_walk_names_arrays_that_are_there(told):
         ("attention", {"sight": "cross", "view": "model"}, "no cross-attention"),
         ("attention", {"sight": "sky", "view": "model"}, "sight is one of encoder, decoder, cross"),
         ("attention", {"sight": "decoder", "view": "layer", "layer": 0, "heads": [9]}, "0 to 3"),
+        ("attention", {"sight": "decoder", "view": "model", "keys": [0, 99]}, "[from, to) of the"),
         ("next", {"temperature": 0}, "temperature must be"),
         ("next", {"position": 99}, "position goes from 0 to"),
         ("next", {"count": 1000}, "count goes from 1 to 400"),

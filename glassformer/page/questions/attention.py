@@ -75,9 +75,23 @@ def whole_model(seen: Side, asked: Asked) -> Packed:
     first = asked.index("from", 0, most=layers - 1)
     last = asked.index("to", layers, least=first + 1, most=layers)
     size = asked.index("size", THUMBNAIL, least=1)
-    tiles = [thumbnail(one.array, size) for one in seen.attention.layers(range(first, last))]
+    rows, columns = span(asked, "queries", len(seen.tokens)), span(asked, "keys", len(seen.sources))
+    tiles = [
+        thumbnail(one.array[..., rows, columns], size)
+        for one in seen.attention.layers(range(first, last))
+    ]
     axes = ("layer", "head", "query", "key")
     return Packed(facts(seen), {"pattern": (torch.stack(tiles).half(), axes)})
+
+
+def span(asked: Asked, name: str, size: int) -> slice:
+    """All of them, or [from, to): one sentence of a pair."""
+    match asked.list(name):
+        case None:
+            return slice(None)
+        case [int(first), int(end)] if 0 <= first < end <= size:
+            return slice(first, end)
+    raise GlassformerError(f"{name} are [from, to) of the {size} there are.")
 
 
 def one_neuron(seen: Side, asked: Asked) -> Packed:
