@@ -5,6 +5,7 @@ from glassformer.inside.edit import Edit
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
 from glassformer.inside.side import Layers, Side
+from glassformer.inside.steering import direction, mean
 from glassformer.inside.usual import heads_off, heads_scaled, layer_off, patch, steer
 from glassformer.inside.view import View
 
@@ -14,10 +15,12 @@ __all__ = [
     "Named",
     "Side",
     "View",
+    "direction",
     "heads_off",
     "heads_scaled",
     "layer_off",
     "look",
+    "mean",
     "parameters",
     "patch",
     "patching",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -80,6 +81,11 @@ class Comparison(Shown):
 
     def movers(self, position: int = -1, count: int = 10) -> list[Mover]:
         """The outputs whose probability has changed most, at a position."""
+        if self.logit_divergence is None:
+            raise GlassformerError(
+                "The two models do not say the same things (their heads differ, or one has none); "
+                "patterns and streams are compared all the same."
+            )
         head = first_head(self.before)
         rows = [view.logits.array.float() for view in (self.before, self.after)]
         was, now = (row[position] if row.ndim == 2 else row for row in rows)
@@ -108,6 +114,9 @@ class Comparison(Shown):
 def compare(a: Model, b: Model, text: Text, target: Text | None = None) -> Comparison:
     """Of `b` beside `a` on a text. A model beside itself is the model without its adapter, and
     with it."""
+    for one in (a, b):
+        if isinstance(one, str | Path):
+            raise GlassformerError(f"Models are compared: give gf.load({str(one)!r}).")
     if a is b:
         if adapters.active(a.net) is None:
             raise GlassformerError(
@@ -248,7 +257,7 @@ def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _logits(a: View, b: View) -> Named | None:
-    if a.output.logits is None:
+    if a.output.logits is None or b.output.logits is None:
         return None
     was, now = (view.logits for view in (a, b))
     if was.shape != now.shape or was.array.ndim == 0:

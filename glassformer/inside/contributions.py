@@ -7,6 +7,7 @@ stand behind a part where the model has them there, each frozen at what it did i
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,8 @@ LOOSE = 0.02  # what half precision may lose, of a logit's size
 
 @dataclass(frozen=True)
 class Part:
-    """`kind` is token, position, segment, head, cross head, feed-forward, attention bias, ..."""
+    """`kind` is token, position, segment, head, cross head, feed-forward, attention bias, ...; of a
+    neuron, too, `head` is its number."""
 
     kind: str
     layer: int | None
@@ -85,17 +87,27 @@ class Contributions(Shown):
     def cross_heads(self) -> Named:
         return self._of("cross head")
 
+    @property
+    def neurons(self) -> Named:
+        """[layer, neuron], 0 in the layers whose neurons were not asked for."""
+        return self._of("neuron")
+
     def _of(self, kind: str) -> Named:
         found = [part for part in self.parts if part.kind == kind]
         if not found:
-            raise GlassformerError(f"There is no {kind} in this model.")
+            raise GlassformerError(
+                "Neurons are told of the layers that contributions(neurons=...) names."
+                if kind == "neuron"
+                else f"There is no {kind} in this model."
+            )
         layers = 1 + max(part.layer or 0 for part in found)
         heads = 1 + max(part.head or 0 for part in found)
         table = torch.zeros(layers, heads)
         for part in found:
             table[part.layer or 0, part.head or 0] = part.value
-        labels = {"layer": list(map(str, range(layers))), "head": list(map(str, range(heads)))}
-        return Named(table, ("layer", "head"), labels, f"contributions to {self.text!r}")
+        axis = "neuron" if kind == "neuron" else "head"
+        labels = {"layer": list(map(str, range(layers))), axis: list(map(str, range(heads)))}
+        return Named(table, ("layer", axis), labels, f"contributions to {self.text!r}")
 
     def __repr__(self) -> str:
         best = ", ".join(f"{part.name} {part.value:+.2f}" for part in self.top(3))
@@ -119,10 +131,12 @@ def contributions(
     position: int | None = None,
     versus: int | str | None = None,
     head: str | None = None,
+    neurons: int | Sequence[int] = (),
 ) -> Contributions:
     """`token` is a token or a label by number or name; None is what is predicted. `position` is for
     heads that read each one: the last of a decoder, the first mask of an encoder by default.
-    `versus`: of the difference between its logit and that of another."""
+    `versus`: of the difference between its logit and that of another. `neurons`: layers whose
+    feed-forward part is told neuron by neuron."""
     spec = first_head(view, head)
     if spec.mixes or spec.depth is not None or spec.pixels:
         raise GlassformerError(
@@ -130,19 +144,22 @@ def contributions(
             "that would be a sum over the stream."
         )
     at = default_position(view, position) if spec.pick == "each" else None
-    view.read_through(needed(view))
+    depth = len(view.spec.order)
+    layers = [neurons] if isinstance(neurons, int) else neurons
+    taken = {layer % depth for layer in layers if view.name(layer, "ffn_post")}
+    view.read_through(needed(view, taken))
     logits = view.output.heads[spec.name][0].float()
     logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
     logits = logits if at is None else logits[at]
     output = output_id(view, spec, token, logits)
-    parts = _parts(view, spec.name, at, output, logits)
+    parts = _parts(view, spec.name, at, output, logits, taken)
     logit, text = float(logits[output]), output_text(view, spec, output)
     other = None
     if versus is not None:
         against = output_id(view, spec, versus, logits)
         other = output_text(view, spec, against)
         logit -= float(logits[against])
-        for key, value in _parts(view, spec.name, at, against, logits).items():
+        for key, value in _parts(view, spec.name, at, against, logits, taken).items():
             parts[key] = parts.get(key, 0.0) - value
     found = tuple(Part(*key, value) for key, value in parts.items())
     whole = Contributions(output, text, at, logit, found, other)
@@ -154,7 +171,9 @@ def contributions(
     return whole
 
 
-def _parts(view: View, name: str, at: int | None, output: int, logits: Tensor) -> Parts:
+def _parts(
+    view: View, name: str, at: int | None, output: int, logits: Tensor, neurons: Collection[int]
+) -> Parts:
     net = view.model.net
     module = net.heads[name]
     assert isinstance(module, Head)
@@ -174,7 +193,7 @@ def _parts(view: View, name: str, at: int | None, output: int, logits: Tensor) -
         (u,) = torch.autograd.grad(picked, leaf, direction)
         rows = u[0].abs().sum(-1).nonzero()[:, 0]
         u = u[0][rows]
-    walk = Walk(view, rows)
+    walk = Walk(view, rows, neurons)
     for kind, value in added.items():
         walk.add(kind, None, None, value)
     walk.back(u)

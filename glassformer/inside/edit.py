@@ -8,7 +8,7 @@ on as it is, so that nothing is computed otherwise.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -21,7 +21,7 @@ from glassformer.inside.names import Axes, matching, names_of
 from glassformer.inside.read import Reading
 from glassformer.spec import ModelSpec
 
-Kind = Literal["scale", "add", "replace", "patch"]
+Kind = Literal["scale", "add", "remove", "replace", "patch"]
 KINDS = get_args(Kind)
 RENAMED = {"source": "from", "source_target": "from_target"}  # `from` is a word of Python's
 
@@ -30,11 +30,11 @@ RENAMED = {"source": "from", "source_target": "from_target"}  # `from` is a word
 class Edit:
     """What is done to the tensors under a name (or all under a shell pattern) of core/tap.py.
 
-    `scale` multiplies by `factor` (0: off), `add` adds `factor` times `vector`, `replace` puts
-    `vector` (or one number for all) there, and `patch` what another text (`source`, in JSON
-    "from") has there. Of `heads` and `positions` those alone, None for all; positions count from
-    the start of the whole sequence, those of a patch are pairs (here, there). `keys` narrows down
-    scores and patterns.
+    `scale` multiplies by `factor` (0: off), `add` adds `factor` times `vector`, `remove` takes
+    `factor` times what lies along `vector` away, `replace` puts `vector` (or one number for all)
+    there, and `patch` what another text (`source`, in JSON "from") has there. Of `heads` and
+    `positions` those alone, None for all; positions count from the start of the whole sequence,
+    those of a patch are pairs (here, there). `keys` narrows down scores and patterns.
     """
 
     kind: Kind
@@ -50,7 +50,8 @@ class Edit:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise GlassformerError(f"An edit is one of {', '.join(KINDS)}, not {self.kind!r}.")
-        needs = {"add": "vector", "replace": "vector", "patch": "source"}.get(self.kind)
+        vectors = dict.fromkeys(("add", "remove", "replace"), "vector")
+        needs = {**vectors, "patch": "source"}.get(self.kind)
         if needs is not None and getattr(self, needs) is None:
             raise GlassformerError(f"To {self.kind} needs {RENAMED.get(needs, needs)!r}.")
         for name in ("heads", "keys", "positions"):
@@ -118,6 +119,19 @@ def _number(name: str, value: Any) -> float:
         raise GlassformerError(f"{name} is made of numbers, not {value!r:.40}.") from None
 
 
+def _without(value: Tensor, vector: Tensor, factor: float) -> Tensor:
+    along = F.normalize(vector.expand(value.shape[-1]), dim=0)
+    lies: Tensor = (value @ along)[..., None] * along
+    return value - factor * lies
+
+
+CHANGES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
+    "add": lambda value, vector, factor: value + factor * vector,
+    "remove": _without,
+    "replace": lambda value, vector, _: vector.expand_as(value),
+}
+
+
 @dataclass(frozen=True)
 class Resolved:
     """An edit of a model: which names it touches, and the tensors it needs."""
@@ -168,7 +182,7 @@ class Resolved:
                 raise GlassformerError(
                     f"The vector has {len(vector)} numbers, and {name!r} has {value.shape[-1]}."
                 )
-            new = value + edit.factor * vector if edit.kind == "add" else vector.expand_as(value)
+            new = CHANGES[edit.kind](value, vector, edit.factor)
         return new if chosen is None else torch.where(chosen, new, value)
 
     def patched(self, name: str, value: Tensor, along: int, here: Tensor) -> tuple[Tensor, Tensor]:

@@ -112,14 +112,14 @@ class Question:
 
 
 class Stand(Capture):
-    """A tap that puts other embeddings in their places."""
+    """A tap that puts other tensors in their places, and may keep some that pass."""
 
-    def __init__(self, embeddings: dict[str, Tensor]) -> None:
-        super().__init__(*embeddings)
-        self.embeddings = embeddings
+    def __init__(self, instead: dict[str, Tensor], *kept: str) -> None:
+        super().__init__(*instead, *kept)
+        self.instead = instead
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        return self.embeddings.get(name, value)
+        return super().__call__(name, self.instead.get(name, value))
 
 
 def gradient_x_input(

@@ -7,7 +7,8 @@ time, so that memory does not grow with text and layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.gradients import Stand
 from glassformer.inside.named import Named, check_index
 from glassformer.inside.names import names_of
 from glassformer.inside.predictions import language_head, output_id, output_text
@@ -79,9 +81,11 @@ def lens(
     top: int = 5,
     positions: Sequence[int] | None = None,
     head: str | None = None,
+    through: int = 0,
 ) -> Lens:
     """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
-    for none). `positions`: those alone."""
+    for none). `positions`: those alone. `through`: the last so many layers read a stream too, as if
+    those between were not there."""
     spec = language_head(view, head)
     net, size = view.model.net, len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
@@ -89,6 +93,7 @@ def lens(
         check_index(place, size, "position")
     names = stage_names(view)
     view.read_through(names)
+    names, streams = _through(view, names, through)
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
     if token is None:
@@ -99,7 +104,7 @@ def lens(
         chosen = torch.tensor(list(token), device=rows.device)
     else:
         chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
-    streams = torch.stack([view.seen[name][0, rows] for name in names]).flatten(0, 1)
+    streams = streams[:, rows].flatten(0, 1)
     step = max(1, ROOM // ends.shape[-1])
     parts = []
     for at in range(0, len(streams), step):  # rows of several stages: the head is read once
@@ -140,6 +145,65 @@ def lens(
         ),
         words={id: output_text(view, spec, id) for id in said},
     )
+
+
+def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor]:
+    """The stages, and their streams [stage, position, width] behind the last so many layers."""
+    depth = len(view.spec.order)
+    if not 0 <= last < depth:
+        raise GlassformerError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
+    if last == 0:
+        return names, torch.stack([view.seen[name][0] for name in names])
+    into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))
+    names = [name for name in names if (_stage(name)[0] or 0) < depth - last]
+    found = []
+    for name in names:
+        seen = Stand({into: view.seen[name]}, end)
+        view.run(seen, heads=())
+        found.append(seen[end][0])
+    return names, torch.stack(found)
+
+
+@torch.no_grad()
+def lens_apart(view: View, other: View, measure: str = "divergence") -> Named:
+    """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
+    and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
+    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1."""
+    if measure not in APART:
+        raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
+    if len(view.tokens) != len(other.tokens) or stage_names(view) != stage_names(other):
+        raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
+    head, names, rows = language_head(view).name, stage_names(view), []
+    for each in (view, other):
+        each.read_through(names)
+    for name in names:
+        p, q = (
+            each.model.net.readout(each.seen[name], head)[0].float().log_softmax(-1)
+            for each in (view, other)
+        )
+        rows.append(APART[measure](p, q))
+    stages = [_stage(name) for name in names]
+    labels = {
+        "stage": [part if n is None else f"{n} {part}" for n, part in stages],
+        "position": [token.text for token in view.tokens],
+    }
+    return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def _js(p: Tensor, q: Tensor) -> Tensor:
+    middle = torch.logaddexp(p, q) - math.log(2)
+    return (_kl(p, middle) + _kl(q, middle)) / (2 * math.log(2))
+
+
+APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of log-probabilities
+    "divergence": _kl,
+    "js": _js,
+    "variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,
+}
 
 
 def _by_stage(rows: Tensor, stages: int) -> Tensor:

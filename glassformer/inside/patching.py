@@ -9,6 +9,8 @@ et al., 2023).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ from glassformer.inside.view import View
 from glassformer.tasks.base import Model
 
 AT_ONCE = 16  # texts that are computed side by side
+Place = tuple[int, ...]  # a position or a head, or a head and a position
 
 
 @torch.no_grad()
@@ -40,10 +43,11 @@ def sweep(
     versus: int | str | None = None,
     position: int | None = None,
     head: str | None = None,
+    by_position: bool = False,
 ) -> Named:
     """How a logit (or its difference to that of `versus`) of `text` changes when one place has what
     `source`, a text of as many tokens, has there: [layer, position], or [layer, head] of tensors
-    that heads have (`z`, `q`, `k`, `v`, `pattern`)."""
+    that heads have (`z`, `q`, `k`, `v`, `pattern`; with `by_position`, [layer, head, position])."""
     view, other = look(model, text, target), look(model, source, target)
     if len(view.tokens) != len(other.tokens):
         raise GlassformerError(
@@ -58,36 +62,52 @@ def sweep(
         questions.append(Question.of(view, versus, position, head))
     plain = questions[0].logit - sum(q.logit for q in questions[1:])
     by_head = tensor in ATTENTION and tensor != "attn_out"
-    places = other.seen[names[0]].shape[1]
+    sizes = other.seen[names[0]].shape[1 : 3 if by_head and by_position else 2]
+    places = list(product(*map(range, sizes)))
     rows = []
     for name in names:
         found = []
-        for start in range(0, places, AT_ONCE):
-            some = range(places)[start : start + AT_ONCE]
+        for start in range(0, len(places), AT_ONCE):
+            some = places[start : start + AT_ONCE]
             out = _rows(view, name, other.seen[name], some)
             found.append(questions[0].of_output(out) - sum(q.of_output(out) for q in questions[1:]))
-        rows.append(torch.cat(found) - plain)
-    axis = "head" if by_head else "position"
-    words = [str(i) for i in range(places)] if by_head else [token.text for token in view.tokens]
-    labels = {"layer": [str(i) for i in range(len(names))], axis: words}
+        rows.append(torch.cat(found).view(sizes) - plain)
+    axes: tuple[str, ...] = ("layer", "head", "position") if by_head else ("layer", "position")
+    labels = {
+        "layer": [str(i) for i in range(len(names))],
+        "head": [str(i) for i in range(sizes[0])],
+        "position": [token.text for token in view.tokens],
+    }
     title = f"change of the logit of {questions[0].text!r} by a patch of {tensor}"
-    return Named(torch.stack(rows), ("layer", axis), labels, title)
+    axes = axes[: 1 + len(sizes)]
+    return Named(torch.stack(rows), axes, {axis: labels[axis] for axis in axes}, title)
 
 
-def _rows(view: View, name: str, there: Tensor, places: Sequence[int]) -> Output:
+def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> Output:
     """A pass of as many rows as places; in each, one place of the tensor is another's."""
 
-    def tap(at: str, value: Tensor) -> Tensor:
-        if at != name:
+    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
+    return view.run(OnePlaceEach(name, there, places), **inputs)
+
+
+@dataclass(frozen=True)
+class OnePlaceEach:
+    """A tap by which every row has, at a place of its own, what another text has `there`."""
+
+    name: str
+    there: Tensor  # [1, place, ...]
+    places: Sequence[Place]  # a row's
+
+    def wants(self, name: str) -> bool:
+        return name == self.name
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if not self.wants(name):
             return value
         value = value.clone()
-        for row, place in enumerate(places):
-            value[row, place] = there[0, place]
+        for row, place in enumerate(self.places):
+            value[row, *place] = self.there[0, *place]
         return value
-
-    tap.wants = lambda at: at == name  # type: ignore[attr-defined]
-    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
-    return view.run(tap, **inputs)
 
 
 @torch.no_grad()

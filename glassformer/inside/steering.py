@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
@@ -18,11 +19,18 @@ from glassformer.tasks.base import Model
 def direction(model: Model, at: str, toward: Text, away: Text) -> Tensor:
     """[width]: the mean over tokens of what passes at a name when the model reads `toward`, less
     the same of `away` (Turner et al., 2023)."""
+    return mean(model, at, [toward]) - mean(model, at, [away])
+
+
+def mean(model: Model, at: str, texts: Sequence[Text]) -> Tensor:
+    """[width]: over all tokens of some texts, what passes at a name; put in its place, it says what
+    the model says on the whole (an ablation by the mean)."""
     name = full_name(model.spec, at)
     if names_of(model.spec).get(name, ())[:1] != ("position",):
         raise GlassformerError(f"One steers a stream, such as blocks.3.resid_post, not {at!r}.")
-    ahead, behind = (look(model, text, at=name).tap(name).array for text in (toward, away))
-    return ahead.mean(0) - behind.mean(0)
+    if isinstance(texts, str) or not texts:
+        raise GlassformerError("The mean is one over a list of texts.")
+    return torch.cat([look(model, text, at=name).tap(name).array for text in texts]).mean(0)
 
 
 def resolved(model: Model, edits: Iterable[Edit | Mapping[str, Any]]) -> list[Edit]:

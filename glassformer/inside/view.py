@@ -199,6 +199,12 @@ class View(Side):
             self._lenses[key] = lens(self, **how)
         return self._lenses[key]
 
+    def lens_apart(self, other: View, measure: str = "divergence") -> Named:
+        """How far another run is from this one in what each stage would say; see `lens.py`."""
+        from glassformer.inside.lens import lens_apart
+
+        return lens_apart(self, other, measure)
+
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""
         from glassformer.inside.contributions import contributions

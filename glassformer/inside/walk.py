@@ -3,6 +3,7 @@ part that wrote to the stream on the way is asked how much it counted."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,15 +22,16 @@ from glassformer.inside.names import names_of
 if TYPE_CHECKING:
     from glassformer.inside.view import View
 
-Parts = dict[tuple[str, int | None, int | None], float]  # by kind, layer, head
+Parts = dict[tuple[str, int | None, int | None], float]  # by kind, layer, head (or neuron)
 WRITTEN = ("resid_pre", "z", "attn_out", "resid_mid", "ffn_out", "resid_post")
 
 
-def needed(view: View) -> list[str]:
+def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
     """The tensors of the last stack that a walk reads."""
     front = f"{view.stack}."
     memory = view.model.net.encoder is not None
-    return [
+    more = [view.name(layer, "ffn_post") for layer in neurons]
+    return more + [
         name
         for name in names_of(view.model.spec)
         if name.startswith(front)
@@ -40,10 +42,11 @@ def needed(view: View) -> list[str]:
 
 
 class Walk:
-    """At some positions (`rows`) of a view's last stack; directions are [row, width]."""
+    """At some positions (`rows`) of a view's last stack; directions are [row, width]. The
+    feed-forward part of the layers in `neurons` is told neuron by neuron."""
 
-    def __init__(self, view: View, rows: Tensor) -> None:
-        self.view, self.rows = view, rows
+    def __init__(self, view: View, rows: Tensor, neurons: Collection[int] = ()) -> None:
+        self.view, self.rows, self.neurons = view, rows, neurons
         stack = getattr(view.model.net, view.stack)
         assert isinstance(stack, Stack)
         self.stack = stack
@@ -110,7 +113,7 @@ class Walk:
         if block.spec.residual != "serial":
             written = self.at(depth, "ffn_out")
             self.seam(u, post, mid + written, depth)
-            self.add("feed-forward", depth, None, (u * written).sum())
+            self.feed_forward(depth, block, u)
             return self.attention(depth, block, pre, mid, u)
         before = mid
         if block.spec.cross is not None and f"{self.view.stack}.blocks.{depth}.cross.z" in (
@@ -118,7 +121,7 @@ class Walk:
         ):
             before = self.written(depth, block, "cross", mid, self.at(depth, "cross.attn_out"))
         u, change = self.write(depth, block, "ffn", before, self.at(depth, "ffn_out"), post, u)
-        self.add("feed-forward", depth, None, (change * self.at(depth, "ffn_out")).sum())
+        self.feed_forward(depth, block, change)
         if before is not mid:
             said = self.at(depth, "cross.attn_out")
             u, change = self.write(depth, block, "cross", mid, said, before, u)
@@ -130,6 +133,17 @@ class Walk:
         u, change = self.write(depth, block, "attention", pre, said, mid, u)
         self.heads(depth, block.attention.out, "", change)
         return u
+
+    def feed_forward(self, depth: int, block: Block, u: Tensor) -> None:
+        whole = (u * self.at(depth, "ffn_out")).sum()
+        if depth not in self.neurons:
+            self.add("feed-forward", depth, None, whole)
+            return
+        before, _ = linear_back(block.ffn.down, u)
+        values = (before * self.at(depth, "ffn_post")).sum(0)  # [neuron]
+        for neuron, value in enumerate(values.tolist()):
+            self.parts["neuron", depth, neuron] = value
+        self.add("feed-forward bias", depth, None, whole - values.sum())
 
     def written(self, depth: int, block: Block, part: str, x: Tensor, change: Tensor) -> Tensor:
         """The stream behind a part, computed again: nobody sees it between cross-attention and

@@ -63,7 +63,22 @@ def test_all_sides_of_an_encoder_decoder():
     assert {one.text for one in classified.movers()} == {"bad", "good", "odd"}
 
 
+def test_a_fine_tune_with_another_head_is_compared_all_the_same():
+    """A masked-LM model, and a classifier made of it: bodies are compared, what they say is not."""
+    base, tuned = small.encoder(), small.encoder("SequenceClassification")
+    tuned.net.encoder.load_state_dict(base.net.encoder.state_dict())
+    with torch.no_grad():
+        tuned.net.encoder.blocks[1].attention.qkv.weight[:8] *= -2
+    found = gf.compare(base, tuned, TEXT)
+    assert found.moved(1)[0][:3] == ("encoder", 1, 0) and found.logit_divergence is None
+    assert "layer 1 head 0" in found._repr_html_()
+    with pytest.raises(gf.GlassformerError, match="do not say the same things"):
+        found.movers()
+
+
 def test_what_cannot_be_compared_is_said():
+    with pytest.raises(gf.GlassformerError, match="Models are compared"):
+        gf.compare("a folder", "another", TEXT)
     with pytest.raises(gf.GlassformerError, match="different tokenizers"):
         gf.compare(small.decoder(), small.encoder(), TEXT)
     with pytest.raises(gf.GlassformerError, match="differ in layers, heads or width"):

@@ -142,6 +142,33 @@ def test_a_pattern_or_values_that_are_changed_change_the_result_as_by_hand():
     assert torch.allclose(moved.z[1].array, want, atol=1e-5)
 
 
+def test_what_lies_along_a_vector_is_taken_away():
+    model = small.decoder()
+    vector = torch.linspace(-1, 2, 32)
+    edit = {"kind": "remove", "at": "blocks.0.resid_post", "vector": vector, "positions": [1, 3]}
+    plain, view = model.look(TEXT), model.look(TEXT, edits=[edit])
+    want = plain.residual[0].array.clone()
+    along = vector / vector.norm()
+    want[[1, 3]] -= torch.outer(want[[1, 3]] @ along, along)
+    assert torch.allclose(view.residual[0].array, want, atol=1e-6)
+    assert float((view.residual[0].array[[1, 3]] @ vector).abs().max()) <= 1e-5
+    halved = model.look(TEXT, edits=[{**edit, "factor": 0.5, "positions": None}]).residual[0].array
+    assert torch.allclose(halved @ along, plain.residual[0].array @ along / 2, atol=1e-5)
+
+
+def test_a_part_that_says_the_mean_of_texts():
+    model = small.decoder()
+    texts = [TEXT, "a robot must"]
+    at = "blocks.1.attn_out"
+    want = torch.cat([model.look(text).attention_out[1].array for text in texts]).mean(0)
+    found = inside.mean(model, at, texts)
+    assert torch.allclose(found, want, atol=1e-6)
+    view = model.look(TEXT, edits=[{"kind": "replace", "at": at, "vector": found}])
+    assert torch.allclose(view.attention_out[1].array, want.expand(5, -1), atol=1e-6)
+    with pytest.raises(gf.GlassformerError, match="list of texts"):
+        inside.mean(model, at, TEXT)
+
+
 def test_edits_apply_in_their_order_and_end_with_the_context():
     model = small.decoder()
     plain = model.look(TEXT).logits.array
@@ -232,7 +259,7 @@ def test_edits_are_values():
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        ({"kind": "mend", "at": "embed"}, "one of scale, add, replace, patch"),
+        ({"kind": "mend", "at": "embed"}, "one of scale, add, remove, replace, patch"),
         ({"kind": "scale", "at": "blocks.9.z"}, "nearest name"),
         ({"kind": "scale"}, "needs 'at'"),
         ({"kind": "add", "at": "embed"}, "needs 'vector'"),
@@ -243,6 +270,10 @@ def test_edits_are_values():
         ({"kind": "scale", "at": "embed", "positions": [-1]}, "from 0 on"),
         ({"kind": "add", "at": "embed", "vector": [1.0]}, "1 numbers"),
         ({"kind": "scale", "at": "embed", "strength": 2}, "no 'strength'"),
+        ({"kind": "scale", "at": "embed", "factor": "x"}, "factor is made of numbers"),
+        ({"kind": "scale", "at": "embed", "positions": 3}, "positions is a list"),
+        ({"kind": "add", "at": "embed", "vector": ["x"]}, "vector is made of numbers"),
+        ({"kind": "add", "at": "embed", "vector": "x"}, "vector is a list"),
         ({"kind": "patch", "at": "embed", "from": OTHER, "positions": [[0, 9]]}, "none at 9"),
     ],
 )

@@ -9,6 +9,7 @@ from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 from reference import named
 
 import glassformer as gf
+from glassformer.inside.names import names_of
 
 IDS = [name.architecture for name in FAMILIES]
 over_families = pytest.mark.parametrize("name", FAMILIES, ids=IDS)
@@ -112,6 +113,13 @@ def test_the_parts_of_a_logit_add_up_to_it(name):
         found = view.contributions(head=head.name)
         assert abs(found.total - found.logit) <= 1e-4
         assert len(found.parts) > 3 or case.hops or not case.spec.last_stack.attention_blocks
+        layer = len(view.spec.order) - 1
+        if f"{view.stack}.blocks.{layer}.ffn_post" in names_of(case.spec):
+            told = view.contributions(head=head.name, neurons=layer)
+            assert abs(told.total - told.logit) <= 1e-4
+            more, whole = told.by_kind(), found.by_kind()["feed-forward"]
+            rest = more.get("feed-forward", 0.0) + more["feed-forward bias"] + more["neuron"]
+            assert rest == pytest.approx(whole, abs=1e-5)
         if (head.outputs or 1) > 2:
             pair = view.contributions(1, versus=2, head=head.name)
             assert abs(pair.total - pair.logit) <= 1e-4

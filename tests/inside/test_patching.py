@@ -32,6 +32,19 @@ def test_a_sweep_is_patches_one_by_one(tensor):
         assert float(found.array[layer, place]) == pytest.approx(want, abs=1e-5)
 
 
+def test_a_sweep_of_heads_at_every_position():
+    model = small.decoder()
+    found = sweep(model, TEXT, OTHER, "z", token="arrow", by_position=True)
+    assert found.axes == ("layer", "head", "position") and found.shape == (3, 4, 5)
+    id, plain = model.tokenizer.id("arrow"), model.look(TEXT).logits.array
+    for layer, head, place in ((0, 1, 0), (1, 3, 4), (2, 2, 4)):
+        edit = inside.patch(f"blocks.{layer}.z", OTHER, positions=[place], heads=[head])
+        want = float(model.look(TEXT, edits=[edit]).logits.array[-1, id] - plain[-1, id])
+        assert float(found.array[layer, head, place]) == pytest.approx(want, abs=1e-5)
+    with pytest.raises(gf.GlassformerError, match="which has no somewhere"):
+        sweep(model, TEXT, OTHER, "somewhere")
+
+
 def test_texts_of_other_lengths_are_refused():
     with pytest.raises(gf.GlassformerError, match="5 and 2 tokens"):
         sweep(small.decoder(), TEXT, "fruit flies")

@@ -11,6 +11,7 @@ import glassformer as gf
 from glassformer import inside
 from glassformer.core import Capture
 from glassformer.core.model import Net
+from glassformer.inside.frozen import norm_of
 
 TEXT = "time flies like an arrow"
 
@@ -123,6 +124,68 @@ def test_the_lens_follows_a_token_within_bounds(monkeypatch):
     assert int(whole.rank.array[stage, 3]) == int((chances > chances[arrow]).sum())
 
 
+def test_the_lens_through_the_last_layers_leaves_out_those_between():
+    """What the last layer makes of the first one's stream is a run without the second."""
+    model = small.decoder()
+    found = model.look(TEXT).lens(through=1, top=3)
+    assert [layer for layer, _ in found.stages] == [None, 0, 0, 1, 1]
+    without = model.look(TEXT, edits=inside.layer_off(1, model.spec)).logits.array.softmax(-1)
+    likely = without.topk(3)
+    assert torch.equal(found.best.array[2], likely.indices)
+    assert torch.allclose(found.best_probability.array[2], likely.values, atol=1e-6)
+    assert float(found.divergence.array[-1].abs().max()) <= 1e-5
+    with pytest.raises(gf.GlassformerError, match="0 to 2 of 3 layers"):
+        model.look(TEXT).lens(through=3)
+
+
+def test_lenses_of_two_runs_side_by_side():
+    model = small.decoder()
+    view, other = model.look(TEXT), model.look(TEXT, edits=[inside.heads_off(1, [0])])
+    p, q = (each.logits.array.double().softmax(-1) for each in (view, other))
+    middle = (p + q) / 2
+    half = ((p * (p / middle).log2()).sum(-1) + (q * (q / middle).log2()).sum(-1)) / 2
+    wanted = {
+        "divergence": (p * (p / q).log()).sum(-1),
+        "js": half,
+        "variation": (p - q).abs().sum(-1) / 2,
+    }
+    for measure, want in wanted.items():
+        found = view.lens_apart(other, measure)
+        assert found.axes == ("stage", "position") and found.shape == (7, 5)
+        assert torch.allclose(found.array[-1].double(), want, atol=1e-6)
+        assert float(found.array[:3].abs().max()) <= 1e-6 < float(found.array[3].max())
+    with pytest.raises(gf.GlassformerError, match="one number of tokens"):
+        view.lens_apart(model.look("fruit"))
+    with pytest.raises(gf.GlassformerError, match="one of divergence, js, variation"):
+        view.lens_apart(other, "far")
+
+
+def test_neurons_are_told_of_the_layers_that_are_named():
+    """In a net whose last norm is frozen a neuron counts with what it writes."""
+    view = small.decoder().look(TEXT)
+    found = view.contributions("arrow", neurons=[-1])
+    block = view.model.net.decoder.blocks[2]
+    _, back = norm_of(view.model.net.decoder.final_norm, view.residual[-1].array[-1:].double())
+    id = view.model.tokenizer.id("arrow")
+    direction, _ = back(view.model.net.heads["lm"].out.weight[id].detach().double()[None])
+    want = view.neurons[2].array[-1] * (direction[0] @ block.ffn.down.weight.detach().double())
+    assert found.neurons.axes == ("layer", "neuron")
+    assert torch.allclose(found.neurons.array[2].double(), want.double(), atol=1e-6)
+    with pytest.raises(gf.GlassformerError, match="of the layers that"):
+        _ = view.contributions().neurons
+
+
+def test_indices_are_numbers_and_slices():
+    view = small.decoder().look(TEXT)
+    assert view.attention[np.int64(1), torch.tensor(2)].axes == ("query", "key")
+    assert view.residual[0][np.int32(1)].axes == ("width",)
+    for wrong in ([0, 1], "x", 1.5, None):
+        with pytest.raises(gf.GlassformerError, match="a number or a slice"):
+            view.attention[wrong]
+    with pytest.raises(gf.GlassformerError, match="stands for 3 tensors"):
+        view.tap("blocks.*.z")
+
+
 def test_roll_out_is_the_product_of_mean_patterns():
     view = small.encoder().look(TEXT)
     want = torch.eye(7)
@@ -141,6 +204,9 @@ def test_roll_out_is_the_product_of_mean_patterns():
         (lambda m: m.look([]), "text is empty"),
         (lambda m: m.look("time " * 70), "70 tokens, 6 more than the model's 64"),
         (lambda m: m.look([5, 999]), "beyond the model's"),
+        (lambda m: m.look((TEXT, TEXT, TEXT)), "a pair of texts, not 3"),
+        (lambda m: m.look((5, 999)), "beyond the model's"),
+        (lambda m: m.look(()), "text is empty"),
         (lambda m: m.look(TEXT, target="x"), "reads one text"),
         (
             lambda m: m.look(TEXT, at="blocks.0.patern"),

@@ -131,7 +131,8 @@ def test_attention_in_all_its_views(told):
         np.testing.assert_allclose(
             model["pattern"][:, :, 0, 0], whole[:, :, :rows, :columns].max((2, 3)), atol=1e-3
         )
-        _, model = told.ask("attention", sight=sight, view="model", to=2, queries=[1, 3], keys=[0, 2])
+        part = {"queries": [1, 3], "keys": [0, 2]}
+        _, model = told.ask("attention", sight=sight, view="model", to=2, **part)
         np.testing.assert_allclose(model["pattern"], whole[:, :, 1:3, :2], atol=1e-3)
         _, neuron = told.ask("attention", **ask, view="neuron", head=2, query=1)
         np.testing.assert_allclose(neuron["product"].sum(-1), neuron["dot"], atol=1e-4)

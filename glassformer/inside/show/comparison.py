@@ -17,7 +17,7 @@ def html(found: Comparison) -> str:
     if found.logit_divergence is not None and found.logit_divergence.axes:
         body += "<h3>Where predictions moved (KL, before to after)</h3>"
         body += tokens(found.logit_divergence)
-    if found.before.output.logits is not None and found.before.logits.array.ndim:
+    if found.logit_divergence is not None:
         rows = "".join(
             f"<tr><td class='w'>{word(m.text)}</td><td class='n'>{m.before:.2%}</td>"
             f"<td class='n'>{m.after:.2%}</td></tr>"
