@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from glassformer.adapters.save import CONFIG as ADAPTER
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.source import describe, find_folder, load
@@ -20,20 +21,25 @@ PACKED = 10**9  # parameters up to which it is worth a second copy of them to be
 
 @dataclass(frozen=True)
 class Source:
-    """A model that can be loaded; of a run folder, the last of its `checkpoints`."""
+    """A model that can be loaded, with an adapter or without; of a run folder, the last of its
+    `checkpoints`."""
 
     id: str
     folder: Path
     snapshot: Snapshot | None = None
+    adapter: Path | None = None
     checkpoints: tuple[Source, ...] = field(default=(), repr=False)
 
     def load(self) -> Model:
-        if self.snapshot is None and not self.folder.exists():
-            raise GlassformerError(f"{self.folder} is gone; put it back, or open another model.")
+        for needed in (self.folder, self.adapter):
+            if self.snapshot is None and needed is not None and not needed.exists():
+                raise GlassformerError(f"{needed} is gone; put it back, or open another model.")
         if self.snapshot is not None:
             model = self.snapshot.load()
         else:
             model = load(self.folder, dtype=torch.float32)
+        if self.adapter is not None:
+            model.load_adapter(self.adapter)
         model.net.eval()
         return model.pack() if count_parameters(model.net) < PACKED else model
 
@@ -47,17 +53,30 @@ class Source:
 
 
 def find_sources(names: Sequence[str]) -> list[Source]:
-    """Of one name several times, each has its own number."""
+    """Of one name several times, each has its own number. An adapter's folder is the model that was
+    named before it, with that adapter."""
     found: dict[str, Source] = {}
     for name in names:
         run = is_run(name)
         folder = Path(name) if run else find_folder(name)
         own = folder.resolve().name or "model"
         id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
-        found[id] = of_run(id, folder) if run else Source(id, folder)
+        if run:
+            found[id] = of_run(id, folder)
+        elif (folder / ADAPTER).exists():
+            found[id] = Source(id, base_of(folder, found.values()), adapter=folder)
+        else:
+            found[id] = Source(id, folder)
     return list(found.values())
+
+
+def base_of(adapter: Path, before: Iterable[Source]) -> Path:
+    models = [one.folder for one in before if one.snapshot is None and one.adapter is None]
+    if not models:
+        raise GlassformerError(f"{adapter} is an adapter; name the model that it is for before it.")
+    return models[-1]
 
 
 def of_run(id: str, folder: Path) -> Source:
     steps = tuple(Source(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder))
-    return Source(id, folder, steps[-1].snapshot, steps)
+    return Source(id, folder, steps[-1].snapshot, checkpoints=steps)
