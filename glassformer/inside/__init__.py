@@ -1,6 +1,6 @@
 """Inside room: what a model does with a text, and what it would do if it were otherwise."""
 
-from glassformer.inside import parameters, patching, positions
+from glassformer.inside import kinds, neurons, parameters, patching, positions
 from glassformer.inside.edit import Edit
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
@@ -18,9 +18,11 @@ __all__ = [
     "direction",
     "heads_off",
     "heads_scaled",
+    "kinds",
     "layer_off",
     "look",
     "mean",
+    "neurons",
     "parameters",
     "patch",
     "patching",

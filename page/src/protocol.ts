@@ -34,6 +34,8 @@ export type Edit =
   /** Heads off: at "decoder.blocks.3.z" with factor 0. A layer off: attn_out (and cross.attn_out) and ffn_out. */
   | { kind: "scale"; at: string; heads?: number[] | null; positions?: number[] | null; factor: number }
   | { kind: "add"; at: string; vector: number[]; positions?: number[] | null; factor?: number }
+  /** What lies along the vector is taken away. */
+  | { kind: "remove"; at: string; vector: number[]; positions?: number[] | null; factor?: number }
   | { kind: "replace"; at: string; vector: number[]; heads?: number[] | null; positions?: number[] | null }
   /** Takes what passes there when the model reads another text. Positions are pairs [here, there]; null: as they stand. */
   | { kind: "patch"; at: string; from: string; positions?: [number, number][] | null; heads?: number[] | null }

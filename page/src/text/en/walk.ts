@@ -155,7 +155,7 @@ export const walk = {
     projected: {
       name: "Projection",
       plain: "A learned matrix mixes what the heads found and brings it to the width of the stream.",
-      detail: "This is all that attention has to say to the stream.",
+      detail: "This is all that attention has to say to the stream. While a model is trained, dropout sets some of these numbers to zero at random, so that it relies on none too much; here all of them are there.",
     },
     residual: {
       name: "Residual sum",

@@ -153,7 +153,7 @@ export const walk: Texts["walk"] = {
     projected: {
       name: "投影",
       plain: "一个学到的矩阵把各头的发现混合起来，变回残差流的宽度。",
-      detail: "注意力要对残差流说的话，全在这里。",
+      detail: "注意力要对残差流说的话，全在这里。训练时，dropout 会随机把其中一些数置零，以免过分依赖任何一个；这里它们全都在。",
     },
     residual: {
       name: "残差相加",
