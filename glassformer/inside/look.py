@@ -27,6 +27,5 @@ def look(
     wanted = matching(model.spec, (at,) if isinstance(at, str) else at)
     edits = list(edits)
     view = View(model, read(model, text, target), resolve(model, edits) if edits else None)
-    there = [name for name in wanted if ".cross." not in name or model.net.encoder is not None]
-    view.read_through(there)
+    view.begin(wanted)
     return view

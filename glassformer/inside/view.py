@@ -86,11 +86,17 @@ class View(Side):
     def read_through(self, names: Iterable[str] = ()) -> Output:
         """A whole pass, if there was none yet, in which these are captured too."""
         new = [name for name in names if name not in self.seen]
-        if self._out is None:
-            seen = Capture(*new) if new else None
-            self._out = self.run(seen)
-            self._keep({} if seen is None else seen.seen)
+        out = self.begin(new) if self._out is None else self._out
         self.capture(new)
+        return out
+
+    @torch.no_grad()
+    def begin(self, names: Sequence[str]) -> Output:
+        """The first pass, with whatever passes under these names: a decoder by itself has nothing to
+        cross to, and not every text tokens that all others see."""
+        seen = Capture(*names) if names else None
+        self._out = self.run(seen)
+        self._keep({} if seen is None else seen.seen)
         return self._out
 
     @torch.no_grad()
