@@ -92,8 +92,8 @@ class View(Side):
 
     @torch.no_grad()
     def begin(self, names: Sequence[str]) -> Output:
-        """The first pass, with whatever passes under these names: a decoder by itself has nothing to
-        cross to, and not every text tokens that all others see."""
+        """The first pass, with whatever passes under these names: a decoder by itself has nothing
+        to cross to, and not every text tokens that all others see."""
         seen = Capture(*names) if names else None
         self._out = self.run(seen)
         self._keep({} if seen is None else seen.seen)

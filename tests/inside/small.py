@@ -57,6 +57,26 @@ def decoder(seed: int = 0, **settings) -> gf.Model:
     return shaken(gf.create("gpt2", tokenizer=known, **{**sizes, **ends, **settings}), seed)
 
 
+def grouped(seed: int = 0) -> gf.Model:
+    """A decoder whose heads share keys, and whose positions turn them."""
+    known = tokenizer(False)
+    model = gf.create(
+        "llama-3.2-1b",
+        tokenizer=known,
+        vocab_size=known.size,
+        hidden_size=32,
+        head_dim=8,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        bos_token_id=2,
+        eos_token_id=3,
+    )
+    return shaken(model, seed)
+
+
 def encoder(kind: str = "MaskedLM", seed: int = 0) -> gf.Model:
     known = tokenizer(True)
     model = gf.create(

@@ -71,15 +71,65 @@ def test_positions_count_through_the_whole_sequence(knobs):
         assert one.logprobs == pytest.approx(want, abs=1e-4)
 
 
-def test_keys_that_the_cache_holds_are_edited_at_their_places():
-    model = small.decoder()
-    edit = {"kind": "scale", "at": "*.k", "positions": [2, 6], "factor": -1.0}
+OTHER = {"kind": "patch", "from": "fruit flies like a banana robot"}
+LINE, DIM = torch.linspace(-1, 1, 32).tolist(), torch.linspace(-1, 1, 8).tolist()
+EDITS = {
+    "heads": {"kind": "scale", "at": "blocks.1.z", "heads": [1, 2], "factor": 0.0},
+    "neurons": {"kind": "scale", "at": "blocks.0.ffn_post", "positions": [1, 6], "factor": -1.0},
+    "embedding": {"kind": "add", "at": "embed", "vector": LINE, "positions": [0, 5]},
+    "between": {"kind": "add", "at": "blocks.1.resid_mid", "vector": LINE},
+    "removed": {"kind": "remove", "at": "blocks.0.resid_post", "vector": LINE},
+    "replaced": {"kind": "replace", "at": "blocks.0.resid_post", "vector": LINE, "positions": [5]},
+    "a number": {"kind": "replace", "at": "blocks.1.ffn_out", "vector": 0.5},
+    "queries": {"kind": "add", "at": "blocks.1.q", "vector": DIM, "heads": [2]},
+    "keys": {"kind": "scale", "at": "blocks.*.k", "positions": [2, 6], "factor": -1.0},
+    "values": {"kind": "add", "at": "blocks.0.v", "vector": DIM, "positions": [1, 5]},
+    "pattern": {"kind": "scale", "at": "blocks.1.pattern", "factor": 0.3, "keys": [1, 5]},
+    "scores": {
+        "kind": "replace",
+        "at": "*.scores",
+        "keys": [1],
+        "positions": [4, 6],
+        "vector": -1e30,
+    },
+    "patch": {**OTHER, "at": "blocks.0.resid_post"},
+    "patch of places": {**OTHER, "at": "blocks.0.resid_post", "positions": [[1, 3], [6, 2]]},
+    "patch of values": {**OTHER, "at": "blocks.1.v"},
+    "patch of patterns": {**OTHER, "at": "blocks.1.pattern", "positions": [[3, 3]], "heads": [0]},
+}
+CROSSING = {
+    "encoder": {"kind": "scale", "at": "encoder.blocks.0.z", "heads": [0], "factor": 0.0},
+    "encoder patch": {**OTHER, "at": "encoder.blocks.0.resid_post", "positions": [[1, 1]]},
+    "what is read": {"kind": "add", "at": "encoder.final", "vector": LINE, "positions": [2]},
+    "cross heads": {"kind": "scale", "at": "blocks.1.cross.z", "heads": [1], "factor": 0.0},
+    "cross pattern": {"kind": "scale", "at": "*.cross.pattern", "factor": 0.2, "keys": [1]},
+    "cross keys": {"kind": "scale", "at": "*.cross.k", "factor": -1.0, "positions": [1, 2]},
+    "cross values": {"kind": "add", "at": "blocks.0.cross.v", "vector": DIM, "positions": [0]},
+}
+MODELS = {"decoder": small.decoder, "grouped": small.grouped, "both": small.both}
+CASES = [(model, name) for model in MODELS for name in EDITS]
+CASES += [("both", name) for name in CROSSING]
+
+
+@pytest.mark.parametrize(("model", "name"), CASES)
+def test_with_the_cache_an_edit_is_what_it_is_without(model, name):
+    model, edit = MODELS[model](), {**EDITS, **CROSSING}[name]
+    both = model.spec.encoder is not None
+    if both and edit["kind"] == "patch":
+        edit = {**edit, "from_target": "fruit flies like a banana"}
+    knobs = {"max_new_tokens": 6, "eos_token_id": None}
     with model.edit(edit):
-        one = model.generate(PROMPT, max_new_tokens=5, eos_token_id=None)
-    ids = [*model.tokenizer.encode(PROMPT).ids, *one.tokens]
-    logits = model.look(ids[:-1], edits=[edit]).logits.array.log_softmax(-1)
-    want = [float(logits[row, ids[row + 1]]) for row in range(4, len(ids) - 1)]
-    assert one.logprobs == pytest.approx(want, abs=1e-4)
+        one = model.generate(PROMPT, **knobs)
+        assert [piece.token for piece in model.stream(PROMPT, **knobs)] == one.tokens
+    if both:
+        view = model.look(PROMPT, one.tokens[:-1], edits=[edit])
+    else:
+        view = model.look([*model.tokenizer.encode(PROMPT).ids, *one.tokens[:-1]], edits=[edit])
+    said = view.logits.array.log_softmax(-1)[-6:]
+    assert one.logprobs == pytest.approx(
+        [float(r[t]) for r, t in zip(said, one.tokens, strict=True)], abs=1e-4
+    )
+    assert one.logprobs != pytest.approx(model.generate(PROMPT, **knobs).logprobs, abs=1e-4)
 
 
 def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
