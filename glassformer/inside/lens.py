@@ -7,8 +7,7 @@ time, so that memory does not grow with text and layers.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,7 +114,7 @@ def lens(
     best, likely, probability, logit, rank, divergence, entropy = (
         _by_stage(torch.cat(each), len(names)) for each in zip(*parts, strict=True)
     )
-    stages = tuple(_stage(name) for name in names)
+    stages = tuple(stage_of(name) for name in names)
     words = tuple(view.tokens[int(row)].text for row in rows)
     labels = {
         "stage": [part if n is None else f"{n} {part}" for n, part in stages],
@@ -155,55 +154,13 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
     if last == 0:
         return names, torch.stack([view.seen[name][0] for name in names])
     into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))
-    names = [name for name in names if (_stage(name)[0] or 0) < depth - last]
+    names = [name for name in names if (stage_of(name)[0] or 0) < depth - last]
     found = []
     for name in names:
         seen = Stand({into: view.seen[name]}, end)
         view.run(seen, heads=())
         found.append(seen[end][0])
     return names, torch.stack(found)
-
-
-@torch.no_grad()
-def lens_apart(view: View, other: View, measure: str = "divergence") -> Named:
-    """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
-    and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
-    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1."""
-    if measure not in APART:
-        raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
-    if len(view.tokens) != len(other.tokens) or stage_names(view) != stage_names(other):
-        raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
-    head, names, rows = language_head(view).name, stage_names(view), []
-    for each in (view, other):
-        each.read_through(names)
-    for name in names:
-        p, q = (
-            each.model.net.readout(each.seen[name], head)[0].float().log_softmax(-1)
-            for each in (view, other)
-        )
-        rows.append(APART[measure](p, q))
-    stages = [_stage(name) for name in names]
-    labels = {
-        "stage": [part if n is None else f"{n} {part}" for n, part in stages],
-        "position": [token.text for token in view.tokens],
-    }
-    return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
-
-
-def _kl(p: Tensor, q: Tensor) -> Tensor:
-    return (p.exp() * (p - q)).sum(-1)
-
-
-def _js(p: Tensor, q: Tensor) -> Tensor:
-    middle = torch.logaddexp(p, q) - math.log(2)
-    return (_kl(p, middle) + _kl(q, middle)) / (2 * math.log(2))
-
-
-APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of log-probabilities
-    "divergence": _kl,
-    "js": _js,
-    "variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,
-}
 
 
 def _by_stage(rows: Tensor, stages: int) -> Tensor:
@@ -222,7 +179,7 @@ def stage_names(view: View) -> list[str]:
     return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
 
 
-def _stage(name: str) -> tuple[int | None, str]:
+def stage_of(name: str) -> tuple[int | None, str]:
     parts = name.split(".")
     return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
 

@@ -206,10 +206,10 @@ class View(Side):
         return self._lenses[key]
 
     def lens_apart(self, other: View, measure: str = "divergence") -> Named:
-        """How far another run is from this one in what each stage would say; see `lens.py`."""
-        from glassformer.inside.lens import lens_apart
+        """How far another run is from this one in what each stage would say; see `apart.py`."""
+        from glassformer.inside.apart import apart
 
-        return lens_apart(self, other, measure)
+        return apart(self, other, measure)
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""
