@@ -53,6 +53,21 @@ def test_a_head_that_is_switched_off(decoder, folders, page):
     compare(page, model.run()[4], model.without_head("decoder.blocks.1.z", 2)[4], model)
 
 
+def test_a_switch_asks_for_what_it_changes_and_no_more(decoder, page):
+    visit(page, decoder, panel="edit", text=TEXT, token=4)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlparse(request.url).path))
+    off(page, 2, 1)
+    assert asked == ["/api/edit", "/api/edit_lens"]
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert len(asked) == 2  # both are known
+    page.get_by_role("application", name="Difference of the lens").focus()
+    page.keyboard.press("ArrowLeft")  # another token: another prediction, and the same lens
+    settle(page)
+    assert asked[2:] == ["/api/edit"]
+
+
 def test_undo_and_redo(decoder, folders, page):
     visit(page, decoder, panel="edit", text=TEXT, token=4)
     model = Reference(folders["decoder"], TEXT)
