@@ -14,7 +14,7 @@ from glassformer.core import Net
 from glassformer.inside.choices import Choice, choices
 from glassformer.inside.compare import Mover
 from glassformer.inside.lens import pieces, stage_names, stage_of
-from glassformer.inside.named import Named
+from glassformer.inside.named import Named, check_index
 from glassformer.inside.predictions import language_head, output_text
 from glassformer.inside.view import View
 from glassformer.spec import Head
@@ -49,7 +49,7 @@ def changes(before: View, after: View, position: int, *, top: int = 10, **knobs:
         for id in shift.tolist()
     ]
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
-    return Changes(first, second, moved, _named(before, far, "divergence"))
+    return Changes(first, second, moved, _named(before, range(len(far)), far, "divergence"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,38 +65,43 @@ class LensChanges:
     """What layers would say if each were the last. Stages are the embedding, then every layer."""
 
     stages: tuple[tuple[int | None, str], ...]
+    positions: tuple[int, ...]
     before: Said
     after: Said
     words: dict[int, str]
 
 
 @torch.no_grad()
-def lens_changes(before: View, after: View) -> LensChanges:
-    """Of two views of one text. Only what the edits have touched is read again."""
-    head = language_head(before)
+def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
+    """Of two views of one text, at all positions or some. Only what the edits have touched is read
+    again."""
+    head, size = language_head(before), len(before.tokens)
+    places = list(range(size) if positions is None else positions)
+    for place in places:
+        check_index(place, size, "position")
     names = [name for name in stage_names(before) if stage_of(name)[1] != "attention"]
-    was, now = (_streams(view, names) for view in (before, after))
-    first = before.once("said", lambda: _said(before, head, was))
+    was, now = (_streams(view, names, places) for view in (before, after))
+    first = before.once(f"said at {places}", lambda: _said(before, head, was))
     touched = (was != now).any(-1)
     best, likely = (one.clone() for one in first)
     best[touched], likely[touched] = _said(after, head, now[touched])
     words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
 
     def said(tokens: Tensor, chances: Tensor) -> Said:
-        shape = len(names), len(before.tokens)
+        shape = len(names), len(places)
         return Said(
-            _named(before, tokens.view(shape), "best tokens"),
-            _named(before, chances.view(shape), "their probability"),
+            _named(before, places, tokens.view(shape), "best tokens"),
+            _named(before, places, chances.view(shape), "their probability"),
         )
 
     stages = tuple(stage_of(name) for name in names)
-    return LensChanges(stages, said(*first), said(best, likely), words)
+    return LensChanges(stages, tuple(places), said(*first), said(best, likely), words)
 
 
-def _streams(view: View, names: Sequence[str]) -> Tensor:
+def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
     """[stage * position, width]."""
     view.read_through(names)
-    return torch.cat([view.seen[name][0] for name in names])
+    return torch.cat([view.seen[name][0, places] for name in names])
 
 
 def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,9 +115,9 @@ def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
     return best, likely
 
 
-def _named(view: View, array: Tensor, title: str) -> Named:
+def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Named:
     axes = ("stage", "position")[-array.ndim :]
-    return Named(array, axes, {"position": [token.text for token in view.tokens]}, title)
+    return Named(array, axes, {"position": [view.tokens[at].text for at in places]}, title)
 
 
 @torch.no_grad()

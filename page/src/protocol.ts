@@ -574,10 +574,15 @@ export type EditAnswer = Packed<
   "divergence"
 >;
 
-/** The lens, of the embedding and every layer. best_before, best_after (int32) [row, position]: the most probable token,
- * and lens_before, lens_after its probability. */
+/** The lens, of the embedding and every layer, at the positions that are in sight; left out: all. */
+export interface EditLensQuestion extends EditedRun {
+  first?: number;
+  count?: number;
+}
+/** best_before, best_after (int32) [row, position]: the most probable token, and lens_before, lens_after its probability.
+ * `first` is the first of these positions, `tokens` how many the text has. */
 export type EditLensAnswer = Packed<
-  { rows: LensRow[]; texts: Record<number, string> },
+  { rows: LensRow[]; texts: Record<number, string>; first: number; tokens: number },
   "best_before" | "best_after" | "lens_before" | "lens_after"
 >;
 
@@ -692,7 +697,7 @@ export interface Questions {
   saliency: [SaliencyQuestion, SaliencyAnswer];
   positions: [PositionsQuestion, PositionsAnswer];
   edit: [EditQuestion, EditAnswer];
-  edit_lens: [EditedRun, EditLensAnswer];
+  edit_lens: [EditLensQuestion, EditLensAnswer];
   edit_text: [EditTextQuestion, EditTextAnswer];
   sweep: [SweepQuestion, SweepAnswer];
   compare: [CompareQuestion, CompareAnswer];

@@ -255,6 +255,10 @@ def test_edits_before_and_after(told):
     assert [row["layer"] for row in facts["rows"]] == [None, *range(len(facts["rows"]) - 1)]
     for row in (0, 1):  # before the layer that is edited
         assert (arrays["lens_after"][row] == arrays["lens_before"][row]).all()
+    seen, some = told.ask("edit_lens", edits=[{**EDIT, "at": at}], first=1, count=2)
+    assert (seen["first"], seen["tokens"]) == (1, len(told.tokens))
+    for name, whole in arrays.items():
+        np.testing.assert_allclose(some[name], whole[:, 1:3], rtol=1e-4)
 
 
 def test_steering_and_patching(told):

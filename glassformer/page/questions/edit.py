@@ -38,12 +38,18 @@ def edit(session: Session, asked: Asked) -> Packed:
 
 
 def edit_lens(session: Session, asked: Asked) -> Packed:
-    found = lens_changes(*both(session, asked))
+    """Of the positions that are in sight."""
+    before, after = both(session, asked)
+    size = len(before.tokens)
+    first = asked.index("first", 0, most=size - 1)
+    count = asked.index("count", size - first, least=1, most=size - first)
+    found = lens_changes(before, after, range(first, first + count))
     arrays: dict[str, Any] = {}
     for name, said in (("before", found.before), ("after", found.after)):
         arrays[f"best_{name}"] = (said.best.array.int(), AXES)
         arrays[f"lens_{name}"] = (said.probability.array, AXES)
-    return Packed({"rows": rows(found.stages), "texts": found.words}, arrays)
+    told = {"rows": rows(found.stages), "texts": found.words, "first": first, "tokens": size}
+    return Packed(told, arrays)
 
 
 def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
