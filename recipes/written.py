@@ -96,18 +96,17 @@ KINDS: dict[str, dict[str, Kind]] = {
 
 VARIANTS: dict[str, tuple[str, ...]] = {
     "as it is": (),
-    "of 128": ("model.width=128", "model.ffn=256", "train.learning_rate=5e-3"),
     "ffn 512": ("model.ffn=512",),
     "6 layers": ("model.layers=6", "model.ffn=512"),
-    "cosine": ("train.schedule=cosine", "train.warmup=300", "train.learning_rate=1.5e-3"),
+    "cosine": ("train.schedule=cosine", "train.warmup=300"),
     "rate 1e-3": ("train.learning_rate=1e-3",),
+    "rate 3e-3": ("train.learning_rate=3e-3",),
     "10,000 pairs": ("tokenizer.size=10000",),
     "4,000 pairs": ("tokenizer.size=4000",),
-    "4,096 tokens": ("data.tokens=4096", "train.steps=6000", "train.average=0.999"),
+    "16,384 tokens": ("data.tokens=16384", "train.learning_rate=3e-3"),
     "twice as long": ("train.steps=6000", "train.average=0.999"),
+    "dropout 0.2": ("model.settings.dropout=0.2",),
     "dropout 0.4": ("model.settings.dropout=0.4",),
-    "dropout inside": ("model.settings.attention_dropout=0.3",
-                       "model.settings.activation_dropout=0.3"),
 }  # fmt: skip
 
 
