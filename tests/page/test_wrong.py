@@ -10,6 +10,7 @@ TEXT = "time flies like an arrow"
 RUN = {"model": "decoder", "text": TEXT}
 AT = "decoder.blocks.0"
 HEAD = {**RUN, "sight": "decoder", "layer": 0, "head": 1, "query": 1}
+OFF = {"kind": "scale", "at": f"{AT}.z", "heads": [0], "positions": [0], "factor": 0.0}
 RIGHT = {  # a question that is answered, for each
     "structure": [{"model": "decoder"}],
     "read": [RUN],
@@ -37,15 +38,17 @@ RIGHT = {  # a question that is answered, for each
     "saliency": [{**RUN, "position": 1, "token": 5, "method": "gradient"}],
     "positions": [{"model": "decoder", "length": 8, "text": TEXT}],
     "edit": [
-        {**RUN, "edits": [edit], "lens": "all", "write": 1, "position": 1}
+        {**RUN, "edits": [edit], "temperature": 0.7, "position": 1}
         for edit in (
-            {"kind": "scale", "at": f"{AT}.z", "heads": [0], "positions": [0], "factor": 0.0},
+            OFF,
             {"kind": "add", "at": f"{AT}.resid_post", "vector": [0.1] * 32, "positions": [0]},
             {"kind": "replace", "at": f"{AT}.scores", "vector": 0.5, "keys": [1]},
             {"kind": "patch", "at": f"{AT}.z", "from": "fruit", "positions": [[0, 0]]},
             {"kind": "steer", "at": f"{AT}.resid_post", "toward": "a", "away": "b", "factor": 1},
         )
     ],
+    "edit_lens": [{**RUN, "edits": [OFF], "first": 1, "count": 2}],
+    "edit_text": [{**RUN, "edits": [OFF], "length": 1}],
     "sweep": [{**RUN, "from": TEXT, "at": "z", "position": 1, "token": 3, "against": 4}],
     "compare": [{"a": "decoder", "b": "decoder", "text": TEXT}],
     "histogram": [{"model": "decoder", "name": "heads.lm.out.weight"}],
