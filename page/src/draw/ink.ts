@@ -51,6 +51,14 @@ export function inks(dark: boolean): Ink {
   return found;
 }
 
+export const NOTED = 78; // from this width on a cell has room for a number beside its token
+
+/** How wide the columns of a table are: all in sight where that leaves them legible, or else so that they scroll. */
+export function fitting(room: number, columns: number): number {
+  const share = Math.floor(room / Math.max(1, columns));
+  return share >= 58 ? Math.min(share, 116) : 92;
+}
+
 /** Text that ends in … where it is too wide. */
 export function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
   if (ctx.measureText(text).width <= width) return text;

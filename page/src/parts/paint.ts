@@ -1,5 +1,5 @@
 /** Drawing a matrix on a canvas: cells as one image, stretched; names and numbers where they fit. */
-import { number, visible } from "../format";
+import { number } from "../format";
 import { colors, inkOn, stepOf, type Palette, type Rgb } from "../theme.svelte";
 
 export interface Picture {
@@ -20,6 +20,8 @@ export interface Layout {
   cellHeight: number;
   width: number;
   height: number;
+  /** Names of columns stand upright. */
+  level: boolean;
 }
 
 const NAME = 11; // the least cell, in pixels, that a name fits to
@@ -51,12 +53,13 @@ export function layout(
   wanted: { cell: number; height?: number },
 ): Layout {
   const wide = (names: readonly string[] | undefined) =>
-    names ? Math.min(96, Math.max(...names.map((name) => visible(name).length), 1) * 6.7 + 10) : 0;
+    names ? Math.min(96, Math.max(...names.map((name) => name.length), 1) * 6.7 + 10) : 0;
   const left = wide(rowNames);
   const cellWidth = Math.max(0.25, Math.min(wanted.cell, (room - left - 1) / columns));
   const cellHeight = wanted.height ?? Math.max(1, cellWidth);
-  const top = columnNames && cellWidth >= NAME ? Math.min(84, wide(columnNames)) : 0;
-  return { left, top, cellWidth, cellHeight, width: left + cellWidth * columns, height: top + cellHeight * rows };
+  const level = wide(columnNames) <= cellWidth + 4; // names that fit are not turned
+  const top = !columnNames || cellWidth < NAME ? 0 : level ? 20 : Math.min(84, wide(columnNames));
+  return { left, top, cellWidth, cellHeight, width: left + cellWidth * columns, height: top + cellHeight * rows, level };
 }
 
 export function paint(canvas: HTMLCanvasElement, picture: Picture, at: Layout): void {
@@ -143,11 +146,11 @@ function names(pen: CanvasRenderingContext2D, { rowNames, columnNames, dark }: P
     rowNames.forEach((name, row) => pen.fillText(cut(name), at.left - 6, at.top + (row + 0.5) * at.cellHeight));
   }
   if (columnNames && at.top > 0) {
-    pen.textAlign = "left";
+    pen.textAlign = at.level ? "center" : "left";
     columnNames.forEach((name, column) => {
       pen.save();
-      pen.translate(at.left + (column + 0.5) * at.cellWidth, at.top - 5);
-      pen.rotate(-Math.PI / 2);
+      pen.translate(at.left + (column + 0.5) * at.cellWidth, at.top - (at.level ? 9 : 5));
+      if (!at.level) pen.rotate(-Math.PI / 2);
       pen.fillText(cut(name), 0, 0);
       pen.restore();
     });
@@ -155,8 +158,7 @@ function names(pen: CanvasRenderingContext2D, { rowNames, columnNames, dark }: P
 }
 
 function cut(name: string): string {
-  const text = visible(name);
-  return text.length > 12 ? `${text.slice(0, 11)}…` : text;
+  return name.length > 12 ? `${name.slice(0, 11)}…` : name;
 }
 
 function numbers(pen: CanvasRenderingContext2D, picture: Picture, at: Layout): void {

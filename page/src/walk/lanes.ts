@@ -22,6 +22,7 @@ export interface Link {
   depth: number;
 }
 
+export const CAPTION = 72; // room for captions above the pictures
 const SCORES: Kind[] = ["dot", "scale", "cap", "bias", "mask", "softmax"];
 
 /** Values stand behind the pattern, so that what attention moves can be drawn from them to the sum. */
@@ -51,7 +52,7 @@ export function columnsOf(first: WalkStep, steps: readonly WalkStep[], room: num
   columns = reordered(columns);
   for (const one of columns) one.width = widthOf(one, height, room);
   const taken = columns.reduce((sum, { width }) => sum + width, 0);
-  const gap = columns.length > 1 ? Math.max(14, Math.min(150, (room - taken) / (columns.length - 1))) : 0;
+  const gap = columns.length > 1 ? Math.max(14, Math.min(240, (room - taken) / (columns.length - 1))) : 0;
   let x = 0;
   for (const one of columns) {
     one.x = x;
