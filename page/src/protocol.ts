@@ -527,7 +527,7 @@ export interface SaliencyAnswer {
 
 export interface PositionsQuestion {
   model: string;
-  /** How many positions are drawn (default 64, at most 512). */
+  /** How many positions are drawn (default 64, at most 1024). */
   length?: number;
   /** With a text its own length, and what depends on it (DeBERTa's terms), of the last stack alone. */
   text?: string;

@@ -7,6 +7,8 @@ export interface Picture {
   rows: number;
   columns: number;
   most: number;
+  /** What is taken from every value before it gets its color. */
+  least?: number;
   palette: Palette;
   dark: boolean;
   rowNames?: readonly string[];
@@ -40,6 +42,12 @@ export function largest(values: ArrayLike<number>): number {
     if (size > most && size < 1e30) most = size;
   }
   return most;
+}
+
+export function smallest(values: ArrayLike<number>): number {
+  let least = Infinity;
+  for (let i = 0; i < values.length; i++) least = Math.min(least, values[i]);
+  return least;
 }
 
 /** Shares: deep colors are for what gets clearly more than if all got the same. */
@@ -79,7 +87,7 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture, at: Layout): 
   if (at.cellWidth >= 36 && at.cellHeight >= 16) numbers(pen, picture, at);
 }
 
-function image({ values, rows, columns, most, palette, dark }: Picture): HTMLCanvasElement {
+function image({ values, rows, columns, most, least = 0, palette, dark }: Picture): HTMLCanvasElement {
   const made = document.createElement("canvas");
   made.width = columns;
   made.height = rows;
@@ -88,7 +96,7 @@ function image({ values, rows, columns, most, palette, dark }: Picture): HTMLCan
   const ramp = colors(dark, palette);
   const none = blank(dark);
   for (let i = 0, to = 0; i < rows * columns; i++, to += 4) {
-    const color = hidden(values[i]) ? none : ramp[stepOf(values[i], most, palette)];
+    const color = hidden(values[i]) ? none : ramp[stepOf(values[i] - least, most, palette)];
     data.data[to] = color[0];
     data.data[to + 1] = color[1];
     data.data[to + 2] = color[2];
@@ -169,9 +177,11 @@ function numbers(pen: CanvasRenderingContext2D, picture: Picture, at: Layout): v
     for (let column = 0; column < picture.columns; column++) {
       const value = picture.values[row * picture.columns + column];
       if (hidden(value)) continue;
-      pen.fillStyle = inkOn(ramp[stepOf(value, picture.most, picture.palette)]);
+      const text = number(value, 2);
+      if (pen.measureText(text).width > at.cellWidth - 4) continue;
+      pen.fillStyle = inkOn(ramp[stepOf(value - (picture.least ?? 0), picture.most, picture.palette)]);
       const x = at.left + (column + 0.5) * at.cellWidth;
-      pen.fillText(number(value, 2), x, at.top + (row + 0.5) * at.cellHeight + 0.5);
+      pen.fillText(text, x, at.top + (row + 0.5) * at.cellHeight + 0.5);
     }
   }
 }

@@ -99,9 +99,9 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "v":
       return linear(source, sub("W", "V"));
     case "rotate_q":
-      return [Q, word(" turned by "), "θ", word("pos")];
+      return [Q, word(" turned by "), word("position"), "⋅", "θ"];
     case "rotate_k":
-      return [K, word(" turned by "), "θ", word("pos")];
+      return [K, word(" turned by "), word("position"), "⋅", "θ"];
     case "dot":
       return attention?.score === "additive" ? [sup("v", "⊤"), word("tanh"), "(", Q, "+", K, ")"] : [Q, sup(K, "⊤")];
     case "scale":
