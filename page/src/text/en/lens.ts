@@ -19,7 +19,7 @@ export const lens = {
     norm: "norm",
   },
   notes: {
-    probability: "In each cell the best token of that layer; the deeper, the more probable.",
+    probability: "In each cell the best token of that layer; the stronger its color, the more probable.",
     chosen: "",
     rank: "",
     logit: "",

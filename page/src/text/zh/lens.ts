@@ -21,7 +21,7 @@ export const lens: Texts["lens"] = {
     norm: "范数",
   },
   notes: {
-    probability: "每格是该层的最佳词元；颜色越深越可能。",
+    probability: "每格是该层的最佳词元；颜色越浓越可能。",
     chosen: "",
     rank: "",
     logit: "",
