@@ -3,8 +3,8 @@
     python tools/picture_models.py
 
 They stand in build/pictures and are made once. Their text is written here by rules, so that what
-they have learned can be seen: an encoder that guesses words from far away, a translator that crosses
-the order of words, and the built-in Shakespeare on its way to modern English, step by step.
+they have learned can be seen: an encoder that guesses words from far away, a translator that puts
+words in another order, and the built-in Shakespeare on its way to modern English, step by step.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def french(draw: random.Random) -> tuple[str, str]:
         return f"{first[0]} est {adjective[first[2]]}", f"{first[1]} is {adjective[2]}"
     verb = draw.choice(VERBS)
     if draw.random() < 0.4:
-        return f"{first[0]} ne {verb[0]} pas {second[0]}", f"{first[1]} does not {verb[1]} {second[1]}"
+        return (
+            f"{first[0]} ne {verb[0]} pas {second[0]}",
+            f"{first[1]} does not {verb[1]} {second[1]}",
+        )
     return f"{first[0]} {verb[0]} {second[0]}", f"{first[1]} {verb[1]}s {second[1]}"
 
 

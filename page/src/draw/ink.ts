@@ -53,10 +53,11 @@ export function inks(dark: boolean): Ink {
 
 export const NOTED = 78; // from this width on a cell has room for a number beside its token
 
-/** How wide the columns of a table are: all in sight where that leaves them legible, or else so that they scroll. */
+/** How wide the columns of a table are: all in sight where that leaves them legible; others scroll. */
 export function fitting(room: number, columns: number): number {
-  const share = Math.floor(room / Math.max(1, columns));
-  return share >= 58 ? Math.min(share, 116) : 92;
+  const share = room / Math.max(1, columns);
+  if (share >= 58) return Math.floor(Math.min(share, 116));
+  return room / Math.max(1, Math.floor(room / 92)); // none is cut where the scroll ends
 }
 
 /** Text that ends in … where it is too wide. */
