@@ -10,6 +10,7 @@ pictures to palettes of 256 colors, so that they stay small.
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from threading import Thread
@@ -26,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from chromium import CHROMIUM  # noqa: E402
 
 OUT = ROOT / "docs" / "images" / "page"
-WIDTH, LARGEST = 1280, 150_000
+WIDTH, HEIGHT, LARGEST = 1280, 1080, 150_000
 
 SPEECH = {"model": "shakespeare", "text": "ROMEO:\nIs the day so young?"}
 GAP = {
@@ -38,7 +39,13 @@ FRENCH = {
     "text": "le chat noir ne voit pas la voiture rouge",
     "target": "the black cat does not see the red car",
 }
-OFF = '[{"kind":"scale","at":"decoder.blocks.5.z","heads":[0,3],"factor":0}]'
+OFF = json.dumps(
+    [
+        {"kind": "scale", "at": "decoder.blocks.3.z", "heads": [2, 3], "factor": 0},
+        {"kind": "scale", "at": "decoder.blocks.5.ffn_out", "factor": 0},
+    ]
+)
+SEEN = {"attention.least": "0.1"}
 CHANGED = {"compare.a": "shakespeare", "compare.b": "modern-english@60"}
 SHOTS: dict[str, dict[str, str | int]] = {
     "walk": {**SPEECH, "panel": "walk"},
@@ -47,18 +54,18 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "next": {**SPEECH, "panel": "next"},
     "lens": {**SPEECH, "panel": "lens", "layer": 2},
     "positions": {**SPEECH, "panel": "positions"},
-    "edit": {**SPEECH, "panel": "edit", "layer": 5, "head": 3, "edit.list": OFF},
+    "edit": {**SPEECH, "panel": "edit", "layer": 3, "head": 3, "edit.list": OFF},
     "compare": {**SPEECH, "panel": "compare", "layer": 5, "head": 2, **CHANGED},
     "parameters": {**SPEECH, "panel": "parameters"},
     "encoder-walk": {**GAP, "panel": "walk"},
-    "encoder-attention": {**GAP, "panel": "attention", "layer": 2, "head": 1},
+    "encoder-attention": {**GAP, "panel": "attention", "layer": 2, "head": 1, **SEEN},
     "encoder-lens": {**GAP, "panel": "lens", "layer": 1},
     "encoder-decoder-walk": {**FRENCH, "panel": "walk"},
     "encoder-decoder-attention": {**FRENCH, "panel": "attention", "stack": "cross", "layer": 1},
     "encoder-decoder-lens": {**FRENCH, "panel": "lens"},
     "dark": {**FRENCH, "panel": "walk", "walk.at": "block", "layer": 1},
 }
-TALLEST = {"compare": 1120}
+TALLEST = {"compare": 1090}
 
 
 def main(wanted: list[str]) -> None:
@@ -74,7 +81,7 @@ def main(wanted: list[str]) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted or SHOTS:
             page = browser.new_page(
-                viewport={"width": WIDTH, "height": 720},
+                viewport={"width": WIDTH, "height": HEIGHT},
                 color_scheme="dark" if name == "dark" else "light",
                 reduced_motion="reduce",
                 locale="en-US",
@@ -103,7 +110,10 @@ def taken(page: Page, tallest: int | None) -> Image.Image:
 
 def keep(name: str, image: Image.Image) -> None:
     path = OUT / f"{name}.png"
-    image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    few = image.convert("RGB").quantize(
+        256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
+    )  # in that way also colors that are rare stay, such as those of heads
+    few.save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)} {image.width} x {image.height}, {size / 1000:.0f} kB")
     if size > LARGEST:

@@ -71,3 +71,14 @@ export function fitted(ctx: CanvasRenderingContext2D, text: string, width: numbe
   }
   return low > 0 ? `${text.slice(0, low)}…` : "…";
 }
+
+/** A token and a number beside it, between two edges of a cell. */
+export function cell(ctx: CanvasRenderingContext2D, text: string, note: string, left: number, right: number, middle: number): void {
+  ctx.font = `10.5px ${SANS}`;
+  ctx.textAlign = "right";
+  ctx.fillText(note, right, middle);
+  const room = right - left - (note ? ctx.measureText(note).width + 5 : 0);
+  ctx.font = `12px ${MONO}`;
+  ctx.textAlign = "left";
+  ctx.fillText(fitted(ctx, text, room), left, middle);
+}
