@@ -308,7 +308,7 @@ export interface WalkStep {
   shape: number[];
   axes: string[];
   from: string[];
-  /** What the formula needs beside its symbols: scale, eps, norm, activation, heads, head, key_head, dim, placement ...
+  /** What the formula needs beside its symbols: scale, eps, norm, bias, activation, heads, head, key_head, dim, placement ...
    * `weight` is the name of the matrix (for `array`, axes "out" and "in"), `rows` "from:to" of it where a head has a part
    * of one. `norm` null: the part reads the stream as it is. Of residuals, `placement` "post": normed after the sum;
    * "sandwich": what was said was normed before it. */

@@ -51,8 +51,6 @@ export function inks(dark: boolean): Ink {
   return found;
 }
 
-export const NOTED = 78; // from this width on a cell has room for a number beside its token
-
 /** How wide the columns of a table are: all in sight where that leaves them legible; others scroll. */
 export function fitting(room: number, columns: number): number {
   const share = room / Math.max(1, columns);
@@ -72,13 +70,16 @@ export function fitted(ctx: CanvasRenderingContext2D, text: string, width: numbe
   return low > 0 ? `${text.slice(0, low)}…` : "…";
 }
 
-/** A token and a number beside it, between two edges of a cell. */
+/** A token and a number beside it, between two edges of a cell; in a narrow one the token goes first. */
 export function cell(ctx: CanvasRenderingContext2D, text: string, note: string, left: number, right: number, middle: number): void {
+  ctx.font = `10.5px ${SANS}`;
+  const beside = right - left - (note ? ctx.measureText(note).width + 5 : 0);
+  ctx.font = `12px ${MONO}`;
+  const alone = right - left < 72 && ctx.measureText(text).width > beside;
+  ctx.textAlign = "left";
+  ctx.fillText(fitted(ctx, text, alone ? right - left : beside), left, middle);
+  if (alone) return;
   ctx.font = `10.5px ${SANS}`;
   ctx.textAlign = "right";
   ctx.fillText(note, right, middle);
-  const room = right - left - (note ? ctx.measureText(note).width + 5 : 0);
-  ctx.font = `12px ${MONO}`;
-  ctx.textAlign = "left";
-  ctx.fillText(fitted(ctx, text, room), left, middle);
 }
