@@ -20,8 +20,13 @@ HEADS = {  # what a kind of head is to people, and the objective that trains one
     "tag": ("a head for every word", "tagging"),
     "span": ("a head for answers", "span"),
     "choose": ("a head for choices", "multiple-choice"),
-    "lm": ("a head for the vocabulary", "causal-lm, masked-lm or sequence-to-sequence"),
+    "lm": ("a head for the vocabulary", "causal-lm"),
     "pooler": ("a head for one vector", "contrastive"),
+}
+WRITERS = {  # verbs whose head for the vocabulary is trained by an objective of their own
+    "fill": "masked-lm",
+    "translate": "sequence-to-sequence or continuation",
+    "summarize": "sequence-to-sequence or continuation",
 }
 
 
@@ -96,6 +101,7 @@ def require_head(model: Model, kind: str, verb: str, name: str | None = None) ->
     found = [head for head in heads if name in (None, head.name)]
     if not heads:
         what, objective = HEADS[kind]
+        objective = WRITERS.get(verb, objective)
         raise GlassformerError(
             f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
             f"(train one by the objective {objective})."
