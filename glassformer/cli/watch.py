@@ -134,7 +134,8 @@ def watch(
             if shown.update():
                 draw(watched, svg, html)
     watched.finish()
-    if shown.update():
+    shown.update()
+    if inputs.used:
         draw(watched, svg, html)
     if watched.shares.late:
         say(f"{watched.shares.late:,} texts came after their bucket was judged.")

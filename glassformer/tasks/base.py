@@ -151,6 +151,8 @@ def longest(model: Model, asked: int | None = None) -> int | None:
     """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
     positions; the smallest of them."""
     stack = model.spec.encoder or model.spec.last_stack
+    if isinstance(stack.embed, Frames | Patches):  # whose positions are no tokens
+        stack = model.spec.last_stack
     table = stack.embed.position
     positions = None if table is None else table.length
     if asked is not None and positions is not None and asked > positions:
@@ -163,11 +165,13 @@ def longest(model: Model, asked: int | None = None) -> int | None:
 
 
 def answered(
-    given: Any, each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]]
+    given: Any,
+    each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
+    pairs: bool = False,
 ) -> Any:
-    """One text, or a tuple of two that are a pair, gives a result, a list a list, and an iterator
-    an iterator, whose results come as they are computed."""
-    if isinstance(given, str) or (isinstance(given, tuple) and len(given) == 2):
+    """One text, or where there may be `pairs` a tuple of two, gives a result, a list a list, and
+    an iterator an iterator, whose results come as they are computed."""
+    if isinstance(given, str) or (pairs and isinstance(given, tuple) and len(given) == 2):
         return next(raised(each([given])))
     results = raised(each(texts_of(given)))
     return list(results) if isinstance(given, Sequence) else results

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import Model, raised, require_tokenizer
+from glassformer.tasks.base import Model, raised, require_tokenizer, texts_of
 from glassformer.tasks.batches import Pause, chunks
 from glassformer.tasks.embed import Embedder
 from glassformer.tasks.index import Added, Kept, Rows
@@ -221,7 +221,7 @@ class Index:
     def search(self, question: str | Sequence[str], top: int = 5) -> list[Hit] | list[list[Hit]]:
         """The passages that are nearest to a question, the nearest first; all of the index are
         compared. A list of questions gives a list of such lists."""
-        several = [question] if isinstance(question, str) else question
+        several = [question] if isinstance(question, str) else texts_of(question)
         found = list(raised(self.stream(several, top)))
         return found[0] if isinstance(question, str) else found
 
