@@ -6,7 +6,7 @@ floors: the bytes that it reads (weights, and keys and values of a text in the m
 of a device copy, and its operations over the rate of a large matrix product; both rates are
 measured first.
 
-    python bench/generate_gpu.py [gpt2] [llama] [--no-peers]
+    python bench/generate_gpu.py [gpt2] [llama] [--rows=1,64] [--no-peers]
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ LLAMA = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16
          "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
          "max_position_embeddings": 4096, "tie_word_embeddings": True}  # fmt: skip
 RESULTS: list[dict[str, Any]] = []
+ROWS = next((arg[7:] for arg in sys.argv if arg.startswith("--rows=")), "1,64")
 
 
 def timed(go: Callable[[], Any], rounds: int = 3) -> float:
@@ -60,7 +61,7 @@ def put(what: str, rows: int, who: str, rate: float, floors: dict[str, float]) -
         {"what": what, "rows": rows, "who": who, "tokens/s": round(rate, 1)}
         | {f"limit by {name}": round(most, 1) for name, most in floors.items()}
     )
-    write_gpu(__file__, RESULTS)
+    write_gpu(__file__, RESULTS, "what", "rows")
 
 
 def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, float]) -> None:
@@ -68,7 +69,7 @@ def decoder(what: str, model: gf.Model, fast: dict[str, int], top: tuple[float, 
     count = sum(p.numel() for p in model.net.parameters())
     blocks = [block.attention for block in model.spec.last_stack.attention_blocks]
     kept = sum(2 * 2 * block.key_heads * block.head_dim for block in blocks)  # bytes a token
-    for rows in (1, 64):
+    for rows in map(int, ROWS.split(",")):
         prompts = torch.randint(5, 50000, (rows, 32)).tolist()
         knobs = {"max_new_tokens": 256, "min_new_tokens": 0, "eos_token_id": (), "batch_size": rows}
         seconds = timed(partial(model.generate, prompts, **knobs))
@@ -104,7 +105,7 @@ def gptfast(what: str, shape: dict[str, int]) -> None:
 
     with torch.device("cuda"), torch.no_grad():
         net = Transformer(ModelArgs(block_size=4096, **shape)).to(torch.bfloat16).eval()
-        for rows in (1, 64):
+        for rows in map(int, ROWS.split(",")):
             net.max_seq_length = net.max_batch_size = -1
             net.setup_caches(rows, 288)
             causal = create_block_mask(

@@ -7,6 +7,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,12 @@ def write(script: str, rows: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps({"machine": machine, "results": rows}, indent=2) + "\n")
 
 
-def write_gpu(script: str, rows: list[dict[str, Any]]) -> None:
-    """What was measured now; of what was not, the last result stays."""
+def write_gpu(script: str, rows: list[dict[str, Any]], *keys: str) -> None:
+    """What was measured now; of what was not, by `keys`, the last result stays."""
     path = Path(script).with_suffix(".json")
     known = json.loads(path.read_text())["results"] if path.exists() else []
-    now = {row["what"] for row in rows}
-    results = [row for row in known if row["what"] not in now] + rows
+    now = {tuple(row[key] for key in keys) for row in rows}
+    results = [row for row in known if tuple(row[key] for key in keys) not in now]
+    results += [row | {"day": date.today().isoformat()} for row in rows]
     content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}
     path.write_text(json.dumps(content, indent=1) + "\n")

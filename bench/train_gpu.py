@@ -71,7 +71,7 @@ def put(what: str, who: str, step: Step, tokens: int, operations: float, most: f
           f"({done / most:.0%})  {memory:5.1f} GiB", flush=True)  # fmt: skip
     row = {"what": what, "who": who, "tokens/s": round(rate), "GiB": round(memory, 2)}
     RESULTS.append(row | {"TFLOP/s": round(done / 1e12), "of the ceiling": round(done / most, 3)})
-    write_gpu(__file__, RESULTS)
+    write_gpu(__file__, RESULTS, "what")
     gc.collect()
     torch.cuda.empty_cache()
 

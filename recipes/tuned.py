@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -115,18 +116,20 @@ def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
 
 
 def rates(bench: Bench, name: str, mode: str) -> None:
-    """Around the one that is taken; the other side gets the same."""
+    """Around the one that is taken, with the weights of the last step and their average; the other
+    side gets the same rate."""
     taken = recipe_of(name, 1, mode, bench.trial)
     judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.valid
-    for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
+    for factor, average in product((0.5, 1.0, 2.0), (0.0, 0.99)):
         rate = taken.train.learning_rate * factor
+        named = f"{mode} {rate:g}" + " averaged" * bool(average)
         recipe = replace(
             taken,
             data=replace(taken.data, test=judged),
-            train=replace(taken.train, learning_rate=rate),
-            run=replace(taken.run, folder=f"{taken.run.folder}-{rate:g}"),
+            train=replace(taken.train, learning_rate=rate, average=average),
+            run=replace(taken.run, folder=f"{taken.run.folder}-{named.replace(' ', '-')}"),
         )
-        bench.once(f"{mode} {rate:g}", partial(ours, recipe))
+        bench.once(named, partial(ours, recipe))
 
 
 def together(bench: Bench, seeds: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +45,8 @@ def recipe_of(name: str, seed: int, mode: str = "full", few: bool = False) -> Re
     """As the file has it, in that mode; or a few steps on a few of its texts. Nothing is chosen by
     validation files, so neither side reads them."""
     words = ["data.valid=[]", f"train.seed={seed}", "run.log_every=100", "run.tensorboard=false"]
-    words += [*MODES[mode], f"run.folder=runs/tuned/{name}-{mode}-{seed}"]
+    own = f"-{os.getpid()}" if few else ""  # several processes may rehearse at once
+    words += [*MODES[mode], f"run.folder=runs/tuned/{name}-{mode}-{seed}{own}"]
     if DEVICE == "cuda":
         words.append("train.precision=bfloat16")
     if mode in RATES:

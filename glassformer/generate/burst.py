@@ -125,8 +125,10 @@ def run_bursts(
             yield news
             rows = leave(runner, rows + fresh)
             continue
-        steps = min((BURST, max(SHORTEST, rows[0].ahead), *(row.left for row in rows)))
-        following = runner.burst(rows, steps) if steps and not room else None
+        following = None
+        if rows and not room:
+            steps = min((BURST, max(SHORTEST, rows[0].ahead), *(row.left for row in rows)))
+            following = runner.burst(rows, steps) if steps else None
         if flight is not None:
             yield from take(flight, stops)
             rows = leave(runner, rows)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.spec import Recurrent
 from glassformer.train.objectives import Batch, Objective
-from glassformer.train.step import Factors, Pass, Sums
+from glassformer.train.step import ADAPTER, Factors, Pass, Sums
 
 SHAPES = 64
 """So many kinds of batches are recorded; others are run as they come. They share their memory."""
@@ -34,7 +34,8 @@ def recordable(net: Net) -> bool:
 
 @dataclass(frozen=True)
 class Recording:
-    """`batch` and `factors` are where it reads, `gradients` where it adds, `sums` what it gives."""
+    """`batch` and `factors` are where it reads, `gradients` where it adds, `sums` what it gives.
+    What gradients there are already moves to where it adds."""
 
     graph: torch.cuda.CUDAGraph
     batch: Batch
@@ -46,7 +47,12 @@ class Recording:
         torch._foreach_copy_(_tensors(self.batch), _tensors(batch))
         for part, factor in self.factors.items():
             factor.fill_(factors[part])
+        fresh = [gradient for one, gradient in self.gradients.items() if one.grad is None]
+        if fresh:
+            torch._foreach_zero_(fresh)
         for parameter, gradient in self.gradients.items():
+            if parameter.grad is not None and parameter.grad is not gradient:
+                gradient.copy_(parameter.grad)
             parameter.grad = gradient
         self.graph.replay()
         return {part: value.clone() for part, value in self.sums.items()}
@@ -55,8 +61,9 @@ class Recording:
 class Recorded:
     """A pass as a recording for every kind of batch that has come before. The first of a kind is
     run as it comes, which shows whom its gradients reach, and whether something in it waits for
-    the device: such a pass cannot be recorded. A step is one pass (`accumulate` is 1): a recording
-    begins with gradients that are zero, in one place for all recordings."""
+    the device: such a pass cannot be recorded. Of several objectives each has passes of its own,
+    since together they would hardly ever come in the same shapes again; their gradients add up in
+    one place for all recordings. (Not over micro-batches: `accumulate` is 1.)"""
 
     def __init__(
         self, learn: Pass, objective: Objective, parameters: Sequence[nn.Parameter]
@@ -71,6 +78,13 @@ class Recorded:
         self._waited = 0
 
     def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
+        parts = [batch] if ADAPTER in factors else self._objective.apart(batch)
+        sums: Sums = {}
+        for part in parts:
+            sums |= self._one(part, factors, last)
+        return sums
+
+    def _one(self, batch: Batch, factors: Factors, last: bool) -> Sums:
         kind = self._kind(batch)
         if kind in self._reached and kind not in self._recordings:
             self._recordings[kind] = self._record(self._reached[kind], batch, factors)
@@ -78,17 +92,31 @@ class Recorded:
             return self._recordings[kind].play(batch, factors)
         if self._waited == PATIENCE or len(self._recordings) == SHAPES:
             return self._learn(batch, factors, last)
-        with _watched() as warned:
+        with self._added_up() as reached, _watched() as warned:
             sums = self._learn(batch, factors, last)
         if warned:
             self._waited += 1
         elif len(self._reached) < SHAPES:
-            self._reached[kind] = [p for p in self._parameters if p.grad is not None]
+            self._reached[kind] = reached
         return sums
+
+    @contextmanager
+    def _added_up(self) -> Iterator[list[nn.Parameter]]:
+        """Which parameters get gradients inside; those are added to what was there."""
+        before = {one: one.grad for one in self._parameters if one.grad is not None}
+        for parameter in before:
+            parameter.grad = None
+        reached: list[nn.Parameter] = []
+        yield reached
+        reached += [one for one in self._parameters if one.grad is not None]
+        for parameter, gradient in before.items():
+            parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
 
     def _kind(self, batch: Batch) -> Hashable:
         named = (*batch.inputs.items(), *batch.targets.items())
-        return self._objective.stage(), tuple((name, tensor.shape) for name, tensor in named)
+        counted = tuple(part for part, count in batch.counts.items() if count)
+        shapes = tuple((name, tensor.shape) for name, tensor in named)
+        return self._objective.stage(), counted, shapes
 
     def _record(self, reached: list[nn.Parameter], batch: Batch, factors: Factors) -> Recording:
         """Of copies, which the next batches are written to."""
@@ -96,15 +124,17 @@ class Recorded:
         numbers = torch.tensor(list(factors.values()), device=self._device)
         scales = dict(zip(factors, numbers, strict=True))
         gradients = {parameter: self._gradient(parameter) for parameter in reached}
+        before = [parameter.grad for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = gradients.get(parameter)
         graph = torch.cuda.CUDAGraph()
         self._side.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._side):
             graph.capture_begin(self._pool, capture_error_mode="thread_local")
-            torch._foreach_zero_(list(gradients.values()))
             sums = self._learn(own, scales)
             graph.capture_end()
+        for parameter, gradient in zip(self._parameters, before, strict=True):
+            parameter.grad = gradient
         torch.cuda.current_stream(self._device).wait_stream(self._side)
         return Recording(graph, own, scales, gradients, sums)
 

@@ -25,6 +25,8 @@ KNOBS = {
     "stopped": {"stop_strings": ["\n"]},
     "refilled": {"batch_size": 2},
     "one by one": {"batch_size": 1},
+    "stopped one by one": {"batch_size": 1, "stop_strings": ["\n", " the"]},
+    "stopped two by two": {"batch_size": 2, "stop_strings": ["e", "a", "o"]},
     "in pieces": {"prefill_chunk": 2},
 }
 

@@ -76,7 +76,7 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     assert_same_run(tmp_path / "recorded", tmp_path / "plain")
 
 
-@pytest.mark.parametrize("kind", ["full", "lora", "electra"])
+@pytest.mark.parametrize("kind", ["full", "lora", "electra", "mixture"])
 def test_recorded_without_a_compiler_too(tmp_path, monkeypatch, kind):
     settings = {"precision": "bfloat16", "deterministic": True, "accumulate": 1}
     gf.train(recipe(tmp_path / "recorded", kind, **settings), device="cuda")

@@ -64,6 +64,11 @@ RUNS = {
         {"name": "replaced-token"},
         {},
     ),
+    "mixture": (
+        {"preset": "gpt2", "layers": 1, "heads": 2, "width": 16, "context": 16},
+        [{"name": "causal-lm"}, {"name": "causal-lm", "weight": 0.5}],
+        {},
+    ),
 }
 
 

@@ -13,8 +13,9 @@ PERIOD = 1000
 
 
 class Shared:
-    """Batches of equally many rows. A pattern, drawn from the seed, says whose turn it is; a kind
-    is shuffled anew each time that all its rows have come, which with a large share is often."""
+    """Batches of equally many rows, every kind's turns spread evenly: so each batch has about as
+    many rows of a kind as any other. A kind is shuffled anew each time that all its rows have
+    come, which with a large share is often."""
 
     def __init__(self, kinds: Sequence[tuple[Numbers, float]], batch: int, seed: int) -> None:
         self.kinds = [rows for rows, _ in kinds]
@@ -22,7 +23,8 @@ class Shared:
         self.epoch = sum(map(len, self.kinds)) / batch
         self.counts = apportioned([share for _, share in kinds])
         pattern = np.repeat(np.arange(len(kinds)), self.counts)
-        self.pattern = pattern[Shuffle(PERIOD, seed)(np.arange(PERIOD))]
+        times = np.concatenate([(np.arange(count) + 0.5) / count for count in self.counts if count])
+        self.pattern = pattern[np.argsort(times, kind="stable")]
         self.before = np.zeros(PERIOD, dtype=np.int64)  # how often its kind had its turn already
         for kind in range(len(kinds)):
             mine = self.pattern == kind

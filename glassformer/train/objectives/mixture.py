@@ -159,6 +159,9 @@ class Mixture(Judged):
             whole.aside[name] = batch.aside
         return whole
 
+    def apart(self, batch: Batch) -> list[Batch]:
+        return [_of_part(batch, name) for name in self.names if _own(batch.inputs, name)]
+
     def advance(self, progress: float) -> None:
         for part in self.parts.values():
             part.advance(progress)
@@ -269,6 +272,20 @@ def _usual_head(model: Model, kind: str, count: int) -> Head:
         pooled = heads.pooler(spec.last_stack.out_width)
         head = replace(pooled, name=kind, outputs=count)
     return replace(head, outputs=1, choices=True) if kind == "choose" else head
+
+
+def _of_part(batch: Batch, name: str) -> Batch:
+    """Named as in the whole batch."""
+
+    def mine(key: str) -> bool:
+        return bool(_own({key: None}, name))
+
+    return Batch(
+        {key: value for key, value in batch.inputs.items() if mine(key)},
+        {key: value for key, value in batch.targets.items() if mine(key)},
+        {key: value for key, value in batch.counts.items() if mine(key)},
+        batch.tokens,
+    )
 
 
 def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:

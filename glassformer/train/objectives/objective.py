@@ -83,6 +83,11 @@ class Objective(nn.Module, ABC):
         alike. `lengths` says how long a field is in every row."""
         return []
 
+    def apart(self, batch: Batch) -> list[Batch]:
+        """Batches that say together what this one says, where some of it can be learned from by
+        itself."""
+        return [batch]
+
     def advance(self, progress: float) -> None:
         """Told before every step which share of training is over, for what ends before the rest."""
 

@@ -75,6 +75,19 @@ def test_gradients_are_those_of_the_parts(family):
         assert torch.allclose(ours[name], gradient, atol=1e-9), name
 
 
+def test_parts_can_be_learned_from_one_after_the_other():
+    model, objective = made()
+    batch = objective.collate(material.varied(objective, prepared(objective)))
+    material.loss_of(objective, objective(model.net, batch), batch.counts).backward()
+    whole = material.gradients(objective, model.net)
+    parts = objective.apart(batch)
+    assert [set(part.counts) for part in parts] == [{"classification/classify"}, {"tagging/tag"}]
+    for part in parts:
+        material.loss_of(objective, objective(model.net, part), batch.counts).backward()
+    for name, gradient in material.gradients(objective, model.net).items():
+        assert torch.allclose(whole[name], gradient, atol=1e-9), name
+
+
 def test_rates_are_kept_and_rows_depend_on_seed_step_and_row_alone():
     _, objective = made()
     (example, *_) = prepared(objective)
@@ -176,6 +189,8 @@ def test_rates_hold_where_each_part_has_data_of_its_own():
     places = [place for number in range(250) for place in order.batch(number)]
     draws = Counter(row for _, row in places)
     assert draws[9] == 1500 and draws.total() == 2000
+    tagged = {sum(row == 9 for _, row in order.batch(number)) for number in range(250)}
+    assert tagged == {6}  # of eight, in each batch
     assert set(draws.values()) == {55, 56, 1500}
     assert order.batch(77) == Shared(objective.kinds(lengths), batch=8, seed=3).batch(77)
     assert objective.kinds(lambda field: np.ones(10, dtype=int)) == []
