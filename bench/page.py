@@ -73,14 +73,18 @@ DRAWN = """async ({question, count}) => {
   return performance.now();
 }"""
 EDITED = """async () => {
-  const answers = () => window.answers.filter(({url}) => url.endsWith("api/edit")).length;
-  const before = answers(), start = performance.now();
+  const answers = (question) => window.answers.filter(({url}) => url.endsWith(question)).length;
+  const questions = ["api/edit", "api/edit_lens"], found = [];
+  const before = questions.map(answers), start = performance.now();
   const switches = document.querySelector("[role=application]");
   switches.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
   switches.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
-  while (answers() === before) await new Promise((done) => setTimeout(done, 1));
-  await window.painted();
-  return performance.now() - start;
+  for (const [n, question] of questions.entries()) {
+    while (answers(question) === before[n]) await new Promise((done) => setTimeout(done, 1));
+    await window.painted();
+    found.push(performance.now() - start);
+  }
+  return found;
 }"""
 FRAMES = """() => {
   window.frames_seen = [];
@@ -150,8 +154,9 @@ def hovered(page: Page) -> dict[str, float]:
     }
 
 
-def edited(page: Page, server: Server, text: str) -> list[float]:
-    """Milliseconds from a key that switches a head off to the new prediction."""
+def edited(page: Page, server: Server, text: str) -> tuple[list[float], list[float]]:
+    """Milliseconds from a key that switches a head off to the new prediction, and to the lens. The
+    heads are those of the first layer, so that all of the lens changes."""
     visit(page, server, panel="edit", text=text)
     page.locator("[role=application]").first.focus()
     page.evaluate("window.settled()")
@@ -159,7 +164,8 @@ def edited(page: Page, server: Server, text: str) -> list[float]:
     for _ in range(ROUNDS):
         found.append(page.evaluate(EDITED))
         page.evaluate("window.settled()")
-    return found
+    predictions, lenses = zip(*found, strict=True)
+    return list(predictions), list(lenses)
 
 
 def median(values: list[float]) -> dict[str, float]:
@@ -181,7 +187,9 @@ def main() -> None:
         page = context.new_page()
         visit(page, server, panel="attention", text=text_of(tokenizer, 8, 0))
         page.evaluate(DRAWN, {"question": "api/attention", "count": 1})
-        results["edit, 32 tokens"] = median(edited(page, server, text_of(tokenizer, 32, 1)))
+        predictions, lenses = edited(page, server, text_of(tokenizer, 32, 1))
+        results["edit, 32 tokens"] = median(predictions)
+        results["edit and its lens, 32 tokens"] = median(lenses)
         for view in ("head", "matrix", "model"):
             times = drawn(page, server, tokenizer, view, 512)
             results[f"{view} view, 512 tokens"] = median(times) | hovered(page)

@@ -18,6 +18,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from glassformer.train.build import build
+from glassformer.train.prepare import objective_of, texts, with_labels
+from glassformer.train.recipe import Recipe, read_recipe
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "recipes" / "results"
 TRAIN = "import sys, glassformer as gf; gf.train(sys.argv[1], sys.argv[2:])"
@@ -87,6 +91,19 @@ def alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def started(recipe: Recipe, folder: Path) -> Recipe:
+    """Puts the fresh model that both sides begin with into `start`, its tokenizer with it, and says
+    the rest as it was."""
+    labeled = with_labels(recipe)
+    model, _ = objective_of(labeled, build(labeled, lambda: texts(recipe, ())))
+    model.save(folder / "start")
+    tables = recipe.tables()
+    tables["model"] = {"folder": str(folder / "start")}
+    tables["tokenizer"] = {}
+    tables["run"] |= {"folder": str(folder / "run"), "tensorboard": False}
+    return read_recipe(tables)
 
 
 def known(path: Path) -> dict[str, Any]:

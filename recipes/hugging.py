@@ -25,7 +25,8 @@ class Peer:
     def __init__(self, recipe: Recipe, device: str) -> None:
         (objective,) = recipe.objective
         self.recipe, self.device = recipe, device
-        self.length = int(objective.options.get("length") or recipe.model.context or 512)
+        room = hf.AutoConfig.from_pretrained(recipe.model.folder).max_position_embeddings
+        self.length = int(objective.options.get("length") or room)
         hf.set_seed(recipe.train.seed)
         hf.logging.set_verbosity_error()
         hf.logging.disable_progress_bar()
@@ -47,7 +48,7 @@ class Peer:
         begun = time.perf_counter()
         records = [one for file in self.recipe.data.train for one in read(file)]
         self.labels = sorted({label for one in records for label in self.labels_of(one)})
-        self.tokenizer = self.make_tokenizer(records)
+        self.tokenizer = hf.AutoTokenizer.from_pretrained(self.recipe.model.folder)
         features = self.encode(records)
         self.model = self.make_model()
         trained = self.train(features)
@@ -58,36 +59,10 @@ class Peer:
     def labels_of(self, record: dict[str, Any]) -> list[str]:
         return []
 
-    def make_tokenizer(self, records: Sequence[dict[str, Any]]) -> Any:
-        if self.recipe.model.folder is not None:
-            return hf.AutoTokenizer.from_pretrained(self.recipe.model.folder)
-        from tokenizers import BertWordPieceTokenizer
-
-        learned = BertWordPieceTokenizer(lowercase=False)
-        texts = ("".join(one["words"]) if "words" in one else one["text"] for one in records)
-        learned.train_from_iterator(texts, vocab_size=self.recipe.tokenizer.size)
-        names = {f"{n}_token": f"[{n.upper()}]" for n in ("unk", "sep", "pad", "cls", "mask")}
-        return hf.PreTrainedTokenizerFast(tokenizer_object=learned._tokenizer, **names)
-
     def make_model(self) -> Any:
         said = self.recipe.model
         options = {"num_labels": len(self.labels)} if self.labels else {}
-        if said.folder is not None:
-            model = self.heads.from_pretrained(said.folder, dtype=torch.float32, **options)
-        else:
-            sizes = {
-                "num_hidden_layers": said.layers,
-                "num_attention_heads": said.heads,
-                "hidden_size": said.width,
-                "intermediate_size": said.ffn,
-                "max_position_embeddings": said.context,
-            }
-            sizes |= dict.fromkeys(
-                ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-                0.1 if said.dropout is None else said.dropout,
-            )
-            config = hf.BertConfig(vocab_size=len(self.tokenizer), **sizes, **options)
-            model = self.heads.from_config(config)
+        model = self.heads.from_pretrained(said.folder, dtype=torch.float32, **options)
         if self.recipe.train.freeze_body:  # the pooler is a part of the head, there as here
             for part in (model.bert.embeddings, model.bert.encoder):
                 part.requires_grad_(False)

@@ -39,7 +39,7 @@ from tuned_tables import table
 from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, recipe_of
 
 import glassformer as gf
-from bench import RESULTS, ROOT, Bench, put, show
+from bench import RESULTS, ROOT, Bench, put, show, started
 from glassformer.tasks.classify import Classification
 from glassformer.train.plan import Plan
 from glassformer.train.recipe import Recipe, read_recipe
@@ -77,6 +77,8 @@ def theirs(recipe: Recipe, kind: str, few: bool) -> dict[str, Any]:
 
 def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -> dict[str, Any]:
     recipe = recipe_of(name, seed, mode, few)
+    if recipe.model.folder is None:
+        recipe = started(recipe, Path(recipe.run.folder))
     after = partial(scope_of_run, every=50 if few else 1) if kind == "scope" else None
     return ours(recipe, after) if side == "glassformer" else theirs(recipe, kind, few)
 

@@ -33,10 +33,8 @@ from written_data import gather, prepare, running_text, tested
 from written_tables import SIDES, multi30k_table, summaries_table
 
 import glassformer as gf
-from bench import RESULTS, ROOT, SEEDS, Bench, known, put, show
+from bench import RESULTS, ROOT, SEEDS, Bench, known, put, show, started
 from glassformer.metrics.texts import summary_figures, translation_figures
-from glassformer.train.build import build
-from glassformer.train.prepare import objective_of, texts
 from glassformer.train.recipe import Recipe, read_recipe
 
 AT_ONCE = 256  # texts, for both sides
@@ -132,17 +130,6 @@ def compare(bench: Bench, name: str, kind: Kind, given: argparse.Namespace) -> N
                 if device.type == "cuda":
                     rehearse(side, *given_to[:2], device)
                 bench.once(f"{side} {seed}", partial(run, *given_to))
-
-
-def started(recipe: Recipe, folder: Path) -> Recipe:
-    """Puts the model that both begin with into `start`, and says the rest as it was."""
-    model, _ = objective_of(recipe, build(recipe, lambda: texts(recipe, ())))
-    model.save(folder / "start")
-    tables = recipe.tables()
-    tables["model"] = {"folder": str(folder / "start")}
-    tables["tokenizer"] = {}
-    tables["run"] |= {"folder": str(folder / "run"), "tensorboard": False}
-    return read_recipe(tables)
 
 
 REHEARSED: set[str] = set()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.derived import Layer, array, has_cross, layer_of, turns
+from glassformer.inside.derived import Layer, array, has_cross, layer_of, rotary_of
 from glassformer.inside.ends import Ends
 from glassformer.inside.named import check_index
 from glassformer.inside.names import full_name
 from glassformer.inside.terms import Cell, Term
+from glassformer.spec import Rotary
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -131,8 +132,9 @@ class Within(Ends):
 
     def projected(self, at: Layer, scope: str) -> Cell:
         what = self.name.split(".")[-1]
-        if turns(at) and what in ("q", "k") and not scope:
-            return self.rotated(at, what)
+        rotary = rotary_of(at)
+        if rotary is not None and what in ("q", "k") and not scope:
+            return self.rotated(at, what, rotary)
         spec = at.attention(scope)
         if spec.qk_norm is not None and what[0] != "v":
             return Cell(self.value, "norm", (), {"norm": "heads"})
@@ -152,18 +154,16 @@ class Within(Ends):
         weight = module.weight[sum(module.parts[:number]) + within]
         return self.dot(x[self.row], weight, "width")
 
-    def rotated(self, at: Layer, what: str) -> Cell:
+    def rotated(self, at: Layer, what: str, rotary: Rotary) -> Cell:
         front = f"{at.stack}.blocks.{at.depth}."
         raw = array(self.view, f"{front}{what}_raw").array
         spec = at.attention()
         group = spec.heads // spec.key_heads if what == "k" else 1
         x = raw[self.head // group, self.row]
-        rotary = at.block.spec.position
-        dim, pairing = rotary.dim, rotary.pairing  # type: ignore[union-attr]
-        if self.col >= dim:
+        if self.col >= rotary.dim:
             return Cell(self.value, "rotate", (Term("as it is", float(x[self.col])),))
-        half = dim // 2
-        if pairing == "halves":
+        half = rotary.dim // 2
+        if rotary.pairing == "halves":
             first = self.col < half
             other = self.col + half if first else self.col - half
         else:

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.inside.choices import Choice, choices
 from glassformer.inside.compare import Mover
-from glassformer.inside.lens import Lens
-from glassformer.inside.named import Named
+from glassformer.inside.lens import pieces, stage_names, stage_of
+from glassformer.inside.named import Named, check_index
 from glassformer.inside.predictions import language_head, output_text
 from glassformer.inside.view import View
+from glassformer.spec import Head
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """At a position the candidates before and after, those that have moved most, and both lenses;
-    `divergence` is KL(before, after) in nats, [position]."""
+    """At a position the candidates before and after, and those that have moved most; `divergence`
+    is KL(before, after) in nats, [position]."""
 
     before: Choice
     after: Choice
     moved: list[Mover]
     divergence: Named
-    lens_before: Lens
-    lens_after: Lens
 
 
 @torch.no_grad()
-def changes(
-    before: View, after: View, position: int, *, whole: bool = True, top: int = 10, **knobs: Any
-) -> Changes:
-    """Of two views of one text. The lens of all positions, or (`whole` False, much sooner) of the
-    one alone. The knobs are those of `choices`."""
+def changes(before: View, after: View, position: int, *, top: int = 10, **knobs: Any) -> Changes:
+    """Of two views of one text. The knobs are those of `choices`."""
     head = language_head(before)
-    logits = [view.output.heads[head.name][0].float() for view in (before, after)]
-    was, now = (each.log_softmax(-1) for each in logits)
+    logits = (view.output.heads[head.name][0] for view in (before, after))
+    was, now = (each.float().log_softmax(-1) for each in logits)  # [position, token]
     far = F.kl_div(now, was, reduction="none", log_target=True).sum(-1)
     shift = (now[position].exp() - was[position].exp()).abs().topk(min(top, now.shape[-1])).indices
     moved = [
@@ -50,17 +48,76 @@ def changes(
         )
         for id in shift.tolist()
     ]
-    labels = {"position": [token.text for token in before.tokens]}
-    places = None if whole else [position]
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
-    return Changes(
-        before=first,
-        after=second,
-        moved=moved,
-        divergence=Named(far, ("position",), labels, "divergence"),
-        lens_before=before.lens(top=1, positions=places),
-        lens_after=after.lens(top=1, positions=places),
-    )
+    return Changes(first, second, moved, _named(before, range(len(far)), far, "divergence"))
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """The most probable token of every stage and position, and its probability."""
+
+    best: Named
+    probability: Named
+
+
+@dataclass(frozen=True, eq=False)
+class LensChanges:
+    """What layers would say if each were the last. Stages are the embedding, then every layer."""
+
+    stages: tuple[tuple[int | None, str], ...]
+    positions: tuple[int, ...]
+    before: Said
+    after: Said
+    words: dict[int, str]
+
+
+@torch.no_grad()
+def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
+    """Of two views of one text, at all positions or some. Only what the edits have touched is read
+    again."""
+    head, size = language_head(before), len(before.tokens)
+    places = list(range(size) if positions is None else positions)
+    for place in places:
+        check_index(place, size, "position")
+    names = [name for name in stage_names(before) if stage_of(name)[1] != "attention"]
+    was, now = (_streams(view, names, places) for view in (before, after))
+    first = before.once(f"said at {places}", lambda: _said(before, head, was))
+    touched = (was != now).any(-1)
+    best, likely = (one.clone() for one in first)
+    best[touched], likely[touched] = _said(after, head, now[touched])
+    words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
+
+    def said(tokens: Tensor, chances: Tensor) -> Said:
+        shape = len(names), len(places)
+        return Said(
+            _named(before, places, tokens.view(shape), "best tokens"),
+            _named(before, places, chances.view(shape), "their probability"),
+        )
+
+    stages = tuple(stage_of(name) for name in names)
+    return LensChanges(stages, tuple(places), said(*first), said(best, likely), words)
+
+
+def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
+    """[stage * position, width]."""
+    view.read_through(names)
+    return torch.cat([view.seen[name][0, places] for name in names])
+
+
+def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable token of each row, and its probability."""
+    best = torch.empty(len(streams), dtype=torch.long, device=streams.device)
+    likely = torch.empty(len(streams), device=streams.device)
+    for at, logits in pieces(view, head, streams):
+        rows = slice(at, at + len(logits))
+        most, best[rows] = logits.float().max(-1)
+        likely[rows] = (most - logits.float().logsumexp(-1)).exp()
+    return best, likely
+
+
+def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Named:
+    axes = ("stage", "position")[-array.ndim :]
+    return Named(array, axes, {"position": [view.tokens[at].text for at in places]}, title)
 
 
 @torch.no_grad()

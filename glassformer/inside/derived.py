@@ -237,9 +237,10 @@ DERIVED: dict[str, tuple[Axes, Callable[[Layer], Tensor]]] = {
 }
 
 
-def turns(at: Layer) -> bool:
-    """Whether positions turn queries and keys."""
-    return isinstance(at.block.spec.position, Rotary)
+def rotary_of(at: Layer) -> Rotary | None:
+    """How positions turn queries and keys, where they do."""
+    position = at.block.spec.position
+    return position if isinstance(position, Rotary) else None
 
 
 def embedded(view: View, stack: str) -> dict[str, Tensor]:

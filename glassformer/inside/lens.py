@@ -7,7 +7,7 @@ time, so that memory does not grow with text and layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +19,14 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import Named, check_index
 from glassformer.inside.names import names_of
+from glassformer.inside.pauses import pause
 from glassformer.inside.predictions import language_head, output_id, output_text
+from glassformer.spec import Head
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
 
-ROOM = 1 << 24  # logits at once
+ROOM = 1 << 22  # logits at once: many more would be written to memory, and read from there again
 STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
 
 
@@ -86,7 +88,7 @@ def lens(
     """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
     for none). `positions`: those alone."""
     spec = language_head(view, head)
-    net, size = view.model.net, len(view.tokens)
+    size = len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
     for place in places:
         check_index(place, size, "position")
@@ -103,17 +105,15 @@ def lens(
     else:
         chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
     streams = torch.stack([view.seen[name][0, rows] for name in names]).flatten(0, 1)
-    step = max(1, ROOM // ends.shape[-1])
+    end = ends.float().log_softmax(-1)
     parts = []
-    for at in range(0, len(streams), step):  # rows of several stages: the head is read once
-        part = streams[at : at + step]
-        there = torch.arange(at, at + len(part), device=rows.device) % len(rows)
-        logits = net.readout(part[None], spec.name)[0]
-        parts.append(_read(logits, ends[there], chosen[there], top))
+    for at, logits in pieces(view, spec, streams):
+        there = torch.arange(at, at + len(logits), device=rows.device) % len(rows)
+        parts.append(_read(logits, end[there], chosen[there], top))
     best, likely, probability, logit, rank, divergence, entropy = (
         _by_stage(torch.cat(each), len(names)) for each in zip(*parts, strict=True)
     )
-    stages = tuple(_stage(name) for name in names)
+    stages = tuple(stage_of(name) for name in names)
     words = tuple(view.tokens[int(row)].text for row in rows)
     labels = {
         "stage": [part if n is None else f"{n} {part}" for n, part in stages],
@@ -145,6 +145,14 @@ def lens(
     )
 
 
+def pieces(view: View, head: Head, streams: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """What a head reads in [row, width], some rows at a time: the first row, and [row, token]."""
+    step = max(1, ROOM // (head.outputs or 1))
+    for at in range(0, len(streams), step):
+        pause()
+        yield at, view.model.net.readout(streams[at : at + step][None], head.name)[0]
+
+
 def _by_stage(rows: Tensor, stages: int) -> Tensor:
     """[stage * position, ...] as [stage, position, ...]."""
     return rows.view(stages, -1, *rows.shape[1:])
@@ -161,15 +169,15 @@ def stage_names(view: View) -> list[str]:
     return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
 
 
-def _stage(name: str) -> tuple[int | None, str]:
+def stage_of(name: str) -> tuple[int | None, str]:
     parts = name.split(".")
     return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
 
 
-def _read(logits: Tensor, ends: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
-    """Of [row, token]: the best, their probabilities; probability, logit and rank of the chosen;
-    the divergence from the end, and the entropy."""
-    here, end = logits.float().log_softmax(-1), ends.float().log_softmax(-1)
+def _read(logits: Tensor, end: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
+    """Of [row, token], of which `end` has log-probabilities: the best, their probabilities;
+    probability, logit and rank of the chosen; the divergence from the end, and the entropy."""
+    here = logits.float().log_softmax(-1)
     likely, best = here.topk(min(top, here.shape[-1]), -1)
     none = chosen < 0
     own = here.gather(1, chosen.clamp(min=0)[:, None])

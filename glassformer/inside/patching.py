@@ -9,6 +9,7 @@ et al., 2023).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -77,17 +78,28 @@ def sweep(
 def _rows(view: View, name: str, there: Tensor, places: Sequence[int]) -> Output:
     """A pass of as many rows as places; in each, one place of the tensor is another's."""
 
-    def tap(at: str, value: Tensor) -> Tensor:
-        if at != name:
+    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
+    return view.run(OnePlaceEach(name, there, places), **inputs)
+
+
+@dataclass(frozen=True)
+class OnePlaceEach:
+    """A tap by which every row has, at a place of its own, what another text has `there`."""
+
+    name: str
+    there: Tensor  # [1, place, ...]
+    places: Sequence[int]  # a row's
+
+    def wants(self, name: str) -> bool:
+        return name == self.name
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if not self.wants(name):
             return value
         value = value.clone()
-        for row, place in enumerate(places):
-            value[row, place] = there[0, place]
+        for row, place in enumerate(self.places):
+            value[row, place] = self.there[0, place]
         return value
-
-    tap.wants = lambda at: at == name  # type: ignore[attr-defined]
-    inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
-    return view.run(tap, **inputs)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.derived import Layer, has_cross, layer_of, turns
+from glassformer.inside.derived import Layer, has_cross, layer_of, rotary_of
 from glassformer.inside.named import check_index
 from glassformer.inside.names import Axes
 from glassformer.spec import Attention, Embed, Norm, Stack
@@ -186,14 +186,14 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
     at, head = way.at, way.head
     group = spec.heads // spec.key_heads
     shared: dict[str, Any] = {"head": head, "key_head": head // group, "dim": spec.head_dim}
-    turned = not scope and turns(at)
-    q_name, k_name = ("q_raw", "k_raw") if turned else (f"{scope}q", f"{scope}k")
+    rotary = None if scope else rotary_of(at)
+    q_name, k_name = (f"{scope}q", f"{scope}k") if rotary is None else ("q_raw", "k_raw")
     rows = {part: _rows(way, scope, part) for part in "qkv"}
     q = way.add(f"{kind}q", q_name, ROWS, of=(read[0],), **shared, **rows["q"])
     k = way.add(f"{kind}k", k_name, KEYS, of=(read[1],), **shared, **rows["k"])
     v = way.add(f"{kind}v", f"{scope}v", KEYS, of=(read[1],), **shared, **rows["v"])
-    if turned:
-        theta = at.block.spec.position.theta  # type: ignore[union-attr]
+    if rotary is not None:
+        theta = rotary.theta
         q = way.add(f"{kind}rotate_q", "q", ROWS, of=(q,), theta=theta, **shared)
         k = way.add(f"{kind}rotate_k", "k", KEYS, of=(k,), theta=theta, **shared)
     if spec.score == "dot":
@@ -202,7 +202,7 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
         scores = way.add(f"{kind}scale", f"{scope}scaled", SQUARE, scale=scale, **shared)
         if spec.softcap is not None:
             scores = way.add(f"{kind}cap", f"{scope}capped", SQUARE, cap=spec.softcap, **shared)
-        if not scope and at.block.spec.position is not None and not turned:
+        if not scope and at.block.spec.position is not None and rotary is None:
             position = type(at.block.spec.position).__name__.lower()
             added = way.add(
                 f"{kind}bias", f"{scope}bias", SQUARE, of=(), position=position, **shared

@@ -6,10 +6,10 @@ for just that, and kept; a pass of everything is `model.look(text, at="*")`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from glassformer.inside.edit import Edits, own_part
 from glassformer.inside.editing import active, standing
 from glassformer.inside.named import Named
 from glassformer.inside.names import Axes, matching, names_of
+from glassformer.inside.pauses import pause
 from glassformer.inside.read import Reading, token_text
 from glassformer.inside.side import Side
 from glassformer.tasks.base import Model
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from glassformer.inside.gradients import Saliency
     from glassformer.inside.lens import Lens
     from glassformer.inside.predictions import Prediction
+
+Made = TypeVar("Made")
 
 
 class EnoughError(Exception):
@@ -68,7 +71,7 @@ class View(Side):
         self.seen: dict[str, Tensor] = {}
         self._state = State(model.net)
         self._out: Output | None = None
-        self._lenses: dict[str, Lens] = {}
+        self._once: dict[str, Any] = {}
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -79,6 +82,7 @@ class View(Side):
                 "The model has changed since this view was taken (training, an adapter, new "
                 "weights); look again, or ask for all at once with at='*'."
             )
+        pause()
         with standing(self.model.net, self.edits, alone=True):
             out: Output = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
         return out
@@ -111,6 +115,13 @@ class View(Side):
             asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
             own = own_part(name, known[name], tensor, self.reading) if asks else tensor
             self.seen[name] = own
+
+    def once(self, what: str, make: Callable[[], Made]) -> Made:
+        """What is made of this view when it is first asked for, and kept."""
+        if what not in self._once:
+            self._once[what] = make()
+        made: Made = self._once[what]
+        return made
 
     def taps(self, names: Sequence[str]) -> list[Named]:
         self.capture(names)
@@ -190,10 +201,7 @@ class View(Side):
         """What each layer would say; see `lens.py`."""
         from glassformer.inside.lens import lens
 
-        key = repr(how)
-        if key not in self._lenses:
-            self._lenses[key] = lens(self, **how)
-        return self._lenses[key]
+        return self.once(f"lens {how!r}", lambda: lens(self, **how))
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""

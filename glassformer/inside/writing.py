@@ -17,6 +17,7 @@ from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.strategy import Request
 from glassformer.inside.choices import Candidate, choose
 from glassformer.inside.editing import standing
+from glassformer.inside.pauses import pause
 from glassformer.spec import Block
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def write(
                 return steps, "eos"
             reused, fresh = reused + fresh, 1
             if number + 1 < request.limit:
+                pause()
                 began = time.perf_counter()
                 logits = runner.step(torch.tensor([0], device=token.device), token)
     return steps, "length"

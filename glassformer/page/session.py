@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.generate.result import Generation
 from glassformer.inside import View
 from glassformer.inside.editing import resolve
+from glassformer.inside.pauses import pausing
 from glassformer.inside.read import read
 from glassformer.inside.steering import resolved
 from glassformer.model import Model
@@ -28,6 +30,10 @@ WRITTEN = 32  # tokens of a target that nobody gave
 class Answer:
     kind: str  # its content type
     body: bytes
+
+
+class NobodyWaitsError(Exception):
+    """The browser has gone away, or wants to know something else by now."""
 
 
 Question = Callable[["Session", Asked], Mapping[str, Any] | Packed]
@@ -72,7 +78,16 @@ class Session:
         kept = self._answers.get(key)  # another tab may have asked the same meanwhile
         if kept is not None or gone():
             return kept
-        found = question(self, Asked(given))
+
+        def stop_if_gone() -> None:
+            if gone():
+                raise NobodyWaitsError
+
+        try:
+            with pausing(stop_if_gone):
+                found = question(self, Asked(given))
+        except NobodyWaitsError:
+            return None
         if isinstance(found, Packed):
             answer = Answer("application/octet-stream", found.body())
         else:
@@ -128,5 +143,6 @@ class Session:
         written = self._targets.get((id, text))
         if written is None:
             made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
-            written = self._targets.put((id, text), made.text)  # type: ignore[union-attr]
+            assert isinstance(made, Generation)  # of one text
+            written = self._targets.put((id, text), made.text)
         return written

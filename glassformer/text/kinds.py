@@ -107,7 +107,8 @@ def as_wordpiece(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
     backend = Backend(models.WordPiece())
     spaces_between(backend, plan)
     letters: list[str] = []
-    for letter in most_frequent([p for p in pieces if len(p) == 1 and p != SPACE], seen):
+    often = [p for p in pieces if len(p) == 1 and p != SPACE and seen[p] >= plan.min_frequency]
+    for letter in most_frequent(often, seen):
         # A character may begin a word or continue one, and takes a place for each.
         forms = [letter] if stands_alone(backend, letter) else [letter, CONTINUES + letter]
         if len(letters) + len(forms) > plan.room:

@@ -90,6 +90,7 @@ def make_tokenizer(
         size=size,
         special=special,
         lowercase=settings.lowercase,
+        min_frequency=settings.min_frequency,
         languages=settings.languages,
     )
     if kept is None:

@@ -52,6 +52,7 @@ class TokenizerSettings:
     ) = None
     folder: str | None = None
     size: int = number(8000, least=2)
+    min_frequency: int = number(1, least=1)
     lowercase: bool = False
     special: Mapping[str, str] = field(default_factory=dict)
     languages: tuple[str, ...] = ()

@@ -21,7 +21,12 @@ export class Refusal extends Error {
 
 /** An answer that is there already is given at once, without waiting. */
 export function known<Q extends Question>(question: Q, asked: Asked<Q>): Answered<Q> | undefined {
-  return kept.get(keyOf(question, asked)) as Answered<Q> | undefined;
+  const key = keyOf(question, asked);
+  const answer = kept.get(key);
+  if (answer === undefined) return undefined;
+  kept.delete(key); // the oldest go first: this one is the newest again
+  kept.set(key, answer);
+  return answer as Answered<Q>;
 }
 
 export async function ask<Q extends Question>(
@@ -29,15 +34,10 @@ export async function ask<Q extends Question>(
   asked: Asked<Q>,
   signal?: AbortSignal,
 ): Promise<Answered<Q>> {
-  const key = keyOf(question, asked);
-  const before = kept.get(key);
-  if (before !== undefined) {
-    kept.delete(key); // the oldest go first: this one is the newest again
-    kept.set(key, before);
-    return before as Answered<Q>;
-  }
+  const before = known(question, asked);
+  if (before !== undefined) return before;
   const answer = await fetched<Answered<Q>>(question, asked, signal);
-  kept.set(key, answer);
+  kept.set(keyOf(question, asked), answer);
   if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value!);
   return answer;
 }

@@ -554,34 +554,46 @@ export interface PositionPicture {
 
 // --- edit: before and after ----------------------------------------------------------------------
 
-export interface EditQuestion extends Run, Knobs {
-  edits: Edit[];
-  /** The lens of the one position alone (the default: at once), or of all (which may take a second or two in a large
-   * model: ask for it after the first answer). Of one position, arrays are [row, 1]. */
-  lens?: "position" | "all";
-  /** New tokens to be written with and without the edits (default 0). */
-  write?: number;
+/** What is predicted: asked first. */
+export interface EditQuestion extends EditedRun, Knobs {
   /** Where predictions are compared; left out: the last. */
   position?: number;
 }
-/** best_before, best_after (int32) [row, position]: the most probable token of each row of the lens, and lens_before,
- * lens_after its probability; `facts.positions` says which positions. divergence [position]: KL(before || after) of the
- * predictions, at all positions. */
+export interface EditedRun extends Run {
+  edits: Edit[];
+}
+/** divergence [position]: KL(before || after) of the predictions, at all positions. */
 export type EditAnswer = Packed<
   {
-    rows: LensRow[];
-    positions: number[];
-    texts: Record<number, string>;
     before: Prediction;
     after: Prediction;
     /** Of the largest changes in probability, both ways. */
     moved: { id: number; text: string; before: number; after: number }[];
-    /** What is written from the text, where `write` asks. */
-    written: { before: string; after: string } | null;
     milliseconds: number;
   },
-  "best_before" | "best_after" | "lens_before" | "lens_after" | "divergence"
+  "divergence"
 >;
+
+/** The lens, of the embedding and every layer, at the positions that are in sight; left out: all. */
+export interface EditLensQuestion extends EditedRun {
+  first?: number;
+  count?: number;
+}
+/** best_before, best_after (int32) [row, position]: the most probable token, and lens_before, lens_after its probability.
+ * `first` is the first of these positions, `tokens` how many the text has. */
+export type EditLensAnswer = Packed<
+  { rows: LensRow[]; texts: Record<number, string>; first: number; tokens: number },
+  "best_before" | "best_after" | "lens_before" | "lens_after"
+>;
+
+/** What is written from the text, up to `length` tokens (default 16). */
+export interface EditTextQuestion extends EditedRun {
+  length?: number;
+}
+export interface EditTextAnswer {
+  before: string;
+  after: string;
+}
 
 /** Activation patching, place by place: the run of `text` with one activation after another of the run of `from` (a text
  * of as many tokens), and by how much that changes a logit. `effect`: [layer, position], or [layer, head] for z, q, k, v
@@ -685,6 +697,8 @@ export interface Questions {
   saliency: [SaliencyQuestion, SaliencyAnswer];
   positions: [PositionsQuestion, PositionsAnswer];
   edit: [EditQuestion, EditAnswer];
+  edit_lens: [EditLensQuestion, EditLensAnswer];
+  edit_text: [EditTextQuestion, EditTextAnswer];
   sweep: [SweepQuestion, SweepAnswer];
   compare: [CompareQuestion, CompareAnswer];
   parameters: [ParametersQuestion, ParametersAnswer];

@@ -71,6 +71,16 @@ TYPES = [name for name, family in families().items() if family.TINY]
 SPECS = {name: spec for name in TYPES if reads_text(spec := spec_of(name))}
 
 
+def test_what_an_encoder_has_read_has_its_own_length_and_width():
+    view = look(tiny(SPECS["bart"]), [5, 3, 4, 5], [4, 3, 5, 4, 3, 5, 4])
+    shapes = {step.kind: step.shape for step in steps(view, "decoder", 0, 1)}
+    width = view.model.spec.encoder.width
+    assert shapes["memory"] == tuple(array(view, "encoder.final").shape) == (4, width)
+    own = len(view.tokens)
+    assert own == 8 == shapes["norm"][0] == shapes["cross_q"][1] == shapes["cross_softmax"][1]
+    assert shapes["cross_k"][1] == shapes["cross_softmax"][2] == 4
+
+
 @pytest.mark.parametrize("model_type", SPECS)
 def test_cells_add_up(model_type):
     model, draw = tiny(SPECS[model_type]), random.Random(3)

@@ -53,6 +53,48 @@ def test_a_head_that_is_switched_off(decoder, folders, page):
     compare(page, model.run()[4], model.without_head("decoder.blocks.1.z", 2)[4], model)
 
 
+def test_a_switch_asks_for_what_it_changes_and_no_more(decoder, page):
+    visit(page, decoder, panel="edit", text=TEXT, token=4)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlparse(request.url).path))
+    off(page, 2, 1)
+    assert asked == ["/api/edit", "/api/edit_lens"]
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert len(asked) == 2  # both are known
+    page.get_by_role("application", name="Difference of the lens").focus()
+    page.keyboard.press("ArrowLeft")  # another token: another prediction, and the same lens
+    settle(page)
+    assert asked[2:] == ["/api/edit"]
+
+
+def test_the_lens_follows_what_is_in_sight(decoder, folders, page):
+    """Of a long text the columns in sight are asked for, and others when they come into sight."""
+    text = " ".join([TEXT] * 6)
+    model = Reference(folders["decoder"], text)
+    last = len(model.run()) - 1
+    asked: list[dict] = []
+
+    def hear(request) -> None:
+        if request.url.endswith("/api/edit_lens"):
+            asked.append(json.loads(request.post_data))
+
+    page.on("request", hear)
+    visit(page, decoder, panel="edit", text=text, token=last, layer=2)
+    assert [one["first"] + one["count"] for one in asked] == [last + 1]
+    assert asked[0]["count"] < last
+    page.get_by_role("application", name="Difference of the lens").focus()
+    for _ in range(last):
+        page.keyboard.press("ArrowLeft")
+    settle(page)
+    assert asked[-1]["first"] == 0
+    said = page.locator(
+        ".part:has([aria-label^='Difference of the lens']) [aria-live]"
+    ).inner_text()
+    word = model.word(int(model.run()[0].argmax()))
+    assert word and f": {word}" in said
+
+
 def test_undo_and_redo(decoder, folders, page):
     visit(page, decoder, panel="edit", text=TEXT, token=4)
     model = Reference(folders["decoder"], TEXT)

@@ -123,7 +123,7 @@ def test_the_beam_tree_ends_in_what_beam_search_writes(decoder, folders, page):
     states = page.locator("g.node")
     kept = states.evaluate_all("nodes => nodes.map(node => node.classList.contains('pruned'))")
     assert any(kept) and not all(kept)
-    results = page.locator(".results li .written").all_inner_texts()
+    results = page.locator("ol li .written").all_inner_texts()
     model = Reference(folders["decoder"], TEXT).model
     written = model.generate(TEXT, num_beams=3, max_new_tokens=3)
     assert results[0].replace("↵ ", "\n") == written.text

@@ -229,7 +229,7 @@ def test_the_lens_ends_in_what_is_said(told):
 
 def test_edits_before_and_after(told):
     at = f"{told.last}.blocks.1.z"
-    facts, arrays = told.ask("edit", edits=[{**EDIT, "at": at}], position=1, lens="all")
+    facts, arrays = told.ask("edit", edits=[{**EDIT, "at": at}], position=1)
 
     def off(name, value):
         if name != at:
@@ -247,18 +247,30 @@ def test_edits_before_and_after(told):
     ).indices.tolist()
     far = (before.softmax(-1) * (before.log_softmax(-1) - after.log_softmax(-1))).sum(-1)
     np.testing.assert_allclose(arrays["divergence"], far, atol=1e-5)
-    assert arrays["best_after"][-1].tolist() == after.argmax(-1).tolist()
-    one = told.ask("edit", edits=[{**EDIT, "at": at}], position=1)[1]
-    assert one["lens_after"].shape == (len(facts["rows"]), 1)
-    np.testing.assert_allclose(one["lens_after"][:, 0], arrays["lens_after"][:, 1], rtol=1e-4)
+    facts, arrays = told.ask("edit_lens", edits=[{**EDIT, "at": at}])
+    for run, logits in (("before", before), ("after", after)):
+        likely, best = logits.softmax(-1).max(-1)
+        assert arrays[f"best_{run}"][-1].tolist() == best.tolist()
+        np.testing.assert_allclose(arrays[f"lens_{run}"][-1], likely.detach(), rtol=1e-4)
+    assert [row["layer"] for row in facts["rows"]] == [None, *range(len(facts["rows"]) - 1)]
+    for row in (0, 1):  # before the layer that is edited
+        assert (arrays["lens_after"][row] == arrays["lens_before"][row]).all()
+    seen, some = told.ask("edit_lens", edits=[{**EDIT, "at": at}], first=1, count=2)
+    assert (seen["first"], seen["tokens"]) == (1, len(told.tokens))
+    for name, whole in arrays.items():
+        np.testing.assert_allclose(some[name], whole[:, 1:3], rtol=1e-4)
 
 
 def test_steering_and_patching(told):
     stream = f"{told.last}.blocks.0.resid_post"
     steer = {"kind": "steer", "at": stream, "toward": "a robot", "away": "an arrow", "factor": 3.0}
-    facts, arrays = told.ask("edit", edits=[steer], write=0 if told.name == "encoder" else 3)
-    assert arrays["divergence"].max() > 0
-    assert (facts["written"] is None) == (told.name == "encoder")
+    assert told.ask("edit", edits=[steer])[1]["divergence"].max() > 0
+    if told.name == "encoder":
+        assert "does not write" in told.refused("edit_text", edits=[steer], length=3)
+    else:
+        written = told.ask("edit_text", edits=[steer], length=3)
+        assert written["before"] == told.ask("edit_text", edits=[], length=3)["after"]
+        assert written["after"] != written["before"]
     assert "needs 'away'" in told.refused("edit", edits=[{**steer, "away": None}])
     same = {"kind": "patch", "at": stream, "from": told.run["text"]}
     if "pair" not in told.run:

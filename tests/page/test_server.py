@@ -157,6 +157,23 @@ def test_who_went_away_is_not_computed_for(decoder):
     assert decoder.ask("models")["models"]  # goes on
 
 
+def test_who_goes_away_ends_what_is_computed_for_them(decoder):
+    """Between two passes of a long work: the third one is not begun."""
+    session, passes = decoder.server.session, []
+    run = {"model": "decoder", "text": "an arrow goes away"}
+
+    def long(session, asked):
+        view = session.view(asked)
+        for layer in range(3):
+            view.capture([f"decoder.blocks.{layer}.z"])
+            passes.append(layer)
+        return {}
+
+    assert session.answer("long", long, run, lambda: len(passes) == 2) is None
+    assert passes == [0, 1]
+    assert session.answer("long", long, run) is not None
+
+
 def test_a_mistake_in_the_server_is_one_sentence(decoder, monkeypatch, capsys):
     from glassformer.page import questions
 

@@ -120,6 +120,8 @@ def test_lowercase_and_frequency(corpus: list[str]) -> None:
     assert low.encode("THE Dog").ids == low.encode("the dog").ids
     rare = train("word", texts=["a a b"], size=50, min_frequency=2)
     assert "a" in rare and "b" not in rare
+    pieces = train("wordpiece", texts=["北京 北京 a 上"], size=50, min_frequency=2)
+    assert pieces.encode("北上").tokens[1:-1] == ["北", "[UNK]"]
 
 
 def test_texts_may_be_a_stream(corpus: list[str], file: Path) -> None:

@@ -38,6 +38,8 @@ QUESTIONS: dict[str, Question] = {
     "saliency": lens.saliency,
     "positions": positions.positions,
     "edit": edit.edit,
+    "edit_lens": edit.edit_lens,
+    "edit_text": edit.edit_text,
     "sweep": edit.sweep,
     "compare": compare.compare,
     "parameters": parameters.parameters,

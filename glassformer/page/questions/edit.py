@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.inside import View
-from glassformer.inside.changes import changes
+from glassformer.inside.changes import changes, lens_changes
 from glassformer.inside.lens import stage_names
 from glassformer.inside.patching import sweep as sweep_patches
 from glassformer.inside.writing import write
@@ -22,32 +22,48 @@ SWEPT = ("resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern")
 
 
 def edit(session: Session, asked: Asked) -> Packed:
+    """What is predicted, which is all that comes at once."""
     began = time.perf_counter()
-    before, after = session.view(asked, edited=False), session.view(asked)
-    what(before)
+    before, after = both(session, asked)
     for view in (before, after):
-        view.read_through(stage_names(view))
-    position = place(before, asked)
-    whole = asked.choice("lens", ("position", "all"), "position") == "all"
-    found = changes(before, after, position, whole=whole, **knobs(asked))
-    arrays: dict[str, Any] = {"divergence": (found.divergence.array, ("position",))}
-    for name, lens in (("before", found.lens_before), ("after", found.lens_after)):
-        arrays[f"best_{name}"] = (lens.best.array[..., 0].int(), AXES)
-        arrays[f"lens_{name}"] = (lens.best_probability.array[..., 0], AXES)
-    length = asked.index("write", 0, most=LONGEST)
+        view.read_through(stage_names(view))  # the lens will be asked for next
+    found = changes(before, after, place(before, asked), **knobs(asked))
     told = {
-        "rows": rows(found.lens_before),
-        "positions": list(found.lens_before.positions),
-        "texts": {**found.lens_before.words, **found.lens_after.words},
         "before": asdict(found.before),
         "after": asdict(found.after),
         "moved": [asdict(one) for one in found.moved],
-        "written": {"before": written(before, length), "after": written(after, length)}
-        if length
-        else None,
         "milliseconds": (time.perf_counter() - began) * 1000,
     }
+    return Packed(told, {"divergence": (found.divergence.array, ("position",))})
+
+
+def edit_lens(session: Session, asked: Asked) -> Packed:
+    """Of the positions that are in sight."""
+    before, after = both(session, asked)
+    size = len(before.tokens)
+    first = asked.index("first", 0, most=size - 1)
+    count = asked.index("count", size - first, least=1, most=size - first)
+    found = lens_changes(before, after, range(first, first + count))
+    arrays: dict[str, Any] = {}
+    for name, said in (("before", found.before), ("after", found.after)):
+        arrays[f"best_{name}"] = (said.best.array.int(), AXES)
+        arrays[f"lens_{name}"] = (said.probability.array, AXES)
+    told = {"rows": rows(found.stages), "texts": found.words, "first": first, "tokens": size}
     return Packed(told, arrays)
+
+
+def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
+    """What is written from the text."""
+    length = asked.index("length", 16, least=1, most=LONGEST)
+    before, after = (written(view, length) for view in both(session, asked))
+    return {"before": before, "after": after}
+
+
+def both(session: Session, asked: Asked) -> tuple[View, View]:
+    """Without the edits, and with them."""
+    before, after = session.view(asked, edited=False), session.view(asked)
+    what(before)
+    return before, after
 
 
 def place(view: View, asked: Asked) -> int:

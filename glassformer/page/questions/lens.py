@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from glassformer.inside import View
 from glassformer.inside.choices import actual_token, stage_choice
-from glassformer.inside.lens import Lens
 from glassformer.page import facts
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
@@ -34,7 +34,12 @@ def lens(session: Session, asked: Asked) -> Packed:
         "norm": (found.norm.array, AXES),
         "wanted": (found.chosen.int(), ("position",)),
     }
-    told = {"what": predicted, "stack": view.stack, "rows": rows(found), "texts": found.words}
+    told = {
+        "what": predicted,
+        "stack": view.stack,
+        "rows": rows(found.stages),
+        "texts": found.words,
+    }
     return Packed(told, arrays)
 
 
@@ -58,7 +63,7 @@ def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
     return asdict(stage_choice(view, row, position, top))
 
 
-def rows(found: Lens) -> list[dict[str, Any]]:
+def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
     return [
         {
             "name": "embed"
@@ -67,7 +72,7 @@ def rows(found: Lens) -> list[dict[str, Any]]:
             "layer": layer,
             "after": AFTER[part],
         }
-        for layer, part in found.stages
+        for layer, part in stages
     ]
 
 
