@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,9 +20,18 @@ from glassformer.cli.inputs import (
     field_of,
     say,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, about, print_json, progress
+from glassformer.cli.outputs import (
+    WHERE,
+    AsJson,
+    Column,
+    Rows,
+    about,
+    place_of,
+    print_json,
+    progress,
+)
 from glassformer.errors import GlassformerError
-from glassformer.metrics.answers import squad_scores
+from glassformer.metrics.answers import right_answers, squad_scores
 from glassformer.source import load
 from glassformer.tasks.answer import Answer, Answerer
 
@@ -49,7 +57,7 @@ COLUMNS = (
     Column("prob", 6, right=True),
     Column("from", 7, right=True),
     Column("to", 7, right=True),
-    Column("answer", 40, "cyan"),
+    Column("answer", 32, "cyan"),
     Column("question"),
 )
 
@@ -100,19 +108,23 @@ def answer(
 
     def asked(record: Record) -> tuple[str, str]:
         one = field_of(record, "question", None) if question is None else question
+        if "answers" in record:
+            right_answers(record)
         return one, field_of(record, context_in(record), None)
 
-    rows = Rows(COLUMNS, as_json)
+    several = inputs.word is None
+    rows = Rows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     given: dict[str, str] = {}
     right: dict[str, list[str]] = {}
-    with progress(inputs, "answering") as passed:
+    with progress(inputs, "answering", shown=not squad) as passed:
         for record, result in passed(inputs.answers(asked, answerer.stream)):
             id = str(record.get("id", record["where"]))
             given[id] = result.text
             if "answers" in record:
-                right[id] = texts_of(record)
+                right[id] = right_answers(record)
             if not squad:
-                show(rows, record, asked(record)[0], result, n_best, as_json)
+                place = (place_of(record),) if several else ()
+                show(rows, record, asked(record)[0], result, n_best, as_json, place)
     target = output or (Path("predictions.json") if squad else None)
     if target is not None:
         target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -127,28 +139,26 @@ def context_in(record: Record) -> str:
     return "text" if "text" in record and "context" not in record else "context"
 
 
-def texts_of(record: Record) -> list[str]:
-    """The right answers, as SQuAD or as plain texts have them."""
-    if record.get("impossible"):
-        return []
-    found = record["answers"]
-    texts = found.get("text", ()) if isinstance(found, Mapping) else found
-    return [one["text"] if isinstance(one, Mapping) else str(one) for one in texts]
-
-
 def show(
-    rows: Rows, record: Record, question: str, result: Answer, n_best: int, as_json: bool
+    rows: Rows,
+    record: Record,
+    question: str,
+    result: Answer,
+    n_best: int,
+    as_json: bool,
+    where: tuple[str, ...],
 ) -> None:
     said: dict[str, Any] = {**about(record, {"question": question}), **result.record()}
     if n_best == 1:
         del said["alternatives"]
     if as_json or result.start is None or n_best == 1:
         place = ("-", "-") if result.start is None else (str(result.start), str(result.end))
-        rows.add((f"{result.probability:.4f}", *place, result.text or "-", question), said)
+        cells = f"{result.probability:.4f}", *place, result.text or "-", question
+        rows.add((*where, *cells), said)
         return
     for span in result.alternatives:
         place = str(span.start), str(span.end)
-        rows.add((f"{span.probability:.4f}", *place, span.text, question), said)
+        rows.add((*where, f"{span.probability:.4f}", *place, span.text, question), said)
 
 
 def show_scores(scores: dict[str, float], as_json: bool) -> None:

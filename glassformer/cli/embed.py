@@ -54,7 +54,7 @@ def embed(
     rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
 
     into = nullcontext() if out is None else whole_matrix(out, embedder.width)
-    with progress(inputs, "embedding") as passed, into as matrix:
+    with progress(inputs, "embedding", shown=out is None) as passed, into as matrix:
         for record, vector in passed(inputs.answers(reading.text_of, embedder)):
             if matrix is not None:
                 matrix.add(vector)
@@ -63,8 +63,12 @@ def embed(
             numbers = " ".join(f"{number:10.6f}" for number in vector[:SHOWN])
             said = about(record, {"text": read, "vector": vector.tolist()})
             rows.add((f"{numbers} ...", read), said)
-        inputs.end()
+        if not inputs.used:
+            inputs.end()
+        elif matrix is not None and inputs.stopped:
+            matrix.path = matrix.path.with_suffix(".partial.npy")
     if embedder.cut:
         say(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
     if matrix is not None:
-        print(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {out}.")
+        print(f"{matrix.rows:,} vectors of {matrix.width:,} numbers are in {matrix.path}.")
+    inputs.end()

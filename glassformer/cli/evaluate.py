@@ -10,10 +10,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.inputs import Device, Dtype, Encoding, OnErrorOption, Source, say
+from glassformer.cli.inputs import Device, Dtype, Encoding, Inputs, OnErrorOption, say
+from glassformer.cli.inputs import Source as ModelFolder
 from glassformer.cli.outputs import Column, Rows, print_json
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
+from glassformer.evaluate.data import Source
 from glassformer.evaluate.judge import Evaluation
 from glassformer.evaluate.lm.benchmarks import BENCHMARKS
 from glassformer.evaluate.start import TASKS
@@ -29,14 +31,20 @@ CLASSES = 40  # a table of more is for --json
 
 
 def evaluate(
-    model: Source,
-    data: Annotated[list[str], typer.Argument(help="Files with the right answers, or patterns.")],
+    model: ModelFolder,
+    data: Annotated[
+        list[str],
+        typer.Argument(help="Files with the right answers, or patterns; -: standard input."),
+    ],
     task: Annotated[
         str | None, typer.Option(help=f"{', '.join(TASKS)}; else that of the model's head.")
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="As train reads them; else by the file's ending."),
+        typer.Option(
+            "--format",
+            help="As train reads them; else by the file's ending, of standard input jsonl.",
+        ),
     ] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="A column's name: label=topic. May come again.")
@@ -62,10 +70,13 @@ def evaluate(
 ) -> None:
     """Judge a model by data with right answers, in the metrics of its task."""
     named = {"source_language": source_language, "target_language": target_language}
+    given: Source = data
+    if data == ["-"]:
+        given = Inputs(form=form or "jsonl", encoding=encoding, whole=True).read()
     with progress(task or "evaluating") as passed:
         found = judged(
             load(model, device, dtype),
-            data,
+            given,
             task,
             head=head,
             format=form,
@@ -102,9 +113,9 @@ def named_columns(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def show(found: Evaluation, confidence: float) -> None:
-    what = BENCHMARKS[found.task].about if found.task in BENCHMARKS else "its head's task"
+    what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
     console = Console(highlight=False)
-    console.print(f"{found.task} ({what}), {found.records:,} records, {confidence:.0%} intervals")
+    console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")
     rows = Rows(COLUMNS, as_json=False)
     for name, figure in found.figures.items():
         rows.add((name, *numbers(figure)), {})

@@ -78,9 +78,12 @@ class Inputs:
         self.word = None if word == "-" else word
         paths = find_files(files or [])
         self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
+        if form not in (None, *READERS):
+            raise GlassformerError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
         self.form, self.whole, self.on_error = form, whole, on_error
         self.settings = DataSettings(encoding=encoding)
         self.used = self.skipped = 0
+        self._stopped: GlassformerError | KeyboardInterrupt | None = None
 
     @property
     def total(self) -> int | None:
@@ -92,7 +95,7 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Record | Pause]:
         """Whoever follows a growing stream is told when it pauses."""
-        found: Iterable[Record | RecordError | Pause] = self._read()
+        found: Iterable[Record | RecordError | Pause] = self.read()
         for record in live(found) if self.shelf.paths == [STDIN] else found:
             if isinstance(record, RecordError):
                 self.bad(record.where, record.wrong)
@@ -105,9 +108,11 @@ class Inputs:
         work: Callable[[Iterator[Question | Pause]], Iterable[Result | GlassformerError]],
     ) -> Iterator[tuple[Record, Result]]:
         """Records with their results, as they come. `question` makes of a record what the work is
-        given; what it raises, and errors in the place of results, are about that record alone."""
+        given; what it raises, and errors in the place of results, are about that record alone.
+
+        A bad line, and Ctrl-C, end it as if there were no more to read, so that a verb finishes
+        what it has made of the records before; `end` tells."""
         waiting: deque[Record] = deque()
-        ended: list[GlassformerError] = []  # what comes before a bad line is answered all the same
 
         def asked() -> Iterator[Question | Pause]:
             try:
@@ -122,18 +127,19 @@ class Inputs:
                         continue
                     waiting.append(record)
                     yield made
-            except GlassformerError as error:
-                ended.append(error)
+            except GlassformerError as error:  # what comes before it is answered all the same
+                self._stopped = error
 
-        for result in work(asked()):
-            record = waiting.popleft()
-            if isinstance(result, GlassformerError):
-                self.bad(record["where"], str(result))
-            else:
-                self.used += 1
-                yield record, result
-        if ended:
-            raise ended[0]
+        try:
+            for result in work(asked()):
+                record = waiting.popleft()
+                if isinstance(result, GlassformerError):
+                    self.bad(record["where"], str(result))
+                else:
+                    self.used += 1
+                    yield record, result
+        except (GlassformerError, KeyboardInterrupt) as error:
+            self._stopped = error
 
     def bad(self, where: str, wrong: str) -> None:
         wrong = wrong.rstrip(".")
@@ -142,14 +148,26 @@ class Inputs:
         self.skipped += 1
         say(f"{where}: {wrong}; skipped.")
 
+    @property
+    def stopped(self) -> bool:
+        """Whether there was more to read."""
+        return self._stopped is not None
+
     def end(self) -> None:
-        """What was left out, or that there was nothing; to be said when all is done."""
+        """What was left out, what has stopped it, or that there was nothing; to be said when all
+        else is done."""
         if self.skipped:
             say(f"{self.used:,} used, {self.skipped:,} skipped.")
-        elif not self.used:
+        if isinstance(self._stopped, KeyboardInterrupt):
+            say(f"Interrupted; {self.used:,} are done.")
+            raise typer.Exit(130)
+        if self._stopped is not None:
+            raise self._stopped
+        if not self.used and not self.skipped:
             raise GlassformerError("There is nothing to read; give a text, or a file with some.")
 
-    def _read(self) -> Iterator[Record | RecordError]:
+    def read(self) -> Iterator[Record | RecordError]:
+        """As they stand there, with what is wrong in the place of those that cannot be used."""
         if self.word is not None:
             yield {"text": self.word, "where": "TEXT"}
         for path in self.shelf.paths:

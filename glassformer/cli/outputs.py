@@ -23,12 +23,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs."
 
 @dataclass(frozen=True)
 class Column:
-    """Of so many letters' width; 0 is what the terminal has left, for one column at most."""
+    """Of so many letters' width; 0 is what the terminal has left, for one column at most. What
+    must not be cut short (`whole`) stands in the last one."""
 
     name: str
     width: int = 0
     style: str = ""
     right: bool = False
+    whole: bool = False
 
 
 class Rows:
@@ -55,7 +57,7 @@ class Rows:
     def _print(self, cells: Sequence[str], bold: bool = False) -> None:
         line = Text(no_wrap=True, overflow="crop")
         for (column, width), cell in zip(self._columns, cells, strict=True):
-            said = fitted(cell, width, column.right)
+            said = cell if column.whole else fitted(cell, width, column.right)
             line.append(said, "bold" if bold else column.style).append("  ")
         line.rstrip()
         self._console.print(line, soft_wrap=True)
@@ -63,12 +65,19 @@ class Rows:
 
 def fitted(cell: str, width: int, right: bool = False) -> str:
     """In one line of so many columns of a terminal; Chinese letters take two."""
-    line = " ".join(cell.split())
-    text = Text(line)
+    text = Text(" ".join(cell.splitlines()).expandtabs(1))
     text.truncate(width, overflow="ellipsis")
     if right:
         return " " * (width - text.cell_len) + text.plain
     return set_cell_size(text.plain, width)
+
+
+WHERE = Column("where", 20)  # of tables about many texts, where a row does not show its own
+
+
+def place_of(record: Mapping[str, Any]) -> str:
+    """For people: without the folder."""
+    return str(record["where"]).rpartition("/")[2]
 
 
 def about(
@@ -88,11 +97,12 @@ def print_json(record: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def progress(inputs: Inputs, title: str) -> Iterator[Any]:
+def progress(inputs: Inputs, title: str, shown: bool = True) -> Iterator[Any]:
     """Gives a function that passes results on and moves a bar on standard error, by the bytes
-    that were read. It is quiet where nobody sees it, and where the results can be seen instead."""
+    that were read. It is quiet where nobody sees it, and where the results can be seen instead
+    (unless they are not `shown` as they come)."""
     console = Console(stderr=True)
-    seen = console.is_terminal and not sys.stdout.isatty()
+    seen = console.is_terminal and not (shown and sys.stdout.isatty())
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

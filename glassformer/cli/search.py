@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,10 +22,6 @@ from glassformer.cli.inputs import (
 )
 from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
 from glassformer.source import open_index
-from glassformer.tasks.batches import chunks
-from glassformer.tasks.search import Hit
-
-TOGETHER = 64  # questions that are compared with the passages at a time
 
 
 def search(
@@ -53,12 +49,8 @@ def search(
     def text_of(record: Record) -> str:
         return field_of(record, field if several else "text")
 
-    def work(questions: Iterator[Any]) -> Iterator[list[Hit]]:
-        for some in chunks(questions, TOGETHER):
-            yield from index.search(some, top)
-
     with progress(inputs, "searching") as passed:
-        for record, hits in passed(inputs.answers(text_of, work)):
+        for record, hits in passed(inputs.answers(text_of, partial(index.stream, top=top))):
             said = text_of(record)
             if as_json:
                 found = [hit.record() for hit in hits]

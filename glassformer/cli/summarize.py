@@ -69,5 +69,5 @@ def summarize(
             f"{longer:,} texts were longer than the model reads, {unread:,} tokens were left out "
             "(--long split reads all)."
         )
-    inputs.end()
     beside.end(partial(summary_figures, stemmer=stemmer), reading.as_json)
+    inputs.end()

@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli.groups import grouped
 from glassformer.cli.inputs import Record, field_of
-from glassformer.cli.outputs import Column, Rows, about, print_json, progress
+from glassformer.cli.outputs import WHERE, Column, Rows, about, place_of, print_json, progress
 from glassformer.cli.reading import Common
 from glassformer.errors import GlassformerError
 from glassformer.metrics.entities import Report, entities, report
@@ -84,14 +84,16 @@ def tag(
         return given
 
     as_json = reading.as_json
-    rows = Rows(COLUMNS, as_json)
+    several = inputs.word is None
+    rows = Rows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     pairs: list[tuple[list[str], Sequence[str]]] = []
-    with progress(inputs, "tagging") as passed:
+    with progress(inputs, "tagging", shown=not with_report) as passed:
         for record, result in passed(inputs.answers(question, tagger.stream)):
             if with_report:
                 pairs.append((result.tags, record["tags"]))
             else:
-                show(rows, record, result, show_words or not tagger.marked, as_json)
+                place = (place_of(record),) if several else ()
+                show(rows, record, result, show_words or not tagger.marked, as_json, place)
     if pairs:
         found, right = zip(*pairs, strict=True)
         show_report(report(found, right, strict), as_json)
@@ -105,7 +107,9 @@ def given_of(record: Record, field: str | None) -> Given:
     return value if isinstance(value, list) and value else field_of(record, name)
 
 
-def show(rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool) -> None:
+def show(
+    rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool, where: tuple[str, ...]
+) -> None:
     if as_json:
         found = result.record()
         if not words:
@@ -119,7 +123,9 @@ def show(rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool)
     )
     for name, span in named:
         place = str(span.start), str(span.end)
-        rows.add((name, f"{span.probability:.4f}", *place, span.text), {})
+        rows.add((*where, name, f"{span.probability:.4f}", *place, span.text), {})
+    if not named:
+        rows.add((*where, "-", "", "", "", result.text), {})
 
 
 def show_report(found: Report, as_json: bool) -> None:

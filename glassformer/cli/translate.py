@@ -81,6 +81,6 @@ def translate(
                 beside.add(result.text, record)
     if cut:
         say(f"Cut off at the greatest length (--max-new-tokens): {cut:,} of the translations.")
-    inputs.end()
     figures = partial(translation_figures, tokenize=tokenize, lowercase=lowercase)
     beside.end(figures, reading.as_json)
+    inputs.end()

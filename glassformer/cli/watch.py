@@ -128,14 +128,15 @@ def watch(
         results = classifier.stream(questions)
         return (one if isinstance(one, GlassformerError) else one.labels for one in results)
 
-    with progress(inputs, "watching") as passed:
+    with progress(inputs, "watching", shown=live) as passed:
         for record, found in passed(inputs.answers(question, labels)):
             watched.add(date_of(record.get(date), date_format), found)
             if shown.update():
                 draw(watched, svg, html)
     watched.finish()
     shown.update()
-    draw(watched, svg, html)
+    if inputs.used:
+        draw(watched, svg, html)
     if watched.shares.late:
         say(f"{watched.shares.late:,} texts came after their bucket was judged.")
     inputs.end()
@@ -166,7 +167,8 @@ class Shown:
         if self._rows is None:
             names = [Column(label, max(len(label), 6), right=True) for label in labels]
             first = Column(self.watched.every, 16), Column("texts", 7, right=True)
-            self._rows = Rows((*first, *names, Column("alerts", style="red")), as_json=False)
+            last = Column("alerts", style="red", whole=True)
+            self._rows = Rows((*first, *names, last), as_json=False)
             self._labels = labels
         cells = [f"{bucket.share(label):.1%}" for label in self._labels]
         said = "; ".join(

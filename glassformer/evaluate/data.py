@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
-from glassformer.train.data.readers import READERS, form_of
-from glassformer.train.data.records import Records
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.readers import form_of
+from glassformer.train.data.records import Records, renamed
+from glassformer.train.data.settings import DataSettings, Format
 from glassformer.train.objectives.objective import Record
 
-Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any]]
+Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any] | RecordError]
+FORMATS: tuple[Format, ...] = get_args(Format)
 OnError = Literal["stop", "skip"]
 
 
@@ -36,19 +37,14 @@ class Data:
             raise GlassformerError(f'on_error is "stop" or "skip", not {on_error!r}.')
         self.on_error, self.skipped = on_error, list[str]()
         self.records: Iterable[Record | RecordError]
-        paths = paths_of(source)
-        if paths is None:
-            self.records = named(source)  # type: ignore[arg-type]
+        names, paths = dict(columns or {}), paths_of(source)
+        if not paths:
+            self.records = renamed(given(source), names)
             return
-        chosen = form or ending_of(paths[0], usual)
-        if chosen not in (*READERS, "parallel"):
-            raise GlassformerError(
-                f"There is no format {chosen!r}; there are {', '.join([*READERS, 'parallel'])}."
-            )
         settings = DataSettings(
-            test=tuple(map(str, paths)),
-            format=chosen,  # type: ignore[arg-type]
-            columns=dict(columns or {}),
+            test=tuple(paths),
+            format=format_of(form or ending_of(paths[0], usual)),
+            columns=names,
             encoding=encoding,
         )
         self.records = whole(Records(settings, "test"))
@@ -69,26 +65,39 @@ class Data:
         self.skipped.append(f"{where}: {wrong}.")
 
 
-def paths_of(source: Source) -> list[str | Path] | None:
-    """None where the records themselves were given."""
+def paths_of(source: Source) -> list[str]:
+    """None of them where the records themselves were given."""
     if isinstance(source, str | Path):
-        return [source]
-    if isinstance(source, Sequence) and source and isinstance(source[0], str | Path):
-        return list(source)
-    return None
+        return [str(source)]
+    several = source if isinstance(source, Sequence) else ()
+    return [str(one) for one in several if isinstance(one, str | Path)]
 
 
-def ending_of(path: str | Path, usual: str) -> str:
+def given(source: Source) -> Iterator[Record | RecordError]:
+    """Records themselves, numbered where they do not say where they stand."""
+    for number, record in enumerate(() if isinstance(source, str | Path) else source):
+        if isinstance(record, Mapping):
+            yield {"where": f"record {number}", **record}
+        elif isinstance(record, RecordError):
+            yield record
+        else:
+            wrong = f"a record is a dict, not {type(record).__name__}"
+            yield RecordError(f"record {number}", wrong)
+
+
+def format_of(name: str) -> Format:
+    for known in FORMATS:
+        if known == name:
+            return known
+    raise GlassformerError(f"There is no format {name!r}; there are {', '.join(FORMATS)}.")
+
+
+def ending_of(path: str, usual: str) -> str:
     """A .json file may be one of SQuAD, where such are asked for."""
     found = form_of(Path(path))
     if found == "text" or (usual == "squad" and Path(path).suffix == ".json"):
         return usual
     return found
-
-
-def named(records: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
-    for number, record in enumerate(records):
-        yield {"where": f"record {number}", **record}
 
 
 def whole(records: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluate.judge import Judge, field
-from glassformer.metrics.answers import exact_match, word_f1
+from glassformer.metrics.answers import exact_match, right_answers, word_f1
 from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_means, bootstrap_sums
 from glassformer.metrics.counts import OF_ENTITIES, Numbers, accuracy, statistics
 from glassformer.metrics.entities import entities, report
@@ -87,14 +87,9 @@ class AnswerJudge(Judge[Asked, Answer]):
         self.answerer = Answerer(model, head=head)
 
     def ask(self, record: Record) -> Asked:
-        given = field(record, "answers")
-        try:
-            texts = [one if isinstance(one, str) else str(one["text"]) for one in given]
-        except (LookupError, TypeError):
-            raise GlassformerError(
-                "answers must be a list of texts, or of objects with a text"
-            ) from None
-        return Asked(field(record, "question"), field(record, "context"), texts)
+        field(record, "answers")
+        right = right_answers(record)
+        return Asked(field(record, "question"), field(record, "context"), right)
 
     def answers(self, asked: Iterable[Asked]) -> Iterator[Answer | GlassformerError]:
         return self.answerer.stream((one.question, one.context) for one in asked)

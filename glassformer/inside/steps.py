@@ -223,14 +223,16 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
 
 
 def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
-    """Where the matrix stands that a head's queries, keys or values are made by."""
+    """Where the matrix stands that a head's queries, keys or values are made by, and whether there
+    is a bias."""
     spec = way.at.attention(scope)
     joined = "q" if scope and part == "q" else "kv" if scope else "qkv"
     parts = getattr(way.at.module(scope), joined).parts
     head = way.head if part == "q" else way.head // (spec.heads // spec.key_heads)
     first = sum(parts[: joined.index(part)]) + head * spec.head_dim
     name = f"{way.weights}{scope or 'attention.'}{joined}.weight"
-    return {"weight": name, "rows": f"{first}:{first + spec.head_dim}"}
+    bias = spec.bias and (part != "k" or spec.key_bias)
+    return {"weight": name, "rows": f"{first}:{first + spec.head_dim}", "bias": bias}
 
 
 def _written(way: Steps, kind: str, array: str, of: tuple[str, ...]) -> str:

@@ -6,7 +6,9 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from glassformer.errors import GlassformerError
 from glassformer.metrics.table import share
 
 
@@ -38,6 +40,18 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
         return float(predicted == answer)
     shared = sum((Counter(predicted) & Counter(answer)).values())
     return share(2 * shared, len(predicted) + len(answer))
+
+
+def right_answers(record: Mapping[str, Any]) -> list[str]:
+    """Those of a record, whose `answers` are texts or objects with a text, as in SQuAD's files, or
+    one object of all texts, as in tables made of them. There are none where it is impossible."""
+    found = record["answers"]
+    texts = found.get("text") if isinstance(found, Mapping) else found
+    if isinstance(texts, list | tuple):
+        texts = [one.get("text") if isinstance(one, Mapping) else one for one in texts]
+        if all(isinstance(text, str) for text in texts):
+            return [] if record.get("impossible", record.get("is_impossible")) else texts
+    raise GlassformerError("answers must be a list of texts, or of objects with a text")
 
 
 def squad_scores(

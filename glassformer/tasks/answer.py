@@ -14,7 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import Model, raised, require_head, require_tokenizer, settings_of
+from glassformer.tasks.base import (
+    Model,
+    raised,
+    require_head,
+    require_tokenizer,
+    settings_of,
+    texts_of,
+)
 from glassformer.tasks.batches import Pause, trouble
 from glassformer.tasks.long import Job, length_of, read_long
 from glassformer.tasks.windows import Frame, Window, encode_long, windows
@@ -74,7 +81,7 @@ def answer(
     answerer = Answerer(model, **options)
     if isinstance(question, str) and isinstance(context, str):
         return next(raised(answerer.stream([(question, context)])))
-    sides = [repeat(side) if isinstance(side, str) else side for side in (question, context)]
+    sides = [repeat(s) if isinstance(s, str) else texts_of(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
         raise GlassformerError(f"There are {listed[0]} questions and {listed[1]} contexts.")

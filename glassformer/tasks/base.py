@@ -20,8 +20,13 @@ HEADS = {  # what a kind of head is to people, and the objective that trains one
     "tag": ("a head for every word", "tagging"),
     "span": ("a head for answers", "span"),
     "choose": ("a head for choices", "multiple-choice"),
-    "lm": ("a head for the vocabulary", "causal-lm, masked-lm or sequence-to-sequence"),
+    "lm": ("a head for the vocabulary", "causal-lm"),
     "pooler": ("a head for one vector", "contrastive"),
+}
+WRITERS = {  # verbs whose head for the vocabulary is trained by an objective of their own
+    "fill": "masked-lm",
+    "translate": "sequence-to-sequence or continuation",
+    "summarize": "sequence-to-sequence or continuation",
 }
 
 
@@ -96,6 +101,7 @@ def require_head(model: Model, kind: str, verb: str, name: str | None = None) ->
     found = [head for head in heads if name in (None, head.name)]
     if not heads:
         what, objective = HEADS[kind]
+        objective = WRITERS.get(verb, objective)
         raise GlassformerError(
             f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
             f"(train one by the objective {objective})."
@@ -145,6 +151,8 @@ def longest(model: Model, asked: int | None = None) -> int | None:
     """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
     positions; the smallest of them."""
     stack = model.spec.encoder or model.spec.last_stack
+    if isinstance(stack.embed, Frames | Patches):  # whose positions are no tokens
+        stack = model.spec.last_stack
     table = stack.embed.position
     positions = None if table is None else table.length
     if asked is not None and positions is not None and asked > positions:
@@ -157,11 +165,13 @@ def longest(model: Model, asked: int | None = None) -> int | None:
 
 
 def answered(
-    given: Any, each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]]
+    given: Any,
+    each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
+    pairs: bool = False,
 ) -> Any:
-    """One text, or a tuple of two that are a pair, gives a result, a list a list, and an iterator
-    an iterator, whose results come as they are computed."""
-    if isinstance(given, str) or (isinstance(given, tuple) and len(given) == 2):
+    """One text, or where there may be `pairs` a tuple of two, gives a result, a list a list, and
+    an iterator an iterator, whose results come as they are computed."""
+    if isinstance(given, str) or (pairs and isinstance(given, tuple) and len(given) == 2):
         return next(raised(each([given])))
     results = raised(each(texts_of(given)))
     return list(results) if isinstance(given, Sequence) else results

@@ -24,7 +24,7 @@ from glassformer.text.tokenizer import check_text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-POOL = 1024  # texts
+POOL, FIRST = 1024, 32  # texts; and of the first pool, so that the first results come soon
 LETTERS, TOKENS = 2**18, 2**16  # that a pool of long texts has
 
 
@@ -55,18 +55,19 @@ def chunks(
     size: int = POOL,
     room: float = math.inf,
     weigh: Callable[[Any], int] = lambda item: 0,
+    first: int | None = None,
 ) -> Iterator[list[Item]]:
     """Lists of at most so many; a pause ends one early, and so does the item with which they weigh
-    as much as there is room for."""
+    as much as there is room for. Those that begin with `first` grow until they have the size."""
     held: list[Item] = []
-    weight = 0
+    weight, most = 0, size if first is None else min(first, size)
     for item in items:
         if not isinstance(item, Pause):
             held.append(item)
             weight += weigh(item)
-        if held and (item is PAUSE or len(held) == size or weight >= room):
+        if held and (item is PAUSE or len(held) == most or weight >= room):
             yield held
-            held, weight = [], 0
+            held, weight, most = [], 0, min(2 * most, size)
     if held:
         yield held
 
@@ -142,7 +143,7 @@ def run_texts(
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
     room = replace(room, padding=room.tokens) if flat else room
-    for items in chunks(encodings, pool, TOKENS, tokens_of):
+    for items in chunks(encodings, pool, TOKENS, tokens_of, FIRST):
         results: dict[int, Result | GlassformerError] = {
             i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)
         }

@@ -55,7 +55,7 @@ def classify(model: Model, texts: Any, **options: Any) -> Any:
 
     >>> model.classify("A moving film.").label
     """
-    return answered(texts, Classifier(model, **options).stream)
+    return answered(texts, Classifier(model, **options).stream, pairs=True)
 
 
 class Classifier:

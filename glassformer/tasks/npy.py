@@ -18,10 +18,10 @@ from glassformer.errors import GlassformerError
 
 class Matrix:
     """[row, width] in float32; how many rows there are is known at the end, and the head of the
-    file, which says it, has room for any number."""
+    file, which says it, has room for any number. `path` is the name that it will have."""
 
-    def __init__(self, file: BinaryIO, width: int) -> None:
-        self.file, self.width, self.rows = file, width, 0
+    def __init__(self, file: BinaryIO, path: Path, width: int) -> None:
+        self.file, self.path, self.width, self.rows = file, path, width, 0
         self.head()
 
     def head(self) -> None:
@@ -47,13 +47,13 @@ def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
         raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
     try:
         with os.fdopen(handle, "w+b") as file:
-            matrix = Matrix(file, width)
+            matrix = Matrix(file, path, width)
             yield matrix
             matrix.head()
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
-        os.replace(name, path)
+        os.replace(name, matrix.path)
     except OSError as error:
         raise GlassformerError(
             f"{path} could not be written ({error.strerror or error}); nothing there has changed."

@@ -4,7 +4,7 @@ that are nearest to it go out."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import Model, raised, require_tokenizer
+from glassformer.tasks.base import Model, raised, require_tokenizer, texts_of
+from glassformer.tasks.batches import Pause, chunks
 from glassformer.tasks.embed import Embedder
 from glassformer.tasks.index import Added, Kept, Rows
 from glassformer.tasks.passages import Passage, passages
@@ -26,6 +27,7 @@ from glassformer.weights.save import dtype_of
 PATTERNS = ("*.txt", "*.text", "*.md", "*.markdown", "*.rst")
 LENGTH = 200  # tokens of a passage, if the model reads as many
 COMMIT = 512  # passages that are lost, at most, when indexing is stopped
+TOGETHER = 64  # questions that are compared with the passages at a time
 DOCUMENTS = ("document", "passage", "corpus")  # what models call their prompt for what is searched
 
 
@@ -219,21 +221,35 @@ class Index:
     def search(self, question: str | Sequence[str], top: int = 5) -> list[Hit] | list[list[Hit]]:
         """The passages that are nearest to a question, the nearest first; all of the index are
         compared. A list of questions gives a list of such lists."""
+        several = [question] if isinstance(question, str) else texts_of(question)
+        found = list(raised(self.stream(several, top)))
+        return found[0] if isinstance(question, str) else found
+
+    def stream(
+        self, questions: Iterable[str | Pause], top: int = 5
+    ) -> Iterator[list[Hit] | GlassformerError]:
+        """Results as they come; a question that cannot be read gives an error in its place."""
         if top < 1:
             raise GlassformerError(f"At least one passage is asked for, not {top}.")
         if not len(self):
             raise GlassformerError(f"The index {self.rows.folder} is empty; update it first.")
         prompt = "query" if "query" in self._pooling.prompts else None
         embedder = Embedder.of(self.model, self._pooling, prompt=prompt)
-        several = [question] if isinstance(question, str) else list(question)
-        asked = np.stack(list(raised(embedder(several))))
+        for some in chunks(questions, TOGETHER):
+            vectors = list(embedder(some))
+            known = [vector for vector in vectors if not isinstance(vector, GlassformerError)]
+            near = iter(self._near(np.stack(known), top) if known else ())
+            for vector in vectors:
+                yield vector if isinstance(vector, GlassformerError) else next(near)
+
+    def _near(self, asked: NDArray[np.float32], top: int) -> list[list[Hit]]:
+        """Of vectors, [question, width]."""
         near = self.rows.nearest(asked, top)
         files = iter(self.rows.files_of([row for rows in near for _, row in rows]))
-        found = [
+        return [
             [Hit(score, next(files), *self.rows.passage(row)) for score, row in rows]
             for rows in near
         ]
-        return found[0] if isinstance(question, str) else found
 
 
 def _grouped(
@@ -273,13 +289,9 @@ def fingerprint(model: Model) -> str:
     """Another one for every model that makes other vectors of texts: of all its weights, but for
     heads, which have no part in it, and of its tokenizer."""
     digest = hashlib.sha256(require_tokenizer(model).fingerprint.encode())
-    for name, tensor in _weights(model.net):
+    for name, tensor in sorted(model.net.state_dict().items()):
+        if name.startswith("heads."):
+            continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _weights(net: Net) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, tensor in sorted(net.state_dict().items()):
-        if not name.startswith("heads."):
-            yield name, tensor

@@ -82,22 +82,31 @@ def watch(
     options are those of `classify.Classifier`."""
     if model is None:
         watched = Watch(every=every, rule=rule)
-        for record in records:
-            watched.add(date_of(record.get("date"), date_format), given_labels(record))
+        for date, record in dated(records, date_format):
+            watched.add(date, given_labels(record))
     else:
         classifier = Classifier(model, **options)
         watched = Watch(every=every, rule=rule, labels=classifier.labels)
         dates: deque[datetime] = deque()
 
-        def texts() -> Iterator[str]:
-            for record in records:
-                dates.append(date_of(record.get("date"), date_format))
-                yield record["text"]
+        def texts() -> Iterator[Any]:
+            for date, record in dated(records, date_format):
+                dates.append(date)
+                yield record.get("text")
 
         for result in raised(classifier.stream(texts())):
             watched.add(dates.popleft(), result.labels)
     watched.finish()
     return watched
+
+
+def dated(
+    records: Iterable[Mapping[str, Any]], pattern: str | None
+) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
+    for number, record in enumerate(records):
+        if not isinstance(record, Mapping) or "date" not in record:
+            raise GlassformerError(f"Record {number} is no dict with a date.")
+        yield date_of(record["date"], pattern), record
 
 
 def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:

@@ -79,6 +79,10 @@ class Tokenizer:
         """The longest input the model was made for, where the folder says so."""
         return self._settings.max_length
 
+    def with_max_length(self, length: int) -> "Tokenizer":
+        settings = Settings({**self._settings.values, "model_max_length": length})
+        return Tokenizer(self._codec, settings, segments=self._segments)
+
     @property
     def padding_side(self) -> str:
         return self._settings.side("padding_side", "right")

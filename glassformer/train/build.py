@@ -15,6 +15,7 @@ from glassformer.families.config import Config
 from glassformer.model import Model
 from glassformer.source import create, load
 from glassformer.spec import ModelSpec
+from glassformer.tasks.base import longest
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
 from glassformer.text.kinds import KINDS
@@ -53,6 +54,9 @@ def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None 
         assert settings.preset is not None
         config = config_of(settings, tokenizer)
         model = create(settings.preset, seed, tokenizer=tokenizer, **config)
+        most = None if tokenizer is None else longest(model)
+        if tokenizer is not None and most is not None:  # transformers cuts texts by it
+            model.tokenizer = tokenizer.with_max_length(most)
     else:
         model = _loaded(settings, seed, tokenizer)
     check_vocabulary(model)

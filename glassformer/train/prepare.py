@@ -19,7 +19,7 @@ from glassformer.train.feed import Feed
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
-from glassformer.train.objectives.mixture import with_heads, with_part_labels
+from glassformer.train.objectives.mixture import part_names, with_heads, with_part_labels
 from glassformer.train.objectives.tokens import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter
@@ -51,15 +51,18 @@ def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Repo
 
 
 def with_labels(recipe: Recipe) -> Recipe:
-    """Labels that nobody has named, for a head that is to be made, are those of the data: of
-    several objectives, those of the first that has some."""
+    """Labels of a head that is to be made are those that its objective names, or else those of its
+    data: of several objectives, of the first that has some."""
     fresh = recipe.model.preset is not None or recipe.model.make
     if recipe.model.labels or not fresh:
         return recipe
-    for one in recipe.objective:
+    keys = part_names(one.name for one in recipe.objective)
+    for key, one in zip(keys, recipe.objective, strict=True):
         task = one.options.get("task", one.name)  # distillation is of another's labels
         name = task if isinstance(task, str) else task["name"]
-        found = find_labels(name, Records(recipe.data, "train").strict())
+        records = Records(recipe.data, "train").strict()
+        own = (record for record in records if record.get("objective", key) == key)
+        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
         if found:
             return replace(recipe, model=replace(recipe.model, labels=found))
     return recipe

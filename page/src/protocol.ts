@@ -310,7 +310,7 @@ export interface WalkStep {
   shape: number[];
   axes: string[];
   from: string[];
-  /** What the formula needs beside its symbols: scale, eps, norm, activation, heads, head, key_head, dim, placement ...
+  /** What the formula needs beside its symbols: scale, eps, norm, bias, activation, heads, head, key_head, dim, placement ...
    * `weight` is the name of the matrix (for `array`, axes "out" and "in"), `rows` "from:to" of it where a head has a part
    * of one. `norm` null: the part reads the stream as it is. Of residuals, `placement` "post": normed after the sum;
    * "sandwich": what was said was normed before it. */
@@ -529,7 +529,7 @@ export interface SaliencyAnswer {
 
 export interface PositionsQuestion {
   model: string;
-  /** How many positions are drawn (default 64, at most 512). */
+  /** How many positions are drawn (default 64, at most 1024). */
   length?: number;
   /** With a text its own length, and what depends on it (DeBERTa's terms), of the last stack alone. */
   text?: string;

@@ -9,7 +9,7 @@ class Session {
   private readonly reading = new Answer("read", () => this.run);
 
   readonly models: ModelEntry[] = $derived(this.asked.value?.models ?? []);
-  readonly model: string = $derived(place.model || this.asked.value?.start.model || "");
+  readonly model: string = $derived(checkpointOf(this.models, place.model || this.asked.value?.start.model || ""));
   /** The entry of the model, or of the run folder that it is a checkpoint of. */
   readonly entry: ModelEntry | undefined = $derived(
     this.models.find((entry) => entry.id === this.model || entry.checkpoints.some(({ id }) => id === this.model)),
@@ -22,7 +22,7 @@ class Session {
   readonly run: Run | null = $derived.by(() => {
     if (!this.structure || !this.entry) return null;
     const start = this.asked.value!.start;
-    const sample = start.model === this.model ? start : this.entry.examples[0];
+    const sample = start.model === this.entry.id ? start : this.entry.examples[0];
     const text = place.text ?? sample?.text ?? "";
     if (text === "") return null;
     const own = place.text === null;
@@ -69,6 +69,12 @@ class Session {
     this.built.again();
     this.reading.again();
   };
+}
+
+/** A run folder stands for the last of its checkpoints; "" until the models are known. */
+export function checkpointOf(models: readonly ModelEntry[], id: string): string {
+  if (models.length === 0) return "";
+  return models.find((entry) => entry.id === id)?.checkpoints.at(-1)?.id ?? id;
 }
 
 /** The token that was selected; else the first gap to fill, or the last token that is a word. */

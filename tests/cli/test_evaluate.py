@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -51,6 +52,19 @@ def test_a_benchmark_by_name(glassformer, tmp_path):
     code, shown, _ = glassformer(*words, "--limit", "4")
     assert code == 0 and "arc_easy (school science), 4 records" in shown
     assert glassformer(*words[:4], "arc-easy")[0] == 1
+
+
+def test_standard_input(glassformer, model, tmp_path, monkeypatch):
+    records = [{"text": text, "label": label} for text, label in UNSEEN.items()]
+    rows = "".join(json.dumps(record) + "\n" for record in records)
+    for form, content in (("jsonl", rows + "oops\n"), ("csv", "text,label\nFine,good\noops\n")):
+        pipe = io.TextIOWrapper(io.BytesIO(content.encode()), "utf-8")
+        monkeypatch.setattr(sys, "stdin", pipe)
+        words = ("evaluate", model, "-", "--format", form, "--on-error", "skip", "--json")
+        code, shown, said = glassformer(*words)
+        found = json.loads(shown)
+        assert code == 0 and found["records"] == (len(UNSEEN) if form == "jsonl" else 1)
+        assert "standard input:" in said and "1 skipped" in said
 
 
 def test_bad_records_stop_or_are_counted(glassformer, model, tmp_path):

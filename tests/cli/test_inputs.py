@@ -8,6 +8,7 @@ import os
 import sys
 
 import pytest
+import typer
 
 from glassformer.cli.inputs import Inputs, field_of
 from glassformer.errors import GlassformerError
@@ -91,11 +92,10 @@ def test_a_bad_line_is_named_and_survived(tmp_path, capsys, name):
     def question(record):
         return field_of(record, "text")
 
-    before = []
+    inputs = Inputs(*words)
+    assert [found for _, found in inputs.answers(question, work)] == ["ONE"] and inputs.stopped
     with pytest.raises(GlassformerError) as error:
-        for _, found in Inputs(*words).answers(question, work):
-            before.append(found)
-    assert before == ["ONE"]
+        inputs.end()
     assert f"{name}{said}" in str(error.value)
     assert str(error.value).endswith("; mend it, or go on with --on-error skip.")
     inputs = Inputs(*words, on_error="skip")
@@ -119,11 +119,32 @@ def test_an_error_among_the_results_is_about_its_record(tmp_path, capsys):
     assert "a.txt:2: it is even; skipped." in capsys.readouterr().err
 
 
+def test_ctrl_c_keeps_what_is_done(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("one\n\nthree\nfour\n")
+
+    def work(questions):
+        for text in questions:
+            if text == "four":
+                raise KeyboardInterrupt
+            yield text
+
+    inputs = Inputs(None, [str(tmp_path / "a.txt")], on_error="skip")
+    found = [text for _, text in inputs.answers(lambda r: field_of(r, "text"), work)]
+    assert found == ["one", "three"]
+    with pytest.raises(typer.Exit) as ended:
+        inputs.end()
+    assert ended.value.exit_code == 130
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1:] == ["2 used, 1 skipped.", "Interrupted; 2 are done."]
+
+
 def test_another_encoding_and_nothing_at_all(tmp_path):
     (tmp_path / "a.txt").write_bytes("naïve\n".encode("latin-1"))
     assert texts(Inputs(None, [str(tmp_path / "a.txt")], encoding="latin-1")) == ["naïve"]
     with pytest.raises(GlassformerError, match="no encoding 'latin-99'"):
         Inputs("x", encoding="latin-99")
+    with pytest.raises(GlassformerError, match="no format 'yaml'; there are text, jsonl"):
+        Inputs("x", form="yaml")
     (tmp_path / "none.txt").write_text("")
     empty = Inputs(None, [str(tmp_path / "none.txt")])
     assert list(empty.answers(lambda r: r, lambda questions: questions)) == []

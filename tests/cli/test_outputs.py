@@ -41,3 +41,10 @@ def test_progress_passes_results_on_and_is_quiet_in_a_pipe(capsys, tmp_path):
     with progress(Inputs("one"), "classifying") as passed:
         assert list(passed([1, 2])) == [1, 2]
     assert capsys.readouterr().err.strip() == ""
+
+
+def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = Rows((Column("", 8), Column("alerts", whole=True)), as_json=False)
+    rows.add(("  PER\tx", "bad rose from 30.3% (379 of 1,250)"), {})
+    assert capsys.readouterr().out.splitlines()[1] == "  PER x   bad rose from 30.3% (379 of 1,250)"

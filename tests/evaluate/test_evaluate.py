@@ -55,6 +55,12 @@ def test_files_of_several_formats_give_the_same(classifier, tmp_path):
     one = gf.evaluate(classifier, table, columns=columns)
     assert one == gf.evaluate(classifier, lines) == gf.evaluate(classifier, [str(lines)])
     assert gf.evaluate(classifier, lines, limit=2).records == 2
+    renamed = [{"review": row["text"], "mood": row["label"]} for row in ROWS]
+    assert gf.evaluate(classifier, iter(renamed), columns=columns) == one
+    with pytest.raises(GlassformerError, match="record 1: a record is a dict, not int"):
+        gf.evaluate(classifier, [ROWS[0], 5])
+    with pytest.raises(GlassformerError, match="no format 'yaml'; there are text, jsonl"):
+        gf.evaluate(classifier, lines, format="yaml")
 
 
 def test_labels_that_are_not_the_models(classifier):

@@ -5,6 +5,7 @@ down."""
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 import tiny_gpt2 as tiny
@@ -90,6 +91,21 @@ def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monke
     for one, other in zip(shared, apart, strict=True):
         assert [x.total for x in one] == pytest.approx([x.total for x in other], rel=1e-6)
         assert [x.greedy for x in one] == [x.greedy for x in other]
+
+
+def test_a_long_context_beside_long_targets(model):
+    """Each fits by itself; padded to the longest of both, a batch of them would not."""
+    rng = random.Random(3)
+
+    def group(context: int, target: int) -> list[Request]:
+        ids = [tuple(rng.choices(range(300), k=size)) for size in (context, target, target)]
+        return [Request(ids[0], ids[1]), Request(ids[0], ids[2])]
+
+    groups = [group(tiny.POSITIONS - 4, 4), group(tiny.POSITIONS - 60, 60), group(200, 9)]
+    together = list(likelihoods(model.net, groups))
+    for found, own in zip(together, groups, strict=True):
+        alone = [next(likelihoods(model.net, [[one]]))[0].total for one in own]
+        assert [one.total for one in found] == pytest.approx(alone, rel=1e-5)
 
 
 def test_greedy_is_what_greedy_search_writes(model, records):

@@ -1,9 +1,11 @@
-"""Metrics of labels beside numbers that scikit-learn gave, written down here, and beside their
+"""Metrics of labels beside scikit-learn's, of random and of real ones, and beside their
 definitions."""
 
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,3 +45,42 @@ def test_matthews_as_scikit_learn_has_it():
     # by the formula of two classes: tp 6, tn 3, fp 1, fn 0
     assert labels.matthews(found, right) == pytest.approx(18 / math.sqrt(7 * 6 * 4 * 3))
     assert labels.matthews([1, 1], [0, 1]) == 0.0
+
+
+def real_labels() -> tuple[list[str], list[str]]:
+    """What every word of the documentation ends with, and a guess by the word before it."""
+    text = (Path(__file__).parent.parent.parent / "docs" / "train.md").read_text("utf-8")
+    endings = [word[-1] for word in re.findall("[a-z]+", text.lower())]
+    usual = {}
+    for before, after in zip(endings[::2], endings[1::2], strict=False):
+        usual.setdefault(before, after)
+    return [usual.get(before, "e") for before in endings[:-1]], endings[1:]
+
+
+@pytest.mark.parametrize("seed", [None, *range(6)])
+def test_as_scikit_learn_has_it(seed):
+    sklearn = pytest.importorskip("sklearn.metrics")
+    if seed is None:
+        found, right = real_labels()
+    else:
+        rng = np.random.default_rng(seed)
+        right = rng.integers(seed + 2, size=200)
+        found = np.where(rng.random(200) < 0.6, right, rng.integers(seed + 2, size=200))
+    assert labels.accuracy(found, right) == pytest.approx(sklearn.accuracy_score(right, found))
+    assert 0.05 < labels.accuracy(found, right) < 0.95
+    for average in ("macro", "micro"):
+        theirs = sklearn.f1_score(right, found, average=average)
+        assert labels.f1(found, right, average) == pytest.approx(theirs)
+    assert labels.matthews(found, right) == pytest.approx(sklearn.matthews_corrcoef(right, found))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_several_labels_as_scikit_learn_has_them(seed):
+    sklearn = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    right = rng.random((60, 5)) < 0.3
+    found = right ^ (rng.random((60, 5)) < 0.2)
+    found[:, 4] = right[:, 4] = False  # a label that nobody has
+    for average in ("macro", "micro"):
+        theirs = sklearn.f1_score(right, found, average=average, zero_division=0)
+        assert labels.f1(found, right, average) == pytest.approx(theirs)

@@ -20,13 +20,33 @@ TEXTS = [
     "je suis étudiant",
     "i am a student",
 ]
+ROLES = {"eos": "<|end|>", "bos": "<|end|>", "unk": "<|end|>"}
+SIZES = {
+    "vocab_size": 320,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+}
 
 
 def decoder(**settings: Any) -> gf.Model:
-    roles = {"eos": "<|end|>", "bos": "<|end|>", "unk": "<|end|>"}
-    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=roles)
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
     sizes = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 128} | settings
     return gf.create("gpt2", tokenizer=tokenizer, vocab_size=tokenizer.size, **sizes)
+
+
+def gated() -> gf.Model:
+    """Built like Llama: queries and keys are turned, the feed-forward part has a gate."""
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
+    return gf.create("llama-7b", tokenizer=tokenizer, **SIZES, num_key_value_heads=2)
+
+
+def parallel() -> gf.Model:
+    """Built like GPT-NeoX: attention and feed-forward part read the same stream."""
+    tokenizer = train_tokenizer("byte-bpe", texts=TEXTS, size=320, special=ROLES)
+    return gf.create("pythia-70m", tokenizer=tokenizer, **SIZES)
 
 
 def encoder(architecture: str = "BertForMaskedLM") -> gf.Model:

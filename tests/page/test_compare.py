@@ -7,7 +7,13 @@ import re
 import page_models
 import pytest
 import torch
+from bare import Reference, figure, percent
 from serving import serve
+
+import glassformer as gf
+
+pytest.importorskip("playwright", reason="page tests left out: playwright is not installed")
+from playwright.sync_api import expect
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +25,7 @@ def two(tmp_path_factory):
     with torch.no_grad():
         model.net.decoder.blocks[1].attention.out.weight[:, 8:16] = 0.0  # head 1 of 4, of width 8
     model.save(folder / "after")
-    yield from serve(folder / "after", folder / "before", text="time flies like an arrow")
+    yield from serve(folder / "before", folder / "after", text="time flies like an arrow")
 
 
 def side(page, name: str):
@@ -42,6 +48,63 @@ def test_what_moved(page, two, axe):
     page.wait_for_url(re.compile("layer=1&head=1"))
     page.get_by_role("region", name="Layer 1, head 1").wait_for()
     assert axe(page) == []
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A training of six steps that kept every second, and its folder."""
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "text.txt").write_text("\n".join(page_models.TEXTS * 20), "utf-8")
+    page_models.decoder().save(folder / "start")
+    gf.train(
+        {
+            "model": {"folder": str(folder / "start")},
+            "data": {"train": str(folder / "text.txt"), "length": 32, "processes": 1},
+            "train": {"steps": 6, "batch": 4, "learning_rate": 1e-2, "warmup": 0, "save_every": 0},
+            "run": {"folder": str(folder / "run"), "keep_every": 2, "tensorboard": False},
+        }
+    )
+    for served in serve(folder / "run", text="time flies like an arrow"):
+        yield served, folder / "run"
+
+
+def predicted(page, label: str) -> list[str]:
+    bars = page.get_by_role("region", name="What they predict").get_by_role("list", name=label)
+    return bars.locator("li .number").all_inner_texts()
+
+
+def wanted(folder) -> list[str]:
+    """The ten largest shares after the text, by the net itself."""
+    logits = Reference(folder, "time flies like an arrow").run()[-1]
+    return [percent(share) for share in logits.softmax(-1).sort(descending=True)[0][:10].tolist()]
+
+
+def test_the_steps_of_a_training(page, run):
+    """A run folder is its last step; before it stands the first, and sliders lead to all others."""
+    served, folder = run
+    page.goto(served.address + "?panel=compare")
+    sliders = page.get_by_role("slider")
+    expect(sliders).to_have_count(2)
+    model = page.get_by_role("combobox", name="Model", exact=True)
+    expect(model.locator("option:checked")).to_have_text("run · step 6")
+    texts = [one.get_attribute("aria-valuetext") for one in sliders.all()]
+    assert texts[0].startswith("2 · loss ") and texts[1].startswith("6 · end of the run · loss ")
+    heads = page.get_by_role("region", name="Heads that write something else")
+    heads.wait_for()
+    assert predicted(page, "Before") == wanted(folder / "steps" / "step-0000000002")
+    assert predicted(page, "After") == wanted(folder / "model")
+    change = page.get_by_role("region", name="Weights that moved most").locator(".number").first
+    far = figure(change.inner_text())
+    sliders.last.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(re.compile("compare.b=run%404"))
+    expect(sliders.last).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
+    expect(change).not_to_have_text(re.compile(f"^{far}$"))
+    page.wait_for_load_state("networkidle")
+    assert predicted(page, "After") == wanted(folder / "steps" / "step-0000000004")
+    assert figure(change.inner_text()) < far
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("Both sides are the same model").wait_for()
 
 
 def test_the_same_on_both_sides_is_said(page, two):

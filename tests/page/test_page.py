@@ -8,6 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
+# Colors pass into others, and pictures are drawn for another width: a frame or two later.
+CHANGED = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+    .then(() => Promise.all(document.getAnimations().map((one) => one.finished)))"""
 
 
 def visit(page, served, **address) -> None:
@@ -22,10 +25,18 @@ def settle(page) -> None:
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_every_panel_of_every_kind(served, page, axe, panel):
-    """Nothing on the console, no other host asked (both: the fixture), nothing that axe finds."""
+    """Nothing on the console, no other host asked (both: the fixture), nothing that axe finds in
+    light or in dark, and nothing that is wider than a narrow window."""
+    page.emulate_media(reduced_motion="reduce")
     visit(page, served, panel=panel)
     assert page.get_by_role("tab", selected=True).get_attribute("id") == f"tab-{panel}"
     assert axe(page) == []
+    page.emulate_media(color_scheme="dark")
+    page.evaluate(CHANGED)
+    assert axe(page) == []
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.evaluate(CHANGED)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
 def test_tabs_by_keyboard_alone(decoder, page):

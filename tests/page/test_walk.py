@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 
+import page_models
 import pytest
 from playwright.sync_api import expect
+from serving import serve
 
 SEEN = "localStorage.setItem('glassformer.tour', 'seen')"
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """One server with both."""
+    folder = tmp_path_factory.mktemp("odd")
+    for make in (page_models.gated, page_models.parallel):
+        make().save(folder / make.__name__)
+    yield from serve(folder / "gated", folder / "parallel", text="time flies like an arrow")
 
 
 def walk(page, served, query: str = ""):
@@ -99,6 +110,37 @@ def test_norms_stand_where_the_model_has_them(page, encoder):
     assert "Norm" not in steps
     assert "Norm of the embedding" in steps
     assert "The last vectors" in steps
+
+
+@pytest.mark.parametrize(
+    "kind, steps, looked",
+    [
+        ("gated", {"Turned queries", "Turned keys", "Gate"}, ("rotate_q", "ffn_act")),
+        ("parallel", {"Turned queries", "Turned keys"}, ("residual_ffn",)),
+    ],
+)
+def test_models_that_are_built_otherwise(page, odd, kind, steps, looked):
+    """Turned queries, a gate, two parts that read one stream: in the block, step by step, and in
+    the panel of attention."""
+    walk(page, odd, f"?model={kind}&walk.at=block&layer=1")
+    assert steps <= set(page.locator(".road button").all_inner_texts())
+    feed = page.get_by_role("region", name="Feed-forward")
+    feed.locator("canvas").first.wait_for()
+    columns = feed.locator(".column > button")
+    names = [column.get_attribute("aria-label") for column in columns.all()]
+    # Where both parts read the stream, the second one's end is added to the first one's sum.
+    assert names.count("Residual sum") == 2
+    assert names[0] == ("The stream" if kind == "parallel" else "Residual sum")
+    for at in looked:
+        page.goto(f"{odd.address}?model={kind}&walk.at={at}&layer=1&walk.column=1")
+        page.locator(".cell .value").wait_for()
+        expect(page.locator("figure .waiting")).to_have_count(0)
+        assert page.get_by_role("alert").count() == page.locator("figure .bad").count() == 0
+    page.goto(f"{odd.address}?model={kind}&panel=attention&layer=1&head=3")
+    page.get_by_role("application", name=re.compile("^Lines of attention")).wait_for()
+    page.goto(f"{odd.address}?model={kind}&panel=attention&attention.view=neuron&layer=1&head=3")
+    page.get_by_role("application", name=re.compile("^Query, keys")).wait_for()
+    assert page.get_by_role("alert").count() == 0
 
 
 def test_a_link_shows_the_same(page, decoder):

@@ -196,6 +196,29 @@ def test_a_file_of_squad_gives_predictions_and_scores(folder, tmp_path):
     assert scores == squad_scores(given, right)
 
 
+RIGHT = [["Zoe\u0301"], [{"text": "Zoe\u0301", "answer_start": 0}], {"text": ["Zoe\u0301"]}]
+WRONG = [5, [5], [{"answer": "Zoe\u0301"}], {"answer_start": [0]}, None, "Zoe\u0301"]
+
+
+def test_right_answers_are_written_in_several_ways_and_wrong_ones_are_named(folder, tmp_path):
+    asked = {"question": "Who was born?", "context": "Zoe\u0301 was born in Paris."}
+    records = [{**asked, "answers": answers} for answers in [*RIGHT, *WRONG]]
+    data, output = tmp_path / "a.jsonl", tmp_path / "given.json"
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    words = ("answer", str(folder / "run" / "model"), "--file", str(data), "--output", str(output))
+    said = run(*words, "--json", "--on-error", "skip")
+    *found, scores = map(json.loads, said.stdout.splitlines())
+    assert [one["text"] for one in found] == ["Zoe\u0301"] * 3 and scores["exact"] == 100
+    assert said.stderr.count("answers must be a list of texts") == len(WRONG)
+    assert f"{len(RIGHT)} used, {len(WRONG)} skipped" in said.stderr
+    judged = gf.evaluate(str(folder / "run" / "model"), records, on_error="skip")
+    assert (judged["exact"], judged.records, len(judged.skipped)) == (100, 3, len(WRONG))
+    output.unlink()
+    with pytest.raises(gf.GlassformerError, match=r"a\.jsonl:4: answers must be"):
+        run(*words)
+    assert [*json.loads(output.read_text()).values()] == ["Zoe\u0301"] * 3  # nothing is lost
+
+
 def test_the_command_line(folder, tmp_path):
     place = str(folder / "run" / "model")
     found = json.loads(run("answer", place, "Where was that?", FACT, "--json").stdout)
@@ -226,6 +249,8 @@ def test_bad_input(model, tmp_path):
         model.answer("Who was born in Paris?", FACT, max_length=5)
     with pytest.raises(gf.GlassformerError, match="n_best must be at least 1"):
         model.answer("Who?", FACT, n_best=0)
+    with pytest.raises(gf.GlassformerError, match="not int"):
+        model.answer("Who?", 5)
     tokenizer = word_tokenizer(tmp_path, "a b")
     other = bert(tokenizer, "TokenClassification")
     with pytest.raises(gf.GlassformerError, match=r"answer needs a head for answers.*to tag with"):

@@ -185,6 +185,11 @@ def test_what_cannot_be_asked(tmp_path, model, texts):
     for question, top, said in (("", 1, "text is empty"), ("a", 0, "At least one passage")):
         with pytest.raises(GlassformerError, match=said):
             index.search(question, top)
+    with pytest.raises(GlassformerError, match="not int"):
+        index.search(5)
+    assert index.search([]) == []
+    good, bad = index.stream(["the cellar", "half \ud800"], top=1)
+    assert len(good) == 1 and "half a character" in str(bad)
     with pytest.raises(GlassformerError, match="'length' is for a new index"):
         gf.open_index(tmp_path / "index", model, length=9)
 

@@ -54,6 +54,12 @@ def test_dates():
         date_of("2026-11-15", "%d.%m.%Y")
 
 
+@pytest.mark.parametrize("record", [5, {}, {"label": "good"}])
+def test_records_without_a_date(record):
+    with pytest.raises(gf.GlassformerError, match="Record 1 is no dict with a date"):
+        watch([{"date": "2026-01-01", "label": "good"}, record])
+
+
 def test_buckets():
     date = datetime(2026, 11, 15, 13, 45, 7, tzinfo=UTC)  # a Sunday
     assert begin_of(date, "hour") == datetime(2026, 11, 15, 13, tzinfo=UTC)

@@ -35,10 +35,11 @@ def likelihoods(net: Net, groups: Sequence[Sequence[Request]]) -> Iterator[list[
     for pool in chunks(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]
         together = [i for i, group in enumerate(pool) if shares and worth_sharing(group)]
-        for rows in buckets({i: size_of(pool[i]) for i in together}, room):
-            read = read_shared(net, [pool[i] for i in rows])
-            for i, likely in zip(rows, read, strict=True):
-                found[i] = likely
+        for bucket in buckets({i: size_of(pool[i]) for i in together}, room):
+            for rows in fitting(net, pool, bucket):
+                read = read_shared(net, [pool[i] for i in rows])
+                for i, likely in zip(rows, read, strict=True):
+                    found[i] = likely
         alone = [(i, one) for i in sorted({*range(len(pool))} - {*together}) for one in pool[i]]
         each = read_apart(net, [one for _, one in alone], room)
         for (i, _), one in zip(alone, each, strict=True):
@@ -55,6 +56,23 @@ def size_of(group: Sequence[Request]) -> int:
     """What a group takes of a batch: its context, or where that is more, all its targets."""
     longest = max(len(one.target) for one in group)
     return max(len(group[0].context), len(group) * longest)
+
+
+def fitting(net: Net, groups: Sequence[Sequence[Request]], rows: list[int]) -> Iterator[list[int]]:
+    """Parts of a batch in which the longest target of any has room behind the longest context of
+    any, since both are padded."""
+    table = net.spec.last_stack.embed.position
+    part: list[int] = []
+    context = target = 0
+    for row in rows:
+        own = len(groups[row][0].context) - 1, max(len(one.target) for one in groups[row])
+        longest = max(context, own[0]), max(target, own[1])
+        if part and table is not None and sum(longest) > table.length:
+            yield part
+            part, longest = [], own
+        part.append(row)
+        context, target = longest
+    yield part
 
 
 def read_apart(net: Net, requests: Sequence[Request], room: Room) -> list[Likelihood]:

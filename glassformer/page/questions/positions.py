@@ -9,7 +9,7 @@ from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
 from glassformer.page.session import Session
 
-MOST = 512
+MOST = 1024
 
 
 def positions(session: Session, asked: Asked) -> Packed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
@@ -36,21 +36,7 @@ class Records:
         return self.shelf.done
 
     def __iter__(self) -> Found:
-        """All columns of the file, and once more those that the recipe gives another name."""
-        columns = self.settings.columns
-        for record in self._read():
-            if columns and not isinstance(record, RecordError):
-                lacking = [name for name in columns.values() if name not in record]
-                if lacking:
-                    there = ", ".join(name for name in record if name != "where")
-                    yield RecordError(
-                        record["where"],
-                        f"there is no column {lacking[0]!r}, which [data.columns] names, only "
-                        f"{there}",
-                    )
-                    continue
-                record = {**record, **{ours: record[theirs] for ours, theirs in columns.items()}}
-            yield record
+        return renamed(self._read(), self.settings.columns)
 
     def strict(self) -> Iterator[Record]:
         """Without those that are malformed, or up to the first; at least one there must be."""
@@ -81,3 +67,19 @@ class Records:
             return
         for path in self.paths:
             yield from READERS[self.settings.format](self.shelf, path, self.settings)
+
+
+def renamed(records: Found, columns: Mapping[str, str]) -> Found:
+    """With all columns, and once more those that have another name of ours."""
+    for record in records:
+        if columns and not isinstance(record, RecordError):
+            lacking = [name for name in columns.values() if name not in record]
+            if lacking:
+                there = ", ".join(name for name in record if name != "where")
+                yield RecordError(
+                    record["where"],
+                    f"there is no column {lacking[0]!r}, which [data.columns] names, only {there}",
+                )
+                continue
+            record = {**record, **{ours: record[theirs] for ours, theirs in columns.items()}}
+        yield record

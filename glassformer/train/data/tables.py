@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +14,9 @@ from glassformer.train.data.files import RecordError, Shelf
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.objectives.objective import Record
 
+Line = tuple[int, str | RecordError]  # its number, and what stands there
 LONGEST_FIELD = 2**26
-"""In characters. A quote that is never closed would swallow the rest of the file."""
+"""In characters. A quote that is never closed would hold the rest of the file."""
 
 
 def read_csv(shelf: Shelf, path: Path, settings: DataSettings) -> Iterator[Record | RecordError]:
@@ -64,39 +66,41 @@ def _plain(
 def _quoted(
     shelf: Shelf, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
-    """Rows of one or more lines, since a quoted field may hold line feeds."""
-    broken: list[RecordError] = []
+    """Rows of one or more lines, since a quoted field may hold line feeds. Of a row that is none,
+    such as one whose quote is never closed, only the first line is lost: those behind it are read
+    once more, as rows of their own."""
+    source, again = shelf.lines(path, encoding), deque[Line]()
+    held: list[Line] = []  # of the row that is being read
 
     def lines() -> Iterator[str]:
-        for _, line in shelf.lines(path, encoding):
-            if isinstance(line, RecordError):
-                broken.append(line)
-                yield "\n"
-            else:
-                yield line + "\n"
+        while (found := again.popleft() if again else next(source, None)) is not None:
+            held.append(found)
+            yield "\n" if isinstance(found[1], RecordError) else found[1] + "\n"
 
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-    while True:
-        number = reader.line_num + 1
-        before = csv.field_size_limit(LONGEST_FIELD)  # one for the whole process; put back at once
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            broken.append(
-                RecordError(
-                    f"{path}:{number}", str(error), "data.quotes = false if quotes are text"
-                )
-            )
-            row = []
-        finally:
-            csv.field_size_limit(before)
-        if broken:
+    while (row := _row(reader)) is not None:
+        number = held[0][0]
+        broken = [line for _, line in held if isinstance(line, RecordError)]
+        if isinstance(row, csv.Error):
+            advice = "data.quotes = false if quotes are text"
+            yield number, RecordError(f"{path}:{number}", f"this is no row ({row})", advice)
+            again.extendleft(held[:0:-1])
+            reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+        elif broken:
             yield number, broken[0]
-            broken.clear()
-        elif row is None:
-            return
         elif row:
             yield number, row
+        held.clear()
+
+
+def _row(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
+    before = csv.field_size_limit(LONGEST_FIELD)  # one for the whole process; put back at once
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        return error
+    finally:
+        csv.field_size_limit(before)
 
 
 def read_parquet(

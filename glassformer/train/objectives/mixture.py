@@ -213,6 +213,14 @@ class Mixture(Judged):
         return any(len(value) for value in _own(example, name).values())
 
 
+def part_names(names: Iterable[str]) -> list[str]:
+    """What parts are called by records: classification, classification-2, ..."""
+    known: dict[str, None] = {}
+    for name in names:
+        known[_unlike(name, known)] = None
+    return [*known]
+
+
 def with_part_labels(
     model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
 ) -> list[dict[str, Any]]:
@@ -220,12 +228,13 @@ def with_part_labels(
     where the model has the head, it has the labels."""
     heads = {head.name for head in model.spec.heads}
     found: list[dict[str, Any]] = []
-    for table in map(dict, parts):
+    keys = part_names([str(table.get("name", "")) for table in parts])
+    for key, table in zip(keys, map(dict, parts), strict=True):
         name = str(table.get("name", ""))
         known = options_of(name)
         lacks = "labels" in known and table.get("head", known["head"].default) not in heads
         if lacks and not table.get("labels"):
-            own = (record for record in records() if record.get("objective", name) == name)
+            own = (record for record in records() if record.get("objective", key) == key)
             table["labels"] = find_labels(name, own)
         found.append(table)
     return found

@@ -51,6 +51,13 @@ export function inks(dark: boolean): Ink {
   return found;
 }
 
+/** How wide the columns of a table are: all in sight where that leaves them legible; others scroll. */
+export function fitting(room: number, columns: number): number {
+  const share = room / Math.max(1, columns);
+  if (share >= 58) return Math.floor(Math.min(share, 116));
+  return room / Math.max(1, Math.floor(room / 92)); // none is cut where the scroll ends
+}
+
 /** Text that ends in … where it is too wide. */
 export function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
   if (ctx.measureText(text).width <= width) return text;
@@ -61,4 +68,18 @@ export function fitted(ctx: CanvasRenderingContext2D, text: string, width: numbe
     else high = middle - 1;
   }
   return low > 0 ? `${text.slice(0, low)}…` : "…";
+}
+
+/** A token and a number beside it, between two edges of a cell; in a narrow one the token goes first. */
+export function cell(ctx: CanvasRenderingContext2D, text: string, note: string, left: number, right: number, middle: number): void {
+  ctx.font = `10.5px ${SANS}`;
+  const beside = right - left - (note ? ctx.measureText(note).width + 5 : 0);
+  ctx.font = `12px ${MONO}`;
+  const alone = right - left < 72 && ctx.measureText(text).width > beside;
+  ctx.textAlign = "left";
+  ctx.fillText(fitted(ctx, text, alone ? right - left : beside), left, middle);
+  if (alone) return;
+  ctx.font = `10.5px ${SANS}`;
+  ctx.textAlign = "right";
+  ctx.fillText(note, right, middle);
 }

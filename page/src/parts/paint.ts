@@ -1,5 +1,5 @@
 /** Drawing a matrix on a canvas: cells as one image, stretched; names and numbers where they fit. */
-import { number, visible } from "../format";
+import { number } from "../format";
 import { colors, inkOn, stepOf, type Palette, type Rgb } from "../theme.svelte";
 
 export interface Picture {
@@ -7,6 +7,8 @@ export interface Picture {
   rows: number;
   columns: number;
   most: number;
+  /** What is taken from every value before it gets its color. */
+  least?: number;
   palette: Palette;
   dark: boolean;
   rowNames?: readonly string[];
@@ -20,6 +22,8 @@ export interface Layout {
   cellHeight: number;
   width: number;
   height: number;
+  /** Names of columns stand upright. */
+  level: boolean;
 }
 
 const NAME = 11; // the least cell, in pixels, that a name fits to
@@ -40,6 +44,12 @@ export function largest(values: ArrayLike<number>): number {
   return most;
 }
 
+export function smallest(values: ArrayLike<number>): number {
+  let least = Infinity;
+  for (let i = 0; i < values.length; i++) least = Math.min(least, values[i]);
+  return least;
+}
+
 /** Shares: deep colors are for what gets clearly more than if all got the same. */
 export function deepShare(values: ArrayLike<number>, keys: number): number {
   return Math.min(1, Math.max(largest(values), 2.5 / Math.max(1, keys)));
@@ -51,12 +61,13 @@ export function layout(
   wanted: { cell: number; height?: number },
 ): Layout {
   const wide = (names: readonly string[] | undefined) =>
-    names ? Math.min(96, Math.max(...names.map((name) => visible(name).length), 1) * 6.7 + 10) : 0;
+    names ? Math.min(96, Math.max(...names.map((name) => name.length), 1) * 6.7 + 10) : 0;
   const left = wide(rowNames);
   const cellWidth = Math.max(0.25, Math.min(wanted.cell, (room - left - 1) / columns));
   const cellHeight = wanted.height ?? Math.max(1, cellWidth);
-  const top = columnNames && cellWidth >= NAME ? Math.min(84, wide(columnNames)) : 0;
-  return { left, top, cellWidth, cellHeight, width: left + cellWidth * columns, height: top + cellHeight * rows };
+  const level = wide(columnNames) <= cellWidth + 4; // names that fit are not turned
+  const top = !columnNames || cellWidth < NAME ? 0 : level ? 20 : Math.min(84, wide(columnNames));
+  return { left, top, cellWidth, cellHeight, width: left + cellWidth * columns, height: top + cellHeight * rows, level };
 }
 
 export function paint(canvas: HTMLCanvasElement, picture: Picture, at: Layout): void {
@@ -76,7 +87,7 @@ export function paint(canvas: HTMLCanvasElement, picture: Picture, at: Layout): 
   if (at.cellWidth >= 36 && at.cellHeight >= 16) numbers(pen, picture, at);
 }
 
-function image({ values, rows, columns, most, palette, dark }: Picture): HTMLCanvasElement {
+function image({ values, rows, columns, most, least = 0, palette, dark }: Picture): HTMLCanvasElement {
   const made = document.createElement("canvas");
   made.width = columns;
   made.height = rows;
@@ -85,7 +96,7 @@ function image({ values, rows, columns, most, palette, dark }: Picture): HTMLCan
   const ramp = colors(dark, palette);
   const none = blank(dark);
   for (let i = 0, to = 0; i < rows * columns; i++, to += 4) {
-    const color = hidden(values[i]) ? none : ramp[stepOf(values[i], most, palette)];
+    const color = hidden(values[i]) ? none : ramp[stepOf(values[i] - least, most, palette)];
     data.data[to] = color[0];
     data.data[to + 1] = color[1];
     data.data[to + 2] = color[2];
@@ -143,11 +154,11 @@ function names(pen: CanvasRenderingContext2D, { rowNames, columnNames, dark }: P
     rowNames.forEach((name, row) => pen.fillText(cut(name), at.left - 6, at.top + (row + 0.5) * at.cellHeight));
   }
   if (columnNames && at.top > 0) {
-    pen.textAlign = "left";
+    pen.textAlign = at.level ? "center" : "left";
     columnNames.forEach((name, column) => {
       pen.save();
-      pen.translate(at.left + (column + 0.5) * at.cellWidth, at.top - 5);
-      pen.rotate(-Math.PI / 2);
+      pen.translate(at.left + (column + 0.5) * at.cellWidth, at.top - (at.level ? 9 : 5));
+      if (!at.level) pen.rotate(-Math.PI / 2);
       pen.fillText(cut(name), 0, 0);
       pen.restore();
     });
@@ -155,8 +166,7 @@ function names(pen: CanvasRenderingContext2D, { rowNames, columnNames, dark }: P
 }
 
 function cut(name: string): string {
-  const text = visible(name);
-  return text.length > 12 ? `${text.slice(0, 11)}…` : text;
+  return name.length > 12 ? `${name.slice(0, 11)}…` : name;
 }
 
 function numbers(pen: CanvasRenderingContext2D, picture: Picture, at: Layout): void {
@@ -167,9 +177,11 @@ function numbers(pen: CanvasRenderingContext2D, picture: Picture, at: Layout): v
     for (let column = 0; column < picture.columns; column++) {
       const value = picture.values[row * picture.columns + column];
       if (hidden(value)) continue;
-      pen.fillStyle = inkOn(ramp[stepOf(value, picture.most, picture.palette)]);
+      const text = number(value, 2);
+      if (pen.measureText(text).width > at.cellWidth - 4) continue;
+      pen.fillStyle = inkOn(ramp[stepOf(value - (picture.least ?? 0), picture.most, picture.palette)]);
       const x = at.left + (column + 0.5) * at.cellWidth;
-      pen.fillText(number(value, 2), x, at.top + (row + 0.5) * at.cellHeight + 0.5);
+      pen.fillText(text, x, at.top + (row + 0.5) * at.cellHeight + 0.5);
     }
   }
 }

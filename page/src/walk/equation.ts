@@ -69,7 +69,7 @@ export function equationOf(step: WalkStep, find: (id: string) => WalkStep | unde
     case "ffn_up":
       return times(sub("W", "1"));
     case "ffn_act":
-      return inputs.length > 1 ? [...joined("⊙"), arrow(act), result] : through(act);
+      return inputs.length > 1 ? [array(inputs[0]), arrow(act), sign("⊙"), array(inputs[1]), sign("="), result] : through(act);
     case "ffn_down":
       return times(sub("W", "2"));
     case "logits":

@@ -9,7 +9,7 @@ const K = ink("key", "K");
 const V = ink("value", "V");
 
 /** The letter a step's result goes by in formulas and pictures. */
-export const SYMBOLS: Record<Kind, Formula> = {
+const SYMBOLS: Record<Kind, Formula> = {
   tokens: "t",
   embed_token: "E",
   embed_position: "P",
@@ -47,14 +47,21 @@ export const SYMBOLS: Record<Kind, Formula> = {
   choice: "t",
 };
 
+/** After cross-attention there is one more sum in a block. */
+export function symbolOf({ kind }: WalkStep, layer: LayerFacts | undefined): Formula {
+  if (kind === "cross_residual") return sup("X", "″");
+  if (kind === "residual_ffn" && layer?.cross) return sup("X", "‴");
+  return SYMBOLS[plainKind(kind)];
+}
+
 function norm(of: Formula, { norm, norm_bias }: WalkStep["facts"]): Formula {
   if (norm === null) return of;
   if (norm === "rms") return [over(of, root([word("mean"), "(", sup(of, "2"), ")", "+", "ε"])), "⊙", "g"];
   return [over([of, "−", "μ"], "σ"), "⊙", "g", ...(norm_bias === false ? [] : ["+", "b"])];
 }
 
-function linear(of: Formula, weight: Formula, biased = true): Formula {
-  return [of, weight, ...(biased ? ["+", "b"] : [])];
+function linear(of: Formula, weight: Formula, { bias }: WalkStep["facts"]): Formula {
+  return [of, weight, ...(bias === false ? [] : ["+", "b"])];
 }
 
 export interface FormulaFacts {
@@ -93,15 +100,15 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "norm_final":
       return norm("X", step.facts);
     case "q":
-      return linear(source, sub("W", "Q"));
+      return linear(source, sub("W", "Q"), step.facts);
     case "k":
-      return linear(source, sub("W", "K"));
+      return linear(source, sub("W", "K"), step.facts);
     case "v":
-      return linear(source, sub("W", "V"));
+      return linear(source, sub("W", "V"), step.facts);
     case "rotate_q":
-      return [Q, word(" turned by "), "θ", word("pos")];
+      return [Q, word(" turned by "), word("position"), "⋅", "θ"];
     case "rotate_k":
-      return [K, word(" turned by "), "θ", word("pos")];
+      return [K, word(" turned by "), word("position"), "⋅", "θ"];
     case "dot":
       return attention?.score === "additive" ? [sup("v", "⊤"), word("tanh"), "(", Q, "+", K, ")"] : [Q, sup(K, "⊤")];
     case "scale":
@@ -119,19 +126,19 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "joined":
       return ["[", sub("Z", "0"), "|", sub("Z", "1"), "|", "…", "]"];
     case "projected":
-      return linear("J", sub("W", "O"));
+      return linear("J", sub("W", "O"), step.facts);
     case "residual":
-      return after(["X", "+", "O"], layer);
+      return after([cross ? sup("X", "′") : "X", "+", "O"], layer);
     case "ffn_gate":
-      return linear("N", sub("W", word("gate")), false);
+      return linear("N", sub("W", word("gate")), step.facts);
     case "ffn_up":
-      return linear(layer?.placement === "post" ? "X" : "N", sub("W", "1"));
+      return linear(layer?.placement === "post" ? "X" : "N", sub("W", "1"), step.facts);
     case "ffn_act":
       return layer?.ffn?.gated ? [word(activation(layer)), "(", "G", ")", "⊙", "U"] : [word(activation(layer)), "(", "U", ")"];
     case "ffn_down":
-      return linear("F", sub("W", "2"));
+      return linear("F", sub("W", "2"), step.facts);
     case "residual_ffn":
-      return after([sup("X", "′"), "+", "D"], layer);
+      return after([sup("X", layer?.cross ? "″" : "′"), "+", "D"], layer);
     case "logits":
       return ["H", sup(sub("W", "E"), "⊤")];
     case "probabilities":

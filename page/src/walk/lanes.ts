@@ -7,6 +7,8 @@ export interface Column {
   step: WalkStep;
   x: number;
   width: number;
+  /** How wide its caption may be without running into the next. */
+  reach: number;
   /** Shares of attention: tokens by tokens. */
   pairs: boolean;
   /** Steps that are told by the same picture: scores, scale, mask, softmax. */
@@ -22,6 +24,7 @@ export interface Link {
   depth: number;
 }
 
+export const CAPTION = 72; // room for captions above the pictures
 const SCORES: Kind[] = ["dot", "scale", "cap", "bias", "mask", "softmax"];
 
 /** Values stand behind the pattern, so that what attention moves can be drawn from them to the sum. */
@@ -34,10 +37,10 @@ function reordered(columns: Column[]): Column[] {
   return others;
 }
 
-/** `first` is what the part reads: the stream. */
-export function columnsOf(first: WalkStep, steps: readonly WalkStep[], room: number, height: number): Column[] {
+/** `first` is what the part reads: the stream. `other` is what its end is added to, where that is not what it reads. */
+export function columnsOf(first: WalkStep, steps: readonly WalkStep[], other: WalkStep | undefined, room: number, height: number): Column[] {
   let columns: Column[] = [];
-  const column = (step: WalkStep): Column => ({ id: step.id, step, x: 0, width: 0, pairs: false, steps: [step] });
+  const column = (step: WalkStep): Column => ({ id: step.id, step, x: 0, width: 0, reach: 0, pairs: false, steps: [step] });
   columns.push(column(first));
   for (const step of steps) {
     const before = columns.at(-1)!;
@@ -49,12 +52,14 @@ export function columnsOf(first: WalkStep, steps: readonly WalkStep[], room: num
     } else columns.push({ ...column(step), pairs: scores });
   }
   columns = reordered(columns);
+  if (other) columns.splice(-1, 0, column(other));
   for (const one of columns) one.width = widthOf(one, height, room);
   const taken = columns.reduce((sum, { width }) => sum + width, 0);
-  const gap = columns.length > 1 ? Math.max(14, Math.min(150, (room - taken) / (columns.length - 1))) : 0;
+  const gap = columns.length > 1 ? Math.max(14, Math.min(240, (room - taken) / (columns.length - 1))) : 0;
   let x = 0;
   for (const one of columns) {
     one.x = x;
+    one.reach = one.width + gap - 4;
     x += one.width + gap;
   }
   return columns;

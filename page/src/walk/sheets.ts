@@ -15,10 +15,10 @@ export interface Sheets {
 
 /** Sheets stand side by side while there is room, and overlap where there are many of them. */
 export function sheetsOf(room: number, tokens: number, layers: number): Sheets {
-  const height = Math.max(150, Math.min(300, tokens * 22));
+  const height = Math.max(180, Math.min(340, tokens * 26));
   const field = Math.max(240, room - NAMES - 2 * STRIP - 2 * AIR);
-  const sheet = Math.max(56, Math.min(132, height * 0.6, field / layers + 10));
-  const gap = layers > 1 ? Math.min(sheet + 24, (field - sheet) / (layers - 1)) : 0;
+  const sheet = Math.max(56, Math.min(190, height * 0.72, field / layers + 4));
+  const gap = layers > 1 ? Math.min(sheet + 40, (field - sheet) / (layers - 1)) : 0;
   const before = NAMES + STRIP + AIR;
   return { left: before + (field - sheet - gap * (layers - 1)) / 2, gap, sheet, width: before + field + AIR + STRIP, height };
 }

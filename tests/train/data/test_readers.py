@@ -176,11 +176,17 @@ class TestTables:
     def test_malformed_rows(self, write):
         name = write("a.csv", b'a,b\n1,2\n1,2,3\n"x" y,2\n1,caf\xe9\n5,6\n"never closed,7\n8,9\n')
         records, errors = read_loosely(name, format="csv")
-        assert [(r["a"], r["b"]) for r in records] == [("1", "2"), ("5", "6")]
+        pairs = [(r["a"], r["b"]) for r in records]
+        assert pairs == [("1", "2"), ("5", "6"), ("8", "9")]  # a quote swallows no other row
         assert "a.csv:3: this row has 3 columns, not 2 (a, b)" in errors[0]
         assert "a.csv:4: " in errors[1] and "data.quotes = false" in errors[1]
         assert "a.csv:5: the byte 0xe9" in errors[2]
-        assert "a.csv:7: unexpected end of data" in errors[3]
+        assert "a.csv:7: this is no row (unexpected end of data)" in errors[3]
+        name = write("c.csv", b'a,b\n1,"open\n2,"two"\n\xff\n3,"three\nand more"\n4,"x"y\n5,6\n')
+        records, errors = read_loosely(name, format="csv")
+        assert [r["b"] for r in records] == ["two", "three\nand more", "6"]
+        assert [r["where"] for r in records] == ["c.csv:3", "c.csv:5", "c.csv:8"]
+        assert [error.split()[0] for error in errors] == ["c.csv:2:", "c.csv:4:", "c.csv:7:"]
         with pytest.raises(GlassformerError, match="names a column twice"):
             read(write("b.csv", "x,x\n1,2\n"), format="csv")
 

@@ -17,6 +17,8 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.shares import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture import with_heads, with_part_labels
+from glassformer.train.prepare import with_labels
+from glassformer.train.recipe import read_recipe
 from glassformer.train.recompute import Compiled
 from glassformer.train.step import Task
 
@@ -273,3 +275,27 @@ def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(
     for parts in ((1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0)):
         run(batch(*parts))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == known
+
+
+def test_labels_of_a_part_are_those_of_its_own_records(tmp_path):
+    rows = [
+        {"objective": "tagging", "words": ["Ada", "slept"], "tags": ["B-PER", "O"]},
+        {"objective": "classification", "text": "a dull film", "label": "bad"},
+        {"objective": "classification", "text": "a fine film", "label": "good"},
+        {"objective": "classification-2", "text": "a fine film", "label": "art"},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = read_recipe({
+        "model": {"preset": "bert-base", "architecture": "BertModel"},
+        "data": {"format": "jsonl", "train": [str(tmp_path / "a.jsonl")]},
+        "objective": [
+            {"name": "classification", "head": "mood"},
+            {"name": "classification", "head": "topic"},
+            {"name": "tagging", "head": "names", "labels": ["O", "B-PER"]},
+        ],
+    })  # fmt: skip
+    assert with_labels(recipe).model.labels == ("bad", "good")
+    model = gf.create("bert-base", architectures=["BertModel"], num_hidden_layers=1)
+    named = [{"name": one.name, **one.options} for one in recipe.objective]
+    found = with_part_labels(model, named, lambda: rows)
+    assert [[*part["labels"]] for part in found] == [["bad", "good"], ["art"], ["O", "B-PER"]]

@@ -21,7 +21,7 @@ export const compare = {
   predictions: "What they predict",
   predictionsAt: (token: string) => `after “${token}”`,
   tokens: "Where predictions part",
-  tokensHint: "The darker, the further apart the two predictions are at this token (KL divergence, in nats).",
+  tokensHint: "The stronger the color, the further apart the two predictions are at this token (KL divergence, in nats).",
   weights: "Weights that moved most",
   weightsHint: "Change relative to the size of the weights.",
   pattern: (layer: number, head: number) => `Layer ${layer}, head ${head}`,

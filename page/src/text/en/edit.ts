@@ -1,3 +1,5 @@
+const PLACES: Record<string, string> = { resid_pre: "stream", resid_post: "stream", attn_out: "attention", "cross.attn_out": "cross-attention", "cross.z": "cross-attention", ffn_out: "feed-forward", q: "queries", k: "keys", v: "values", pattern: "patterns" };
+
 export const edit = {
   title: "Edit",
   lead: "Switch parts of the model off, make them louder, put in what it thought of another text: the prediction and the lens change at once.",
@@ -19,7 +21,7 @@ export const edit = {
   list: "What is changed",
   empty: "Nothing yet: this is the model as it is.",
   remove: "Remove",
-  place: (layer: number | null, what: string) => (layer === null ? what : `layer ${layer}, ${what}`),
+  place: (layer: number | null, what: string) => (layer === null ? what : what === "z" ? `layer ${layer}` : `layer ${layer}, ${PLACES[what] ?? what}`),
   scaled: (where: string, heads: number[] | null, factor: number) =>
     `${where}${heads ? `, ${heads.length === 1 ? "head" : "heads"} ${heads.join(", ")}` : ""}: ${factor === 0 ? "off" : `× ${factor}`}`,
   patched: (where: string, from: string, positions: number[] | null, heads: number[] | null) =>
@@ -42,7 +44,7 @@ export const edit = {
     patchNote: "The model reads a second text, too; at the place you choose it goes on with what it thought there. Change a word, and press Enter; the texts need as many tokens.",
     from: "Second text",
     place: "Where",
-    places: { resid_pre: "stream", attn_out: "attention", ffn_out: "feed-forward", z: "heads", q: "queries", k: "keys", v: "values", pattern: "patterns" },
+    places: { resid_pre: "stream", attn_out: "attention", "cross.attn_out": "cross-attention", "cross.z": "cross-attention", ffn_out: "feed-forward", z: "heads", q: "queries", k: "keys", v: "values", pattern: "patterns" },
     everywhere: "at all positions",
     patchHere: (layer: number, head: number | null, token: string | null) =>
       `Patch layer ${layer}${head === null ? "" : `, head ${head}`}${token === null || head !== null ? "" : ` at “${token}”`}`,

@@ -19,7 +19,7 @@ export const lens = {
     norm: "norm",
   },
   notes: {
-    probability: "In each cell the best token of that layer; the deeper, the more probable.",
+    probability: "In each cell the best token of that layer; the stronger its color, the more probable.",
     chosen: "",
     rank: "",
     logit: "",
@@ -30,7 +30,7 @@ export const lens = {
   noteToken: (measure: string, token: string) => `In each cell the best token of that layer; the color and the number show ${measure}: ${token}.`,
   token: "Token",
   wanted: { actual: "what really comes", final: "the final answer", own: "my own" },
-  wantedShort: { actual: "then:", final: "ends as:", own: "asked:" },
+  wantedShort: { actual: "then", final: "ends as", own: "asked for" },
   own: "Token",
   typed: "type a token",
   nobody: "no token begins so",

@@ -20,8 +20,8 @@ export const next = {
   left: (left: number, entropy: string) =>
     `${left === 1 ? "One token is" : `${left.toLocaleString("en-US")} tokens are`} left to choose from; entropy ${entropy} nats.`,
   foreseen: "How well each token was foreseen",
-  foreseenNote: "The deeper the color, the more probable the model found the token before it was read.",
-  foreseenMasked: "The deeper the color, the more probable the model finds the token that stands there.",
+  foreseenNote: "The stronger the color, the more probable the model found the token before it was read.",
+  foreseenMasked: "The stronger the color, the more probable the model finds the token that stands there.",
   every: "The ten most probable at every position",
   everyNote: "A column a position; the framed cell is what really stands in the text, with its rank below. Enter goes on with the cell under the cursor.",
   tableLabel: "The ten most probable tokens at every position. Arrow keys move, Enter goes on with one",

@@ -9,6 +9,7 @@ export const shell = {
   targetEmpty: "left empty: the model writes it itself",
   targetOwn: "written by the model",
   examples: "Examples",
+  choose: "choose …",
   read: "Read",
   skip: "Skip to the panel",
   language: "Language",
@@ -28,6 +29,7 @@ export const shell = {
   retry: "Try again",
   unreachable: "The Glassformer server does not answer. Start it again with `glassformer open`, then try again.",
   noModels: "There is no model to look at. Start the page with one: `glassformer open MODEL`.",
+  scale: { diverging: { low: "below zero", high: "above zero" }, sequential: { low: "none", high: "much" } },
   rows: "row",
   columns: "column",
   tabs: {

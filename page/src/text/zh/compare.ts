@@ -23,7 +23,7 @@ export const compare: Texts["compare"] = {
   predictions: "它们的预测",
   predictionsAt: (token) => `在 “${token}” 之后`,
   tokens: "预测在哪里分歧",
-  tokensHint: "颜色越深，两者在该词元处的预测相差越远（KL 散度，单位 nat）。",
+  tokensHint: "颜色越浓，两者在该词元处的预测相差越远（KL 散度，单位 nat）。",
   weights: "变化最大的权重",
   weightsHint: "相对于权重大小的变化。",
   pattern: (layer, head) => `第 ${layer} 层，第 ${head} 头`,

@@ -1,5 +1,7 @@
 import type { Texts } from "../index.svelte";
 
+const PLACES: Record<string, string> = { resid_pre: "残差流", resid_post: "残差流", attn_out: "注意力", "cross.attn_out": "交叉注意力", "cross.z": "交叉注意力", ffn_out: "前馈", q: "查询", k: "键", v: "值", pattern: "图样" };
+
 export const edit: Texts["edit"] = {
   title: "编辑",
   lead: "关掉模型的一部分，放大它，或换上它读另一段文本时的想法：预测和透镜立即改变。",
@@ -21,7 +23,7 @@ export const edit: Texts["edit"] = {
   list: "改动",
   empty: "还没有：这是模型原本的样子。",
   remove: "移除",
-  place: (layer, what) => (layer === null ? what : `第 ${layer} 层，${what}`),
+  place: (layer, what) => (layer === null ? what : what === "z" ? `第 ${layer} 层` : `第 ${layer} 层，${PLACES[what] ?? what}`),
   scaled: (where, heads, factor) => `${where}${heads ? `，第 ${heads.join("、")} 头` : ""}：${factor === 0 ? "关" : `× ${factor}`}`,
   patched: (where, from, positions, heads) =>
     `${where}${heads ? `，第 ${heads.join("、")} 头` : ""}${positions ? `，位置 ${positions.join("、")}` : ""}：取自“${from}”`,
@@ -43,7 +45,7 @@ export const edit: Texts["edit"] = {
     patchNote: "模型也读第二段文本；在你选择的地方，它用那时的想法继续。换一个词，按回车；两段文本的词元数要相同。",
     from: "第二段文本",
     place: "位置",
-    places: { resid_pre: "残差流", attn_out: "注意力", ffn_out: "前馈", z: "头", q: "查询", k: "键", v: "值", pattern: "图样" },
+    places: { resid_pre: "残差流", attn_out: "注意力", "cross.attn_out": "交叉注意力", "cross.z": "交叉注意力", ffn_out: "前馈", z: "头", q: "查询", k: "键", v: "值", pattern: "图样" },
     everywhere: "在所有位置",
     patchHere: (layer, head, token) =>
       `替换第 ${layer} 层${head === null ? "" : `第 ${head} 头`}${token === null || head !== null ? "" : `“${token}”处`}`,

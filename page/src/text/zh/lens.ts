@@ -21,7 +21,7 @@ export const lens: Texts["lens"] = {
     norm: "范数",
   },
   notes: {
-    probability: "每格是该层的最佳词元；颜色越深越可能。",
+    probability: "每格是该层的最佳词元；颜色越浓越可能。",
     chosen: "",
     rank: "",
     logit: "",
@@ -32,7 +32,7 @@ export const lens: Texts["lens"] = {
   noteToken: (measure, token) => `每格是该层的最佳词元；颜色和数字表示${measure}：${token}。`,
   token: "词元",
   wanted: { actual: "实际的下一个", final: "最终的回答", own: "自选" },
-  wantedShort: { actual: "接着：", final: "最终：", own: "所问：" },
+  wantedShort: { actual: "接着", final: "最终", own: "所问" },
   own: "词元",
   typed: "输入一个词元",
   nobody: "没有词元这样开头",

@@ -10,6 +10,7 @@ export const shell: Texts["shell"] = {
   targetEmpty: "留空：由模型自己来写",
   targetOwn: "模型所写",
   examples: "示例",
+  choose: "选择 …",
   read: "读取",
   skip: "跳到面板",
   language: "语言",
@@ -29,6 +30,7 @@ export const shell: Texts["shell"] = {
   retry: "重试",
   unreachable: "Glassformer 服务器没有应答。请重新运行 `glassformer open`，然后重试。",
   noModels: "没有可看的模型。请带上模型启动页面：`glassformer open MODEL`。",
+  scale: { diverging: { low: "小于零", high: "大于零" }, sequential: { low: "无", high: "多" } },
   rows: "行",
   columns: "列",
   tabs: {
