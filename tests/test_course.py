@@ -27,7 +27,7 @@ def text_of(name: str) -> str:
 def agree(shown: str, printed: str) -> bool:
     """The same words, and numbers that differ by one in the last digit shown at most: machines round
     differently. Tensors are printed with as many spaces as their signs need."""
-    if NUMBER.sub("#", shown).split() != NUMBER.sub("#", printed).split():
+    if _words(shown) != _words(printed):
         return False
     return all(
         abs(float(one) - float(other)) < 1.5 * 10.0 ** -len(one.partition(".")[2])
@@ -35,6 +35,10 @@ def agree(shown: str, printed: str) -> bool:
         else one == other
         for one, other in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
     )
+
+
+def _words(text: str) -> list[str]:
+    return [NUMBER.sub("#", line).replace(" ", "") for line in text.splitlines()]
 
 
 def test_what_is_shown_is_compared_with_what_is_printed():
