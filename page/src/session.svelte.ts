@@ -78,8 +78,12 @@ class Session {
   readonly labeled: boolean = $derived(["tag", "classify", "span"].includes(this.structure?.predicts.what ?? ""));
   /** Whether there is one for every position. */
   readonly byPosition: boolean = $derived(!["classify", "span"].includes(this.structure?.predicts.what ?? ""));
-  /** What is chosen, as people read it: of labels every character is seen. */
-  outcome = (text: string): string => (this.structure?.predicts.labels.length ? text : visible(text));
+  /** What is chosen, as people read it: of labels every character is seen, and a place of an answer is a token's. */
+  outcome = (text: string, id?: number): string => {
+    const { what, labels } = this.structure!.predicts;
+    if (what === "span") return `${visible(text)} ${id}`;
+    return labels.length > 0 ? text : visible(text);
+  };
 
   readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
   /** What is wrong with the server, the model or the text, the first of them. */

@@ -3,6 +3,7 @@ every panel has something to show."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 import page_models
 import pytest
 import torch
+from bare import MINUS, figure, percent, settle, visit
+from bare import shares as shares_of
 from serving import Served, serve
 from torch import Tensor
 
@@ -254,3 +257,118 @@ def test_two_checkpoints_of_a_tagger(labeled, tmp_path):
             assert share == pytest.approx(dict(enumerate(wanted[2])), abs=1e-5)
         far = (was * np.log(was / now)).sum(-1)
         np.testing.assert_allclose(arrays["divergence"], far, atol=1e-5)
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
+SEEN = ("classifier", "tagger", "reader")
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_panel(labeling, page, axe, panel, name):
+    """Nothing on the console (the fixture), nothing that axe finds, no error said."""
+    page.emulate_media(reduced_motion="reduce")
+    visit(page, labeling, panel=panel, model=name, text=TEXT)
+    assert page.get_by_role("tab", selected=True).get_attribute("id") == f"tab-{panel}"
+    assert page.get_by_role("tab", name="Prediction").count() == 1
+    assert page.get_by_role("alert").count() == 0
+    assert axe(page) == []
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def by_hand(name: str, labeling: Served, labeled: dict[str, Path]) -> Told:
+    return Told(name, labeling, gf.load(labeled[name]))
+
+
+def outcomes(names: list[str], chances: np.ndarray) -> list[str]:
+    """As the page lists them."""
+    order = (-chances).argsort()[:10]
+    return [f"{names[i]} {percent(float(chances[i]))}" for i in order]
+
+
+def listed(page: Any, label: str) -> list[str]:
+    """Names and percentages of a list."""
+    rows = page.get_by_role("list", name=label).get_by_role("listitem").all()
+    words = [row.inner_text().split() for row in rows]
+    return [" ".join(word for word in row if not numeric(word)) for row in words]
+
+
+def numeric(word: str) -> bool:
+    return word.replace(MINUS, "").replace(".", "").isdigit()
+
+
+@pytest.mark.parametrize("name", ["classifier", "several", "tagger"])
+def test_the_prediction_is_the_net_s(labeling, labeled, page, name):
+    told = by_hand(name, labeling, labeled)
+    logits = told.table()
+    row = 2 if name == "tagger" else 0
+    wanted = outcomes(told.names(), told.chances(logits)[row])
+    visit(page, labeling, panel="next", model=name, text=TEXT, token=2)
+    assert listed(page, "The labels, the most probable first") == wanted
+    body = page.locator("#panel").inner_text()
+    title = {"several": "The labels of the text", "tagger": "The label of every token"}
+    assert title.get(name, "The label of the text") in body
+    assert page.get_by_role("slider").count() == 0  # nothing to sample with
+    for word in ("Temperature", "Beam tree", "Draw one"):
+        assert word not in body
+    visit(page, labeling, panel="walk", model=name, text=TEXT, token=2, walk_at="probabilities")
+    assert listed(page, "Probabilities") == wanted
+    visit(page, labeling, panel="next", model=name, text=TEXT, token=2, lang="zh")
+    assert "标签" in page.locator("#panel h2").inner_text()
+
+
+def test_an_answer_s_start_and_end(labeling, labeled, page):
+    told = by_hand("reader", labeling, labeled)
+    chances = told.chances(told.table())
+    visit(page, labeling, panel="next", model="reader", text=TEXT, pair=PAIR)
+    for row, end in enumerate(("start", "end")):
+        page.get_by_role("radiogroup", name="Answer's").get_by_role("radio", name=end).click()
+        settle(page)
+        assert listed(page, "The most probable tokens") == outcomes(told.names(), chances[row])
+    assert "span.end=1" in page.url
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_the_lens_opens_with_what_there_is(labeling, labeled, page, name):
+    told = by_hand(name, labeling, labeled)
+    run = {"model": name, "text": TEXT, "pair": told.run.get("pair", ""), "token": 2}
+    visit(page, labeling, panel="lens", **run)
+    body = page.locator("#panel").inner_text()
+    assert ("There is no logit lens" in body) == (name != "tagger")
+    visit(page, labeling, panel="lens", lens_view="parts", **run)
+    logits = told.table()[2 if name == "tagger" else 0]
+    shown = page.locator("[data-logit]").inner_text()
+    assert figure(shown) == pytest.approx(float(logits.max()), rel=2e-3)
+    if name != "reader":
+        page.get_by_label("Logit of").select_option("good")
+        settle(page)
+        shown = page.locator("[data-logit]").inner_text()
+        assert figure(shown) == pytest.approx(float(logits[1]), rel=2e-3)
+    visit(page, labeling, panel="lens", lens_view="mattered", **run)
+    best = told.names()[int(logits.argmax())]
+    assert f"For “{best}" in page.locator("#panel").inner_text()
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_edit_changes_what_is_said(labeling, labeled, page, name):
+    told = by_hand(name, labeling, labeled)
+    row = 2 if name == "tagger" else 0
+    pair = told.run.get("pair", "")
+    edits = json.dumps([told.head_off])
+    visit(page, labeling, panel="edit", model=name, text=TEXT, pair=pair, token=2, edit_list=edits)
+    before, after = (told.chances(each)[row] for each in (told.table(), told.without_head()))
+    rows = page.get_by_role("list", name="Probabilities before and after")
+    shown = [shares_of(one.inner_text()) for one in rows.get_by_role("listitem").all()]
+    order = np.maximum(before, after).argsort()[::-1]
+    for (was, now), i in zip(shown, order, strict=False):
+        assert was == pytest.approx(before[i], abs=6e-3)
+        assert now == pytest.approx(after[i], abs=6e-3)
+    assert len(shown) == min(10, len(before))
+    body = page.locator("#panel").inner_text()
+    assert ("There is no logit lens" in body) == (name != "tagger")
+    assert ("The lens, edited" in body) == (name == "tagger")
+    assert "also write" not in body
