@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from bare import visit
 
@@ -52,7 +54,7 @@ def test_shapes_of_a_block_do_not_touch(served, narrow):
         boxes = [one.bounding_box() for one in part.locator(".caption .number").all()]
         assert len(boxes) > 2
         boxes.sort(key=lambda box: box["x"])
-        for left, right in zip(boxes, boxes[1:], strict=False):
+        for left, right in pairwise(boxes):
             assert left["x"] + left["width"] < right["x"]
 
 

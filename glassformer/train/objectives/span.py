@@ -199,7 +199,7 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
     where, given = record.get("where", "A record"), record.get("answers") or ()
     try:
         texts = right_answers({**record, "answers": given})
-        starts = (
+        starts: Any = (
             given.get("answer_start")
             if isinstance(given, Mapping)
             else [one["answer_start"] for one in given]
