@@ -6,7 +6,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,9 @@ def compared(title: str, times: dict[str, list[float]], peer: str) -> dict[str, 
     return row
 
 
-def write(script: str, rows: list[dict[str, Any]]) -> None:
-    """The last result, committed beside the script."""
+def write(script: str, rows: list[dict[str, Any]], *keys: str) -> None:
+    """The last result, committed beside the script; with `keys`, of what was not measured now the
+    last one stays."""
     import transformers
 
     machine = {
@@ -52,16 +53,24 @@ def write(script: str, rows: list[dict[str, Any]]) -> None:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    path = Path(script).with_suffix(".json")
-    path.write_text(json.dumps({"machine": machine, "results": rows}, indent=2) + "\n")
+    _put(script, {"machine": machine}, rows, keys, indent=2)
 
 
 def write_gpu(script: str, rows: list[dict[str, Any]], *keys: str) -> None:
-    """What was measured now; of what was not, by `keys`, the last result stays."""
+    about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    today = date.today().isoformat()
+    _put(script, about, [row | {"day": today} for row in rows], keys, indent=1)
+
+
+def _put(
+    script: str, about: dict[str, Any], rows: list[dict[str, Any]], keys: Sequence[str], indent: int
+) -> None:
     path = Path(script).with_suffix(".json")
-    known = json.loads(path.read_text())["results"] if path.exists() else []
-    now = {tuple(row[key] for key in keys) for row in rows}
-    results = [row for row in known if tuple(row[key] for key in keys) not in now]
-    results += [row | {"day": date.today().isoformat()} for row in rows]
-    content = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "results": results}
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    known = json.loads(path.read_text())["results"] if keys and path.exists() else []
+
+    def name(row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[key] for key in keys)
+
+    now = {name(row) for row in rows}
+    results = [row for row in known if name(row) not in now] + rows
+    path.write_text(json.dumps(about | {"results": results}, indent=indent) + "\n")

@@ -31,16 +31,18 @@ class Shared:
             self.before[mine] = np.arange(mine.sum())
 
     def batch(self, number: int) -> list[Place]:
-        return [self._place(number * self.smallest + i) for i in range(self.smallest)]
-
-    def _place(self, slot: int) -> Place:
-        period, turn = divmod(slot, PERIOD)
-        kind = int(self.pattern[turn])
-        rows = self.kinds[kind]
-        number = period * self.counts[kind] + int(self.before[turn])
-        epoch, place = divmod(number, len(rows))
-        shuffled = Shuffle(len(rows), self.seed, epoch, kind)(np.array([place]))
-        return epoch, int(rows[shuffled[0]])
+        period, turn = np.divmod(np.arange(self.smallest) + number * self.smallest, PERIOD)
+        kinds = self.pattern[turn]
+        epochs, found = np.empty_like(turn), np.empty_like(turn)
+        for kind in np.unique(kinds):
+            mine, rows = kinds == kind, self.kinds[kind]
+            places = period[mine] * self.counts[kind] + self.before[turn[mine]]
+            epochs[mine], places = np.divmod(places, len(rows))
+            for epoch in np.unique(epochs[mine]):
+                now = epochs[mine] == epoch
+                places[now] = Shuffle(len(rows), self.seed, int(epoch), int(kind))(places[now])
+            found[mine] = rows[places]
+        return list(zip(epochs.tolist(), found.tolist(), strict=True))
 
     def sweep(self, rows: int, world: int) -> list[Numbers]:
         batches = max(1, min(-(-rows // self.smallest), rows // world))
