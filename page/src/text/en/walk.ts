@@ -2,7 +2,7 @@
 export const walk = {
   title: "From text to choice",
   whole: { model: "The whole model", block: "One block", stack: "The stack" },
-  blockOf: (layer: number, layers: number) => `Block ${layer} of ${layers}`,
+  blockOf: (layer: number, layers: number) => `Block ${layer} · ${layers === 1 ? "1 block" : `${layers} blocks`}`,
   parts: {
     embedding: "Words into numbers",
     attention: "Attention",

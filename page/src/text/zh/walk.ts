@@ -3,7 +3,7 @@ import type { Texts } from "../index.svelte";
 export const walk: Texts["walk"] = {
   title: "从文本到选择",
   whole: { model: "整个模型", block: "一个块", stack: "整摞块" },
-  blockOf: (layer, layers) => `第 ${layer} 块（共 ${layers} 块）`,
+  blockOf: (layer, layers) => `块 ${layer} · 共 ${layers} 块`,
   parts: {
     embedding: "把词变成数",
     attention: "注意力",
@@ -27,7 +27,7 @@ export const walk: Texts["walk"] = {
   pickCell: "指向一格可读出数值；点击它，看它是怎样算出来的。",
   scaleLow: "负",
   scaleHigh: "正",
-  openBlock: (layer) => `打开第 ${layer} 块`,
+  openBlock: (layer) => `打开块 ${layer}`,
   heads: (count) => `${count} 个头`,
   stream: "残差流",
   memory: "编码器理解到的内容",
