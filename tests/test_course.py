@@ -1,4 +1,4 @@
-"""The course runs as pasted, prints what it shows, and has in every chapter what a chapter needs."""
+"""The course runs as pasted, prints what it shows, and each chapter has what one needs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def text_of(name: str) -> str:
 
 
 def agree(shown: str, printed: str) -> bool:
-    """The same words, and numbers that differ by one in the last digit shown at most: machines round
-    differently. Tensors are printed with as many spaces as their signs need."""
+    """The same words, and numbers that differ by one in the last digit shown at most: machines
+    round differently. Tensors are printed with as many spaces as their signs need."""
     if _words(shown) != _words(printed):
         return False
     return all(
