@@ -1,4 +1,4 @@
-"""The course runs as pasted and prints what it shows; no chapter lacks what a chapter needs."""
+"""The course runs as pasted, prints what it shows, and each chapter has what one needs."""
 
 from __future__ import annotations
 
