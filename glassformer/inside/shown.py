@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 
-class Shown:
+class Shown(ABC):
     """Shows itself in a notebook; `show/` has the pictures."""
 
-    def _repr_html_(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _repr_html_(self) -> str: ...
 
     @property
     def heading(self) -> str:
