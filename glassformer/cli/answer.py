@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.inputs import (
+from glassformer.cli.options import (
+    AsJson,
     Device,
     Dtype,
     Encoding,
     Files,
-    Inputs,
     OnErrorOption,
-    Record,
     Source,
-    field_of,
-    say,
 )
 from glassformer.cli.outputs import (
     WHERE,
-    AsJson,
     Column,
     Rows,
     about,
     place_of,
     print_json,
     progress,
+    say,
 )
 from glassformer.errors import GlassformerError
-from glassformer.metrics.answers import right_answers, squad_scores
-from glassformer.source import load
-from glassformer.tasks.answer import Answer, Answerer
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
+    from glassformer.tasks.answer import Answer
 
 Question = Annotated[
     str | None, typer.Argument(help="The question; else every record has its own (question).")
@@ -85,6 +83,11 @@ def answer(
     dtype: Dtype = None,
 ) -> None:
     """Find answers to questions in texts of any length."""
+    from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.metrics.answers import right_answers, squad_scores
+    from glassformer.source import load
+    from glassformer.tasks.answer import Answerer
+
     if squad and (file or context is not None or question is not None):
         raise GlassformerError("Give one of QUESTION, --file and --squad.")
     usual = "text" if question is not None else "jsonl"  # of standard input

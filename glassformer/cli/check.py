@@ -9,9 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from glassformer.check import TOLERANCE
-from glassformer.check import check as compare
-
 
 def check(
     model: Annotated[
@@ -23,6 +20,9 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Load the folder in the reference implementation too, and show the largest differences."""
+    from glassformer.check import TOLERANCE
+    from glassformer.check import check as compare
+
     result = compare(model, architecture=architecture)
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))

@@ -12,9 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.families import classes_of
-from glassformer.families import families as known_families
-
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
 
 
@@ -31,6 +28,9 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
+    from glassformer.families import classes_of
+    from glassformer.families import families as known_families
+
     content = json.loads(MEASURED.read_text("utf-8")) if MEASURED.is_file() else {"differences": {}}
     for model_type, family in sorted(known_families().items()):
         for name in classes_of(family, model_type):

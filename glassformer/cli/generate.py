@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,13 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from glassformer.cli.dialog import talk
 from glassformer.cli.words import knobs_of, text_of
-from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.generate import Generation, Writer
-from glassformer.generate.batch import Batch
-from glassformer.generate.knobs import KINDS
-from glassformer.generate.writer import streams
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.core import Net
+    from glassformer.generate import Generation, Writer
+    from glassformer.generate.batch import Batch
 
 LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
 LANGUAGES = "Translation"
@@ -155,6 +154,10 @@ def generate(
     ] = None,
 ) -> None:
     """Write on from a prompt, token by token, or for every line of a file."""
+    from glassformer.generate.batch import Batch
+    from glassformer.generate.knobs import KINDS
+    from glassformer.source import load
+
     turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
     given = {**turned, **knobs_of(sets or [])}
     ways = [prompt is not None, file is not None, from_start, batch is not None]
@@ -192,6 +195,8 @@ def generate(
 
 def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> str:
     """Prints the text as it comes; what is chosen as a whole comes at the end."""
+    from glassformer.generate.writer import streams
+
     if streams(writer.knobs(given)):
         said = ""
         for piece in writer.stream(prompt, given, draft):

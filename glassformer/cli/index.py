@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.inputs import Device, OnErrorOption, say
-from glassformer.cli.outputs import AsJson, print_json
-from glassformer.source import open_index
+from glassformer.cli.options import AsJson, Device, OnErrorOption
+from glassformer.cli.outputs import print_json, say
 
 
 def index(
@@ -41,6 +40,8 @@ def index(
 ) -> None:
     """Make an index of a folder of texts, or bring it up to date: only files that are new or have
     changed are read. Ctrl-C loses little; the same command goes on."""
+    from glassformer.source import open_index
+
     given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     made = open_index(folder, model, texts, device, **settings)

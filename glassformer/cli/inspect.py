@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.source import describe
 from glassformer.spec import (
     Block,
     Blocks,
@@ -22,9 +21,9 @@ from glassformer.spec import (
     Recurrent,
     Stack,
 )
-from glassformer.table import Part, parts_of
-from glassformer.weights.plan import make_net
-from glassformer.weights.quantize import count_parameters
+
+if TYPE_CHECKING:
+    from glassformer.table import Part
 
 
 def inspect(
@@ -35,6 +34,11 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Show what a model is made of, and its parameters part by part; config.json is enough."""
+    from glassformer.source import describe
+    from glassformer.table import parts_of
+    from glassformer.weights.plan import make_net
+    from glassformer.weights.quantize import count_parameters
+
     _, architecture, spec = describe(model)
     net = make_net(spec)
     parts = list(parts_of(net))

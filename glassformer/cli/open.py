@@ -8,13 +8,15 @@ import signal
 import sys
 import webbrowser
 from threading import Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.request import Request, urlopen
 
 import typer
 
 from glassformer.errors import GlassformerError
-from glassformer.page import Server, Session
+
+if TYPE_CHECKING:
+    from glassformer.page import Server, Session
 
 PORT = 8700
 
@@ -44,6 +46,8 @@ def open_page(
 ) -> None:
     """Show every step of a model on a text, in a page that this machine alone can see. It listens
     on 127.0.0.1 and asks no other host for anything. Ctrl-C ends it."""
+    from glassformer.page import Session
+
     session = Session(models or ["shakespeare"], text)
     session.prepare()
     server = listen(session, port)
@@ -68,6 +72,8 @@ def open_page(
 
 def listen(session: Session, port: int | None) -> Server:
     """On the port that was named, or else on the usual one, or on any that is free."""
+    from glassformer.page import Server
+
     if port is not None:
         return Server(session, port)
     try:

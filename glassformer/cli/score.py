@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,9 +13,10 @@ from rich.table import Table
 
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
-from glassformer.generate import Score
-from glassformer.model import Model
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.generate import Score
+    from glassformer.model import Model
 
 SHOWN = 200
 
@@ -47,6 +48,8 @@ def score(
     ] = None,
 ) -> None:
     """Show the log-probability of every token of a text, and its perplexity."""
+    from glassformer.source import load
+
     if text is not None and file is not None:
         raise GlassformerError("Give one of TEXT and --file.")
     read = text_of(text, file)

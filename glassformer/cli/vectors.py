@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,22 +17,10 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from glassformer.errors import GlassformerError
-from glassformer.train.vectors import (
-    Corpus,
-    GloVe,
-    Vectors,
-    Word2Vec,
-    analogies,
-    check_target,
-    cooccurrences,
-    learn_glove,
-    learn_word2vec,
-    read_corpus,
-    read_vectors,
-    similarities,
-    write_vectors,
-)
-from glassformer.train.vectors.corpus import Watch
+
+if TYPE_CHECKING:
+    from glassformer.train.vectors import Corpus, GloVe, Vectors, Word2Vec
+    from glassformer.train.vectors.corpus import Watch
 
 KINDS = ("skip-gram", "cbow", "glove")
 
@@ -84,6 +72,8 @@ def train(
     device: Annotated[str, typer.Option(help="Of the full softmax: cpu, cuda, ...")] = "cpu",
 ) -> None:
     """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind."""
+    from glassformer.train.vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
+
     if kind not in KINDS:
         raise GlassformerError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
     shared: dict[str, Any] = {
@@ -110,6 +100,8 @@ def train(
 
 
 def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
+    from glassformer.train.vectors import Word2Vec, cooccurrences, learn_glove, learn_word2vec
+
     words = len(corpus.ids)
     if isinstance(plan, Word2Vec):
         with bar("learning", plan.epochs * words, "words") as watch:
@@ -154,6 +146,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Count right analogies, and compare cosines with people's judgments, as gensim does."""
+    from glassformer.train.vectors import analogies, read_vectors, similarities
+
     if not analogy_file and not similarity_file:
         raise GlassformerError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
     space = read_vectors(file)
@@ -182,6 +176,8 @@ def evaluate(
 @vectors.command()
 def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Count = 10) -> None:
     """Show the words nearest to each word."""
+    from glassformer.train.vectors import read_vectors
+
     space = read_vectors(file)
     for word in words:
         show(word, space.nearest(word, count))
@@ -190,6 +186,8 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
 @vectors.command()
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
     """A is to B as C is to what?"""
+    from glassformer.train.vectors import read_vectors
+
     show(f"{a} : {b} = {c} : ?", read_vectors(file).analogy(a, b, c, count))
 
 
@@ -201,4 +199,6 @@ def show(title: str, found: list[tuple[str, float]]) -> None:
 @vectors.command()
 def convert(file: File, out: Annotated[Path, typer.Argument(help="The new file.")]) -> None:
     """Write vectors in another format: .bin is binary, else text."""
+    from glassformer.train.vectors import read_vectors, write_vectors
+
     write_vectors(out, read_vectors(file))
