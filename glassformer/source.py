@@ -177,7 +177,7 @@ def find_folder(source: str | Path) -> Path:
         raise GlassformerError(f"There is no {kind} {folder}; {hint}")
     if name in names() and not (folder / "config.json").is_file():
         raise GlassformerError(
-            f"The folder {folder} has no config.json; the zoo's model of that name is {PREFIX}{name}."
+            f"The folder {folder} has no config.json; the zoo's model is {PREFIX}{name}."
         )
     return folder
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.options import (
+    READ,
     AsJson,
     Device,
     Dtype,
@@ -41,7 +42,11 @@ Context = Annotated[
 ]
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
-    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+    typer.Option(
+        "--format",
+        help="Of files and standard input; else by the file's ending.",
+        rich_help_panel=READ,
+    ),
 ]
 Squad = Annotated[
     list[str] | None,
@@ -82,7 +87,10 @@ def answer(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Find answers to questions in texts of any length."""
+    """Find answers to questions in texts of any length.
+
+    $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
+    """
     from glassformer.cli.inputs import Inputs, field_of
     from glassformer.metrics.answers import right_answers, squad_scores
     from glassformer.source import load

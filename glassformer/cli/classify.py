@@ -49,7 +49,12 @@ def classify(
         typer.Option(help="A column that goes along into --json; may be repeated."),
     ] = None,
 ) -> None:
-    """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
+    """Give texts, or pairs of texts, their labels.
+
+    Labels are what the model has learned: topics, sentiment, intent.
+
+    $ glassformer classify path/to/model "Slow and dull."
+    """
     from glassformer.cli.inputs import field_of
     from glassformer.tasks.classify import Classifier
 

@@ -42,7 +42,10 @@ def embed(
         Path | None, typer.Option(help="A .npy file for the vectors, a row a text.")
     ] = None,
 ) -> None:
-    """Make a vector of every text, near those of texts that say the like."""
+    """Make vectors of texts: the nearer, the more they say the same.
+
+    $ glassformer embed path/to/model --file texts.txt --out vectors.npy
+    """
     from glassformer.tasks.embed import Embedder
     from glassformer.tasks.npy import whole_matrix
 

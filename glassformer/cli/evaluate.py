@@ -71,7 +71,12 @@ def evaluate(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Judge a model by data with right answers, in the metrics of its task."""
+    """Judge a model by data with right answers.
+
+    The figures are those of the model's task, with confidence intervals.
+
+    $ glassformer evaluate path/to/model test.jsonl
+    """
     from glassformer.cli.inputs import Inputs
     from glassformer.evaluate.start import evaluate as judged
     from glassformer.source import load

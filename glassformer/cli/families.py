@@ -41,7 +41,12 @@ def rows() -> Iterator[Row]:
 def families(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the families, their classes, and the largest difference to the reference measured."""
+    """List the families, their classes and how equal each is.
+
+    That is the largest difference to the reference that was measured.
+
+    $ glassformer families
+    """
     if as_json:
         print(json.dumps([asdict(row) for row in rows()], indent=2))
         return

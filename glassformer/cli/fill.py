@@ -34,7 +34,12 @@ def fill(
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="How many fillings are followed at a time.")] = 8,
 ) -> None:
-    """Fill the gaps of texts, marked by ___: words that fit each, and all of them together."""
+    """Fill the gaps of texts, marked by ___.
+
+    Shows words that fit each gap, and all of them together.
+
+    $ glassformer fill path/to/model "Paris is the ___ of France."
+    """
     from glassformer.tasks.fill import filler
 
     inputs = reading.inputs()

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 Misused = typer.BadParameter.__mro__[1]  # UsageError: click's, or that of typer's copy of click
 WIDEST = 100  # longer lines are hard to read
 NARROW = 60  # below it what is named stands over what is said of it
-NAMES = 34  # longer names have a line to themselves
+NAMES = 30  # longer names have a line to themselves
 EXAMPLE = "$ "
 KINDS = {  # as typer names types, and as people do
     "str": "TEXT",
@@ -44,10 +44,11 @@ class Verbs(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         verbs: dict[str, list[Row]] = {}
+        longest = max(map(len, self.commands))
         for name in self.list_commands(ctx):
             verb: Any = self.get_command(ctx, name)
             rows = verbs.setdefault(verb.rich_help_panel or "Verbs", [])
-            rows.append((name, first_sentence(verb.help)))
+            rows.append((f"{name:{longest}}", first_sentence(verb.help)))
         show(ctx, [*verbs.items(), *options(ctx)])
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -73,6 +74,9 @@ def mistake(error: Any) -> str:
         if near is not None:
             return f"There is no option {named}; {near}"
         said = f"There is no option {named}"
+    missing = getattr(error, "param", None)
+    if missing is not None and missing.param_type_name == "argument":
+        said = said.replace(f"'{missing.name}'", name_of(missing))
     path = "glassformer" if error.ctx is None else error.ctx.command_path
     return f"{said.rstrip('.')}; {path} --help says more."
 

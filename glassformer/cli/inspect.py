@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from glassformer.cli.options import zoo_names
 from glassformer.spec import (
     Block,
     Blocks,
@@ -28,12 +29,20 @@ if TYPE_CHECKING:
 
 def inspect(
     model: Annotated[
-        str, typer.Argument(help="A folder, a GGUF or llama2.c file, a built-in model or preset.")
+        str,
+        typer.Argument(
+            help="A model's folder or file, zoo:NAME, or a preset.", autocompletion=zoo_names
+        ),
     ],
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Show what a model is made of, and its parameters part by part; config.json is enough."""
+    """Show what a model is made of, with its parameters part by part.
+
+    A folder with a config.json is enough; a preset's name is, too.
+
+    $ glassformer inspect gpt2
+    """
     from glassformer.source import describe
     from glassformer.table import parts_of
     from glassformer.weights.plan import make_net

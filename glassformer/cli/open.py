@@ -13,6 +13,7 @@ from urllib.request import Request, urlopen
 
 import typer
 
+from glassformer.cli.options import zoo_names
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Folders, GGUF or llama2.c files, run folders of training, built-in models; "
-            "several can be compared. Without one: shakespeare.",
+            help="Models' folders or files, run folders of training, zoo:NAME; several can be "
+            "compared. Without one: zoo:shakespeare.",
+            autocompletion=zoo_names,
             show_default=False,
         ),
     ] = None,
@@ -44,8 +46,13 @@ def open_page(
         bool, typer.Option("--check", help="Start, answer one question to itself, and end.")
     ] = False,
 ) -> None:
-    """Show every step of a model on a text, in a page that this machine alone can see. It listens
-    on 127.0.0.1 and asks no other host for anything. Ctrl-C ends it."""
+    """Look inside models, in a page in your browser.
+
+    It shows every step of a model on a text. It listens on 127.0.0.1, so that this machine alone
+    can see it, and asks no other host for anything. Ctrl-C ends it.
+
+    $ glassformer open zoo:shakespeare --text "To be, or not to be"
+    """
     from glassformer.page import Session
 
     session = Session(models or ["shakespeare"], text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import COMPUTED
 from glassformer.cli.words import knobs_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references
 class Writing:
     """How the model reads a text and writes another; a knob that was not turned is None."""
 
-    quantize: Annotated[str | None, typer.Option(help="int8, int4: smaller weights.")] = None
+    quantize: Annotated[
+        str | None, typer.Option(help="int8, int4: smaller weights.", rich_help_panel=COMPUTED)
+    ] = None
     num_beams: Annotated[
         int | None,
         typer.Option(help="Texts searched side by side (4); 1 is greedy.", rich_help_panel=SEARCH),

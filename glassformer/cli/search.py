@@ -39,7 +39,10 @@ def search(
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Find the passages of an index that are nearest to a question, or to each of many."""
+    """Find the passages of an index that are nearest to a question.
+
+    $ glassformer search notes.index "Where is the key?"
+    """
     from glassformer.cli.inputs import Inputs, field_of
     from glassformer.source import open_index
 

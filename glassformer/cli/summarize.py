@@ -42,7 +42,12 @@ def summarize(
     long: LongOption = "cut",
     stemmer: Stemmer = True,
 ) -> None:
-    """Say in few words what texts say: a summary for a line, a record, or a whole file."""
+    """Say in few words what texts say.
+
+    A summary is of a line, of a record, or of a whole file.
+
+    $ glassformer summarize path/to/model --file report.txt --whole
+    """
     from glassformer.cli.beside import text_in
     from glassformer.metrics.texts import summary_figures
     from glassformer.tasks.summarize import Summarizer

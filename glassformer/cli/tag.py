@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.groups import grouped
+from glassformer.cli.options import READ
 from glassformer.cli.outputs import WHERE, Column, Rows, about, place_of, print_json, progress
 from glassformer.cli.reading import Common
 from glassformer.errors import GlassformerError
@@ -51,7 +52,11 @@ class ReadingWords(Common):
 
     form: Annotated[
         Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
-        typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+        typer.Option(
+            "--format",
+            help="Of files and standard input; else by the file's ending.",
+            rich_help_panel=READ,
+        ),
     ] = None
     field: Annotated[
         str | None,
@@ -70,7 +75,10 @@ def tag(
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
 ) -> None:
-    """Find entities in texts, or give every word its tag."""
+    """Find entities in texts, or give every word its tag.
+
+    $ glassformer tag path/to/model "Ada Lovelace lived in London."
+    """
     from glassformer.metrics.entities import entities, report
     from glassformer.tasks.tag import Tagger
 

@@ -50,7 +50,10 @@ def translate(
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
 ) -> None:
-    """Translate texts, a line for a line, or whole documents with their paragraphs."""
+    """Translate texts line by line, or whole documents.
+
+    $ glassformer translate path/to/model "Où est la gare ?"
+    """
     from glassformer.cli.beside import line_in
     from glassformer.metrics.texts import check_sacrebleu, translation_figures
     from glassformer.tasks.translate import Translator

@@ -18,6 +18,7 @@ from glassformer.cli.options import (
     Files,
     Form,
     OnErrorOption,
+    zoo_names,
 )
 from glassformer.cli.outputs import Column, Rows, print_json, progress, say
 from glassformer.errors import GlassformerError
@@ -34,7 +35,10 @@ RULE = "The rule"
 def watch(
     model: Annotated[
         str | None,
-        typer.Argument(help="A model's folder; not needed where records carry a label (--label)."),
+        typer.Argument(
+            help="A model's folder, or zoo:NAME; not where records carry a label (--label).",
+            autocompletion=zoo_names,
+        ),
     ] = None,
     file: Files = None,
     form: Annotated[
@@ -82,7 +86,7 @@ def watch(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Plot the share of each label over time, and raise an alert when one jumps.
+    """Plot shares of labels over time, and raise an alert at a jump.
 
     Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
     when it is over: its shares against those of the buckets before it, by Fisher's exact test and
@@ -90,6 +94,8 @@ def watch(
     Holm's correction over all labels, must be below --alpha, the share must have moved by --change,
     and the bucket must have --texts. Standard input is followed, and alerts come as they are
     raised; files may be in any order.
+
+    $ glassformer watch path/to/model --file reviews.csv --svg shares.svg
     """
     from glassformer.cli.inputs import Inputs, field_of, missing
     from glassformer.source import load

@@ -25,7 +25,7 @@ def zoo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the models that ship with Glassformer, or show the card of one.
+    """List the models that ship with Glassformer, or show one's card.
 
     Everywhere a model is asked for, zoo:NAME is one of these; NAME alone is, too, where no folder
     or file has that name.
