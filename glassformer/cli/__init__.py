@@ -106,6 +106,8 @@ def main() -> None:
         said = mistake(error)
         say(said, quiet=not said)
         code = 2
+    except typer.Abort:  # the input ended where a question was asked
+        code = 1
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+WIDE = 80  # columns of a terminal
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
 
 
@@ -50,14 +51,18 @@ def families(
     if as_json:
         print(json.dumps([asdict(row) for row in rows()], indent=2))
         return
+    console = Console()
+    narrow = console.width < WIDE  # there a family stands over its classes
     table = Table(box=None, pad_edge=False)
-    table.add_column("family")
-    table.add_column("model type")
-    table.add_column("class", no_wrap=True)
-    table.add_column("largest difference", justify="right", no_wrap=True)
+    for column in () if narrow else ("family", "model type"):
+        table.add_column(column)
+    table.add_column("class", overflow="fold", no_wrap=not narrow)
+    table.add_column("largest difference", justify="right", no_wrap=not narrow, min_width=12)
     last = None
     for row in rows():
         head = ("", "") if row.model_type == last else (row.family, row.model_type)
-        table.add_row(*head, row.name, row.shown)
+        if narrow and row.model_type != last:
+            table.add_row(f"{row.family} ({row.model_type})", "", style="bold")
+        table.add_row(*(() if narrow else head), row.name, row.shown)
         last = row.model_type
-    Console().print(table)
+    console.print(table)

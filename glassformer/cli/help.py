@@ -65,10 +65,11 @@ class Verbs(TyperGroup):
 def mistake(error: Any) -> str:
     """One sentence, with the way out. Empty if the help itself was the answer."""
     said: str = error.format_message()
+    said = said.replace("Value error, ", "").replace("argument(s)", "argument")
     if not said.strip() or "; " in said:
         return said.strip()
-    named = getattr(error, "option_name", None)
-    if named is not None and getattr(error, "possibilities", None) is not None:
+    if hasattr(error, "possibilities"):  # click's NoSuchOption
+        named = error.option_name
         there = [name for one in error.ctx.command.get_params(error.ctx) for name in names_of(one)]
         near = nearest(named, there)
         if near is not None:
@@ -107,9 +108,9 @@ def show(ctx: Any, groups: Sequence[tuple[str, Sequence[Row]]]) -> None:
         console.print(Text(text, "bold"), soft_wrap=True)
 
     first = f"Usage: {ctx.command_path} "
-    usage = wrap(" ".join(pieces(ctx)), max(width - len(first), 20), break_long_words=False)
-    for number, part in enumerate(usage):
-        line((first if number == 0 else " " * len(first)) + part, ("Usage:", "bold"))
+    hang = " " * (len(first) if width >= NARROW else 4)
+    for part in wrap(first + " ".join(pieces(ctx)), width, subsequent_indent=hang):
+        line(part, ("Usage:", "bold"))
     for paragraph in said:
         line()
         for part in wrap(paragraph, width):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from glassformer.cli.options import zoo_names
@@ -62,7 +63,7 @@ def inspect(
         if stack is not None:
             console.print(f"[bold]{name}[/]")
             for line in stack_lines(stack):
-                console.print(f"  {line}")
+                console.print(Padding.indent(line.lstrip(), 2 + len(line) - len(line.lstrip())))
     for head in spec.heads:
         outputs = "a vector" if head.outputs is None else f"{head.outputs:,} outputs"
         console.print(f"[bold]head[/] {head.name}: reads {head.pick}, gives {outputs}")

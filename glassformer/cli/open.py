@@ -9,7 +9,6 @@ import sys
 import webbrowser
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
-from urllib.request import Request, urlopen
 
 import typer
 
@@ -90,6 +89,8 @@ def listen(session: Session, port: int | None) -> Server:
 
 
 def answer_to_itself(server: Server) -> None:
+    from urllib.request import Request, urlopen
+
     Thread(target=server.serve_forever, daemon=True).start()
     asked = Request(f"{server.address}api/models", b"{}", {"Content-Type": "application/json"})
     with urlopen(asked, timeout=60) as answer:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 
 from glassformer.cli.help import columns
@@ -50,6 +49,8 @@ def zoo(
 
 
 def show_card(name: str, as_json: bool) -> None:
+    from rich.markdown import Markdown
+
     _, text = card_of(name)
     if as_json:
         print(json.dumps({**asdict(read(name)), "card": text}, indent=2, ensure_ascii=False))
