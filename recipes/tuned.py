@@ -6,8 +6,8 @@ the same data, from the same weights, for as many steps of as many texts:
     python recipes/tuned.py questions              SQuAD, judged by XQuAD in English
     python recipes/tuned.py scope                  CLINC150, and what is out of its scope
     python recipes/tuned.py together               one model of three tasks beside three models
-    python recipes/tuned.py rates [sst2 ...]       our side alone with several learning rates,
-                                                   judged by the validation files
+    python recipes/tuned.py try [sst2 ...]         our side alone with other settings, judged by the
+                                                   validation files
     python recipes/tuned.py gather FROM            data/ of the published files in FROM, and MiniLM
     python recipes/tuned.py tables                 docs/recipes.md anew from recipes/results
 
@@ -28,7 +28,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,16 @@ from glassformer.train.plan import Plan
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run import Run
+
+TRIED: dict[str, tuple[Any, ...]] = {  # what the learning rate is multiplied with, other settings
+    "as it is": (1.0,),
+    "half the rate": (0.5,),
+    "twice the rate": (2.0,),
+    "averaged": (1.0, "train.average=0.98"),
+    "twice the rate, averaged": (2.0, "train.average=0.98"),
+    "slower below": (2.0, "train.layer_decay=0.8"),
+    "smoothed": (1.0, "objective.smoothing=0.1"),
+}
 
 
 class Stopwatch(Reporter):
@@ -75,10 +84,14 @@ def theirs(recipe: Recipe, kind: str, few: bool) -> dict[str, Any]:
     return PEERS[recipe.objective[0].name](recipe, DEVICE).run()
 
 
+def begun(recipe: Recipe) -> Recipe:
+    """With weights and a tokenizer to begin with."""
+    fresh = recipe.model.folder is None
+    return started(recipe, Path(recipe.run.folder)) if fresh else recipe
+
+
 def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -> dict[str, Any]:
-    recipe = recipe_of(name, seed, mode, few)
-    if recipe.model.folder is None:
-        recipe = started(recipe, Path(recipe.run.folder))
+    recipe = begun(recipe_of(name, seed, mode, few))
     after = partial(scope_of_run, every=50 if few else 1) if kind == "scope" else None
     return ours(recipe, after) if side == "glassformer" else theirs(recipe, kind, few)
 
@@ -117,21 +130,18 @@ def scope_of_peer(recipe: Recipe, every: int) -> dict[str, Any]:
     return found | {"seconds": time.perf_counter() - begun}
 
 
-def rates(bench: Bench, name: str, mode: str) -> None:
-    """Around the one that is taken, with the weights of the last step and their average; the other
-    side gets the same rate."""
+def try_settings(bench: Bench, name: str, mode: str) -> None:
+    """Around those that are taken."""
     taken = recipe_of(name, 1, mode, bench.trial)
     judged = taken.data.test if bench.trial else read_recipe(file_of(name)).data.valid
-    for factor, average in product((0.5, 1.0, 2.0), (0.0, 0.99)):
+    for named, (factor, *words) in TRIED.items():
         rate = taken.train.learning_rate * factor
-        named = f"{mode} {rate:g}" + " averaged" * bool(average)
-        recipe = replace(
-            taken,
-            data=replace(taken.data, test=judged),
-            train=replace(taken.train, learning_rate=rate, average=average),
-            run=replace(taken.run, folder=f"{taken.run.folder}-{named.replace(' ', '-')}"),
-        )
-        bench.once(named, partial(ours, recipe))
+        folder = f"{taken.run.folder}-{named.replace(' ', '-')}"
+        words += [f"train.learning_rate={rate}", f"run.folder={folder}"]
+        if taken.objective[0].name == "classification" or "objective" not in " ".join(words):
+            recipe = read_recipe(taken, words)
+            recipe = replace(recipe, data=replace(recipe.data, test=judged))
+            bench.once(f"{mode}, {named}", partial(ours, begun(recipe)))
 
 
 def together(bench: Bench, seeds: Sequence[int]) -> None:
@@ -174,7 +184,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    asked.add_argument("what", choices=[*KINDS, "rates", "gather", "tables"])
+    asked.add_argument("what", choices=[*KINDS, "try", "gather", "tables"])
     asked.add_argument("names", nargs="*", help="of the kind's tasks; of gather, the folder FROM")
     asked.add_argument("--seeds", default="1,2,3")
     asked.add_argument("--modes", default=",".join(MODES))
@@ -188,23 +198,24 @@ def main() -> None:
         put({kind: rows for kind, rows in shown.items() if len(rows) > 1})
         return
     seeds = [int(seed) for seed in given.seeds.split(",")]
-    kinds = [*FIGURES] if given.what == "rates" else [given.what]
+    trying = given.what == "try"
+    kinds = [*FIGURES] if trying else [given.what]
     there = [name for kind in kinds for name in KINDS[kind]]
     for name in given.names or there:
         if name not in there:
             asked.error(f"{given.what} has {', '.join(there)}, not {name!r}")
-        bench = Bench(f"rates-{name}" if given.what == "rates" else name, given.trial)
+        bench = Bench(f"try/{name}" if trying else name, given.trial)
         os.chdir(bench.place)
         if given.what == "together":
             together(bench, seeds)
             continue
         for mode in given.modes.split(",") if name in KINDS["classify"] else ["full"]:
             if mode == "full" or recipe_of(name, 0).model.folder is not None:
-                if given.what == "rates":
-                    rates(bench, name, mode)
+                if trying:
+                    try_settings(bench, name, mode)
                 else:
                     compare(bench, given.what, name, mode, seeds)
-    if given.what != "rates":
+    if not trying:
         show(table(given.what, bench.path.parent))
 
 
