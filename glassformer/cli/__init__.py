@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -36,7 +37,7 @@ from glassformer.cli.zoo import zoo
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
-VERBS = {
+VERBS: dict[str, dict[str, Callable[..., None]]] = {
     "Look inside": {
         "open": open_page,
         "inspect": inspect,

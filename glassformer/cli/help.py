@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from textwrap import wrap
-from typing import Any
+from typing import Any, cast
 
 import typer
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-Misused = typer.BadParameter.__mro__[1]  # UsageError: click's, or that of typer's copy of click
+# UsageError: click's, or that of typer's copy of click
+Misused = cast(type[Exception], typer.BadParameter.__mro__[1])
 WIDEST = 100  # longer lines are hard to read
 NARROW = 60  # below it what is named stands over what is said of it
 NAMES = 30  # longer names have a line to themselves
@@ -58,7 +59,7 @@ class Verbs(TyperGroup):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             near = nearest(args[0], self.list_commands(ctx))
             way = near or f"{ctx.command_path} --help lists them."
-            raise Misused(f"There is no verb {args[0]!r}; {way}", ctx)  # type: ignore[call-arg]
+            raise Misused(f"There is no verb {args[0]!r}; {way}", ctx)
         return super().resolve_command(ctx, args)
 
 
