@@ -126,17 +126,11 @@ def show(
     rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool, where: tuple[str, ...]
 ) -> None:
     if as_json:
-        found = result.record()
-        if not words:
-            del found["words"]
-        rows.add((), {**about(record, {"text": result.text}), **found})
+        rows.add((), {**about(record, {"text": result.text}), **result.record(words)})
         return
-    named: list[tuple[str, Word | Entity]] = (
-        [(word.tag, word) for word in result.words]
-        if words
-        else [(entity.type, entity) for entity in result.entities]
-    )
-    for name, span in named:
+    named: Sequence[Word | Entity] = result.words if words else result.entities
+    for span in named:
+        name = span.tag if isinstance(span, Word) else span.type
         place = str(span.start), str(span.end)
         rows.add((*where, name, f"{span.probability:.4f}", *place, span.text), {})
     if not named:

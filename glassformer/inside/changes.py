@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.inside.choices import Choice, choices
-from glassformer.inside.compare import Mover
+from glassformer.inside.compare import Mover, divergence, movers
 from glassformer.inside.lens import pieces, stage_names, stage_of
 from glassformer.inside.named import Named, check_index
+from glassformer.inside.predicted import Predicted
 from glassformer.inside.predictions import language_head, output_text
 from glassformer.inside.view import View
 from glassformer.spec import Head
@@ -22,8 +22,8 @@ from glassformer.spec import Head
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """At a position the candidates before and after, and those that have moved most; `divergence`
-    is KL(before, after) in nats, [position]."""
+    """At a position (or another row, see `predicted.py`) the candidates before and after, and those
+    that have moved most; `divergence` is KL(before, after) in nats, [position]."""
 
     before: Choice
     after: Choice
@@ -34,22 +34,9 @@ class Changes:
 @torch.no_grad()
 def changes(before: View, after: View, position: int, *, top: int = 10, **knobs: Any) -> Changes:
     """Of two views of one text. The knobs are those of `choices`."""
-    head = language_head(before)
-    logits = (view.output.heads[head.name][0] for view in (before, after))
-    was, now = (each.float().log_softmax(-1) for each in logits)  # [position, token]
-    far = F.kl_div(now, was, reduction="none", log_target=True).sum(-1)
-    shift = (now[position].exp() - was[position].exp()).abs().topk(min(top, now.shape[-1])).indices
-    moved = [
-        Mover(
-            id,
-            output_text(before, head, id),
-            float(was[position, id].exp()),
-            float(now[position, id].exp()),
-        )
-        for id in shift.tolist()
-    ]
+    was, now = Predicted(before), Predicted(after)
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
-    return Changes(first, second, moved, _named(before, range(len(far)), far, "divergence"))
+    return Changes(first, second, movers(was, now, position, top), divergence(was, now))
 
 
 @dataclass(frozen=True, eq=False)

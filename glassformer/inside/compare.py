@@ -21,7 +21,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.look import look
 from glassformer.inside.named import Named
 from glassformer.inside.names import names_of
-from glassformer.inside.predictions import first_head, output_text
+from glassformer.inside.predicted import ENDS, Predicted
 from glassformer.inside.read import Text
 from glassformer.inside.shown import Shown
 from glassformer.inside.side import Side
@@ -80,20 +80,14 @@ class Comparison(Shown):
         return sorted(found, key=lambda each: -each[3])[:count]
 
     def movers(self, position: int = -1, count: int = 10) -> list[Mover]:
-        """The outputs whose probability has changed most, at a position."""
+        """The outputs whose probability has changed most, at a position; of a model for answers,
+        where one starts (0) or ends (1)."""
         if self.logit_divergence is None:
             raise GlassformerError(
                 "The two models do not say the same things (their heads differ, or one has none); "
                 "patterns and streams are compared all the same."
             )
-        head = first_head(self.before)
-        rows = [view.logits.array.float() for view in (self.before, self.after)]
-        was, now = (row[position] if row.ndim == 2 else row for row in rows)
-        was, now = was.softmax(-1), now.softmax(-1)
-        best = (now - was).abs().topk(min(count, len(was))).indices.tolist()
-        return [
-            Mover(i, output_text(self.before, head, i), float(was[i]), float(now[i])) for i in best
-        ]
+        return movers(Predicted(self.before), Predicted(self.after), position, count)
 
     def __repr__(self) -> str:
         first = self.moved(1)
@@ -130,7 +124,7 @@ def compare(a: Model, b: Model, text: Text, target: Text | None = None) -> Compa
         _check(a, b)
         before, after = (look(model, text, target, at=_wanted(model)) for model in (a, b))
     sides = {name: _side(x, y) for name, x, y in _pairs(before, after)}
-    return Comparison(before, after, sides, _logits(before, after))
+    return Comparison(before, after, sides, _divergence(before, after))
 
 
 def _wanted(model: Model) -> list[str]:
@@ -256,12 +250,27 @@ def _jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
     return torch.stack(list(apart)).sum((0, -1)) / (2 * math.log(2))
 
 
-def _logits(a: View, b: View) -> Named | None:
-    if a.output.logits is None or b.output.logits is None:
+def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mover]:
+    """The outcomes whose probability has changed most, in a row of what is predicted."""
+    row = was.row(position)
+    before, after = (each.log_chances(each.logits([row]))[0].exp() for each in (was, now))
+    best = (after - before).abs().topk(min(count, len(before))).indices.tolist()
+    return [Mover(i, was.text(i), float(before[i]), float(after[i])) for i in best]
+
+
+def divergence(was: Predicted, now: Predicted) -> Named:
+    """KL(was, now) in nats of every row of what is predicted."""
+    far = was.divergence(was.logits(), now.logits())
+    words = {"position": [token.text for token in was.view.tokens], "end": ENDS[: len(far)]}
+    axis = was.axes[0]
+    labels = {axis: words[axis]} if axis in words else {}
+    return Named(far, (axis,), labels, "predictions, KL(before, after)")
+
+
+def _divergence(a: View, b: View) -> Named | None:
+    """Where both predict the same kind of thing."""
+    try:
+        was, now = Predicted(a), Predicted(b)
+    except GlassformerError:
         return None
-    was, now = (view.logits for view in (a, b))
-    if was.shape != now.shape or was.array.ndim == 0:
-        return None
-    p, q = (x.array.float().log_softmax(-1) for x in (was, now))
-    divergence = (p.exp() * (p - q)).sum(-1)
-    return Named(divergence, was.axes[:-1], was.labels, "logits, KL(before, after)")
+    return divergence(was, now) if was.says_the_same_as(now) else None

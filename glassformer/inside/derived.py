@@ -14,7 +14,7 @@ those that do. With them every step from a text to its logits can be looked at.
 | blocks.i.ffn_up                | position, neuron    | what a gate lets through                 |
 | blocks.i.cross.*               | as above            | the same of cross-attention (`cross.in`) |
 | blocks.i.resid_cross           | position, width     | the stream behind cross-attention        |
-| logits, probabilities          | position, token     | what the head says                       |
+| logits, probabilities          | see `predicted.py`  | what the head says                       |
 
 and every parameter under its own name, with the axes out and in.
 """
@@ -37,6 +37,7 @@ from glassformer.core.embed import Embedding
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import Named
 from glassformer.inside.names import Axes, full_name, names_of
+from glassformer.inside.predicted import Predicted
 from glassformer.spec import Attention, Rotary
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ NAME = re.compile(r"(?P<stack>encoder|decoder)\.(?:blocks\.(?P<layer>\d+)\.)?(?P
 def array(view: View, name: str) -> Named:
     """Any tensor on the way: one that a tap shows, or one of the list above."""
     if name in ("logits", "probabilities"):
-        logits = view.logits
-        return logits if name == "logits" else _probabilities(logits)
+        return _ending(view, name)
     parameter = parameters(view).get(name)
     if parameter is not None:
         axes = ("out", "in")[-parameter.ndim :] if parameter.ndim < 3 else _numbered(parameter)
@@ -82,8 +82,14 @@ def _numbered(tensor: Tensor) -> Axes:
     return tuple(f"axis {number}" for number in range(tensor.ndim))
 
 
-def _probabilities(logits: Named) -> Named:
-    return Named(logits.array.float().softmax(-1), logits.axes, logits.labels, "probabilities")
+def _ending(view: View, name: str) -> Named:
+    """What is predicted, a row a choice."""
+    said = Predicted(view)
+    logits = said.logits()
+    array = logits if name == "logits" else said.log_chances(logits).exp()
+    words = {"position": [token.text for token in view.tokens], "label": said.by.labels}
+    labels = {axis: words[axis] for axis in said.axes if axis in words}
+    return Named(array, said.axes, labels, name)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glassformer.core.heads import Head
 from glassformer.errors import GlassformerError
 from glassformer.inside.derived import array, embedded
-from glassformer.inside.predictions import language_head
+from glassformer.inside.predicted import Predicted
 from glassformer.inside.terms import Cell, Place, Term
 
 SUMS = ("embed.sum", "embed.normed")
@@ -45,14 +45,21 @@ class Ends(Place):
 
     def logit(self) -> Cell:
         view = self.view
-        module = view.model.net.heads[language_head(view).name]
+        said = Predicted(view)
+        module = view.model.net.heads[said.head.name]
         assert isinstance(module, Head)
         weight = getattr(module.out, "weight", None)
         if weight is None:
             raise GlassformerError("This head goes by clusters of words; it is not told here.")
-        x = module.features(array(view, f"{view.stack}.final").array[None], None)[0, self.row]
-        return self.dot(x, weight[self.col], "width", cap=module.spec.softcap)
+        position, output = said.asked(self.row, self.col)
+        hidden = array(view, f"{view.stack}.final").array[None]
+        x = module.features(hidden, said.where())[0]
+        x = x if position is None else x[position]
+        return self.dot(x, weight[output], "width", cap=module.spec.softcap)
 
     def probability(self) -> Cell:
-        row = array(self.view, "logits").array[self.row].float()
-        return self.exponents(row, self.view.token_text)
+        said = Predicted(self.view)
+        if said.by.several:
+            raise GlassformerError("A label that holds by itself has e^x / (1 + e^x) of its logit.")
+        row = said.logits([self.row])[0].float()
+        return self.exponents(row, said.text)

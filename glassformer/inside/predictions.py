@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
+from glassformer.inside.predicted import Predicted, output_names
 from glassformer.inside.shown import Shown
 from glassformer.spec import Head
 from glassformer.tasks.base import kind_of
@@ -40,14 +40,18 @@ class Predictions(list[Prediction], Shown):
 
 
 def predictions(view: View, position: int | None, top: int) -> Predictions:
-    head = first_head(view)
-    logits = view.logits.array.float()
-    if logits.ndim == 2:
-        logits = logits[default_position(view, position)]
-    chances = logits.softmax(-1)
-    best = chances.topk(min(top, len(chances))).indices
+    """Of a model for answers, where one starts, or ends at position 1; `id` is then a token's
+    place."""
+    found = Predicted(view)
+    if found.what == "span":
+        row = found.row(position or 0)
+    else:
+        row = found.row(default_position(view, position))
+    logits = found.logits([row])
+    (chances,), (scores,) = found.log_chances(logits).exp(), logits.float()
+    best = scores.topk(min(top, len(scores))).indices
     return Predictions(
-        Prediction(id, output_text(view, head, id), float(chances[id]), float(logits[id]))
+        Prediction(id, found.text(id), float(chances[id]), float(scores[id]))
         for id in best.tolist()
     )
 
@@ -100,8 +104,7 @@ def output_text(view: View, head: Head, id: int) -> str:
     """A token, or a label."""
     if kind_of(head, view.model.spec) == "lm":
         return view.token_text(id)
-    labels = view.model.spec.labels
-    return str(labels[id]) if len(labels) == head.outputs else str(id)
+    return output_names(view.model, head)[id]
 
 
 def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) -> int:
@@ -116,11 +119,11 @@ def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) ->
 
 
 def _named_output(view: View, head: Head, what: str) -> int:
-    labels: Sequence[str] = view.model.spec.labels
     if kind_of(head, view.model.spec) != "lm":
+        labels = output_names(view.model, head)
         if what in labels:
-            return list(labels).index(what)
-        raise GlassformerError(f"There is no label {what!r}, only {', '.join(map(str, labels))}.")
+            return labels.index(what)
+        raise GlassformerError(f"There is no label {what!r}, only {', '.join(labels)}.")
     known = view.model.tokenizer
     if known is None:
         raise GlassformerError(

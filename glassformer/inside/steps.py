@@ -3,6 +3,7 @@ layer and one head. Each names the tensor to look at, and what its formula needs
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.derived import Layer, has_cross, layer_of, rotary_of
 from glassformer.inside.named import check_index
 from glassformer.inside.names import Axes
+from glassformer.inside.predicted import Predicted
 from glassformer.spec import Attention, Embed, Norm, Stack
-from glassformer.tasks.base import kind_of
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -57,6 +58,9 @@ class Steps:
         check_index(head, at.block.spec.attention.heads, "head")
         self.weights = f"{stack}.blocks.{spec.order[depth]}."  # what its parameters begin with
         self.found: list[Step] = []
+        self.said: Predicted | None = None
+        with suppress(GlassformerError):
+            self.said = Predicted(view)
 
     def add(
         self,
@@ -81,6 +85,8 @@ class Steps:
         return id
 
     def shape(self, axes: Axes, kind: str, stack: str) -> tuple[int, ...]:
+        if self.said is not None and axes == self.said.axes:
+            return self.said.shape
         block = self.at.block.spec
         cross = kind.startswith("cross_")
         attention = block.cross if cross and block.cross is not None else block.attention
@@ -106,7 +112,6 @@ class Steps:
             "dim": attention.head_dim,
             "width": width,
             "neuron": block.ffn.width,
-            "token": self.spec.embed.vocabulary,
         }
         return tuple(sizes[axis] for axis in axes)
 
@@ -273,19 +278,22 @@ def _ending(way: Steps) -> None:
     way.add("norm_final", "final", STREAM, layer=False, layers=later, **facts)
     if way.stack != way.view.stack:
         return
-    spec = way.view.model.spec
-    if any(kind_of(head, spec) == "lm" and not head.auxiliary for head in spec.heads):
-        head = next(head for head in spec.heads if kind_of(head, spec) == "lm")
-        told: dict[str, Any] = {
-            "scale": head.scale,
-            "transform": head.transform is not None,
-            "cap": head.softcap,
-        }
-        told |= {"tied": any("embed.token" in kept + follower for kept, follower in spec.tie)}
-        told |= {} if head.adaptive is not None else {"weight": f"heads.{head.name}.out.weight"}
-        way.add("logits", "logits", ("position", "token"), layer=False, **told)
-        way.add("probabilities", "probabilities", ("position", "token"), layer=False)
-        way.add("choice", None, layer=False)
+    if way.said is None:
+        return
+    head = way.said.head
+    told: dict[str, Any] = {
+        "scale": head.scale,
+        "transform": head.transform is not None,
+        "cap": head.softcap,
+        "pick": head.pick,
+    }
+    own = f"heads.{head.name}.out.weight"
+    told |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
+    told |= {} if head.adaptive is not None else {"weight": own}
+    way.add("logits", "logits", way.said.axes, layer=False, **told)
+    several = way.said.by.several
+    way.add("probabilities", "probabilities", way.said.axes, layer=False, several=several)
+    way.add("choice", None, layer=False)
 
 
 def _norm(norm: Norm) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from glassformer.generate.strategy import Request
 from glassformer.inside.choices import Candidate, choose
 from glassformer.inside.editing import standing
 from glassformer.inside.pauses import pause
+from glassformer.inside.predicted import Predicted
 from glassformer.spec import Block
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def write(
     request = _request(view, length)
     turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     runner = Runner(view.model.net)
-    chance = chances(seed, 0, request.limit)
+    chance, said = chances(seed, 0, request.limit), Predicted(view)
     steps: list[Written] = []
     fresh, reused = len(request.prompt), 0
     with standing(view.model.net, view.edits, alone=True):
@@ -72,7 +73,7 @@ def write(
             if sample:
                 token = draw(shaped(logits, turned), chance[number : number + 1])
             spent = time.perf_counter() - began
-            choice = choose(view, [0], logits, token.tolist(), turned, top)[0]
+            choice = choose(said, [0], logits, token.tolist(), turned, top)[0]
             assert choice.actual is not None
             steps.append(Written(reused, fresh, choice.actual, choice.candidates, spent))
             if int(token) in turned.eos_token_id:

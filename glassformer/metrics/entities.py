@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
@@ -86,6 +87,7 @@ def type_of(tag: str) -> str:
     return split(tag)[1]
 
 
+@lru_cache  # the same few tags again and again, and then one text for each of their types
 def split(tag: str) -> tuple[str, str]:
     """A tag's mark and its type. A type without a mark is inside."""
     if tag == "O":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from glassformer.errors import GlassformerError
+from glassformer.inside.predicted import Predicts, output_names, predicts
 from glassformer.spec import (
     Attention,
     Block,
@@ -23,7 +25,7 @@ from glassformer.spec import (
     Stack,
     Table,
 )
-from glassformer.tasks.base import Model, kind_of, labels_of
+from glassformer.tasks.base import Model, kind_of
 from glassformer.weights.quantize import count_parameters
 
 KINDS = {Recurrent: "recurrent", Convolutional: "convolutional", Hop: "hop"}
@@ -50,7 +52,7 @@ def structure(model: Model) -> Facts:
     spec = model.spec
     stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
     there = {name: stack for name, stack in stacks.items() if stack is not None}
-    what, why = predicts(spec)
+    said, why = said_by(model)
     return {
         "kind": model_kind(spec),
         "architecture": model.architecture,
@@ -60,22 +62,25 @@ def structure(model: Model) -> Facts:
         "stacks": {name: stack_facts(stack) for name, stack in there.items()},
         "last": "encoder" if spec.decoder is None else "decoder",
         "heads": [head_facts(model, head) for head in spec.heads],
-        "predicts": {"what": what, "why": why},
-        "writes": what == "next" and model.tokenizer is not None,
+        "predicts": {
+            "what": said and said.what,
+            "why": why,
+            "labels": list(said.labels) if said else [],
+            "several": bool(said and said.several),
+            "lens": bool(said and said.lens),
+        },
+        "writes": bool(said and said.what == "next" and model.tokenizer is not None),
         "tie": [list(pair) for pair in spec.tie],
         "mask": mask_of(model),
     }
 
 
-def predicts(spec: ModelSpec) -> tuple[str | None, str | None]:
-    """What is predicted at a position, or why nothing is."""
-    if any(kind_of(head, spec) == "lm" for head in spec.heads):
-        return ("masked" if spec.decoder is None else "next"), None
-    has = ", ".join(kind_of(head, spec) for head in spec.heads) or "no head at all"
-    return (
-        None,
-        f"This model has no head for the vocabulary (it has {has}), so it predicts no token.",
-    )
+def said_by(model: Model) -> tuple[Predicts | None, str | None]:
+    """What is predicted, or why nothing is."""
+    try:
+        return predicts(model), None
+    except GlassformerError as error:
+        return None, str(error)
 
 
 def sights(spec: ModelSpec) -> list[str]:
@@ -103,7 +108,8 @@ def _frames_pairs(model: Model) -> bool:
 
 def mask_of(model: Model) -> Facts | None:
     tokenizer = model.tokenizer
-    if tokenizer is None or "mask" not in tokenizer.special or predicts(model.spec)[0] != "masked":
+    said, _ = said_by(model)
+    if tokenizer is None or "mask" not in tokenizer.special or not said or said.what != "masked":
         return None
     token = tokenizer.special["mask"]
     return {"token": token, "text": tokenizer.token(token)}
@@ -194,6 +200,5 @@ def pattern_facts(pattern: Pattern | Blocks) -> Facts:
 
 def head_facts(model: Model, head: Head) -> Facts:
     kind = kind_of(head, model.spec)
-    named = kind in ("classify", "tag") and len(model.spec.labels) == head.outputs
-    labels = list(labels_of(model, head)) if named else []
+    labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
     return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}

@@ -154,7 +154,10 @@ def run_texts(
                 found = forward(collate(model, batch, device), batch)
             for row, result in zip(rows, found, strict=True):
                 results[row] = result
-        yield from (results[row] for row in range(len(items)))
+        count = len(items)
+        for held in (items, texts):  # while results are looked at nobody needs what was read
+            held.clear()
+        yield from (results.pop(row) for row in range(count))
 
 
 def tokens_of(item: Encoded | GlassformerError) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,15 @@ from glassformer.tasks.batches import Pause, trouble
 from glassformer.tasks.flat import flattens, said_by
 from glassformer.tasks.long import Job, length_of, read_long
 from glassformer.tasks.windows import Frame, encode_many_words, windows
-from glassformer.tasks.words import SPLITS, Split, find_words
+from glassformer.tasks.words import SPLITS, Split, Words, find_words
 from glassformer.text import Encoded
 
 Given = str | Sequence[str]  # a text, or its words
-Places = tuple[str, list[tuple[int, int]]]  # a text, and where its words stand in it
-Found = tuple[NDArray[Any], NDArray[Any]]  # of a window's tokens: probability, number of a label
+Found = tuple[NDArray[Any], NDArray[Any]]  # of tokens or words: probability, number of a label
 OVERLAP = 4  # a fourth of a window is read again in the next one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """`text` is what stands from `start` to `end`. Of what the tokenizer makes nothing of, nothing
     is known: its tag is O, or _ where the model has no O, with probability 0."""
@@ -47,7 +47,7 @@ class Word:
     probability: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entity:
     """`probability` is the mean of its words'."""
 
@@ -70,12 +70,10 @@ class Tagged:
     def tags(self) -> list[str]:
         return [word.tag for word in self.words]
 
-    def record(self) -> dict[str, Any]:
+    def record(self, words: bool = True) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "entities": [asdict(entity) for entity in self.entities],
-            "words": [asdict(word) for word in self.words],
-        }
+        found = {"entities": [asdict(entity) for entity in self.entities]}
+        return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
 def tag(model: Model, texts: Any, **options: Any) -> Any:
@@ -118,21 +116,24 @@ class Tagger:
 
     def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
-        found: dict[int, tuple[float, int]] = {}  # of a text's words
+        found: Found | None = None  # of a text's words
         flat = flattens(self.model.net)
         for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
             if isinstance(step, GlassformerError):
                 yield step
-                found = {}
+                found = None
                 continue
-            chances, labels = step.result
+            if found is None:
+                size = len(step.about)
+                found = np.zeros(size, np.float32), np.full(size, -1, np.int32)
             for i in step.window.own:
                 word, slot = step.window.text.words[i], step.before + i
-                if word is not None and word not in found:  # its first token
-                    found[word] = float(chances[slot]), int(labels[slot])
+                if word is not None and found[1][word] < 0:  # its first token
+                    for known, side in zip(found, step.result, strict=True):
+                        known[word] = side[slot]
             if step.last:
-                yield self._tagged(*step.about, found)
-                found = {}
+                yield self._tagged(step.about, found)
+                found = None
 
     def report(
         self,
@@ -163,18 +164,17 @@ class Tagger:
         """A scheme may mark the same types otherwise than the model does."""
         return type_of(tag) if self.marked else tag
 
-    def _job(self, given: Given | Pause) -> Job[Places] | GlassformerError | Pause:
+    def _job(self, given: Given | Pause) -> Job[Words] | GlassformerError | Pause:
         if isinstance(given, Pause):
             return given
         try:
-            text, places = self._words(given)
+            words = self._words(given)
         except GlassformerError as error:
             return error
-        blocks = encode_many_words(self.tokenizer, [text[start:end] for start, end in places])
-        return Job((text, places), self.frame, windows(blocks, self.room, self.stride))
+        blocks = encode_many_words(self.tokenizer, words)
+        return Job(words, self.frame, windows(blocks, self.room, self.stride))
 
-    def _words(self, given: Given) -> Places:
-        """The text, and where its words stand in it."""
+    def _words(self, given: Given) -> Words:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
                 raise GlassformerError(
@@ -188,33 +188,31 @@ class Tagger:
         if error is not None:
             raise error
         if isinstance(given, str):
-            places = list(find_words(text, self.split))
+            spans = np.fromiter(chain.from_iterable(find_words(text, self.split)), np.int64)
+            starts, ends = spans[::2], spans[1::2]
         else:
-            ends = np.cumsum([len(word) + 1 for word in given]) - 1
-            places = [(int(e) - len(w), int(e)) for w, e in zip(given, ends, strict=True)]
-        if not places:
+            sizes = np.fromiter(map(len, given), np.int64)
+            ends = np.cumsum(sizes + 1) - 1
+            starts = ends - sizes
+        if not len(starts):
             raise GlassformerError("The text has no words.")
-        return text, places
+        return Words(text, starts, ends)
 
     def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Found]:
         logits = said_by(self.model.net, inputs, self.head.name).float()
         chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
         return list(zip(chances, labels, strict=True))
 
-    def _tagged(
-        self,
-        text: str,
-        places: list[tuple[int, int]],
-        found: dict[int, tuple[float, int]],
-    ) -> Tagged:
-        outside = "O" if "O" in self.labels else "_"
-        words = []
-        for number, (start, end) in enumerate(places):
-            chance, label = found.get(number, (0.0, -1))
-            tag = outside if label < 0 else self.labels[label]
-            words.append(Word(text[start:end], start, end, tag, chance))
+    def _tagged(self, given: Words, found: Found) -> Tagged:
+        unknown = "O" if "O" in self.labels else "_"
+        tags = [*self.labels, unknown]  # the last is number -1
+        sides = (given.starts, given.ends, *found)
+        words = tuple(
+            Word(given.text[start:end], start, end, tags[label], chance)
+            for start, end, chance, label in zip(*(side.tolist() for side in sides), strict=True)
+        )
         spans = sorted(entities([w.tag for w in words]), key=lambda e: e[1]) if self.marked else []
-        return Tagged(text, tuple(words), tuple(self._entity(text, words, *e) for e in spans))
+        return Tagged(given.text, words, tuple(self._entity(given.text, words, *e) for e in spans))
 
     def _entity(self, text: str, words: Sequence[Word], kind: str, first: int, last: int) -> Entity:
         start, end = words[first].start, words[last].end

@@ -98,8 +98,9 @@ def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[En
     """The same for words of any number, some at a time."""
     for start in range(0, len(words), MANY):
         first = max(0, start - FEW)
-        block = encode_words(tokenizer, words[first : start + MANY + FEW])
-        places = [0, *_ends(words[first : start + MANY + FEW])]
+        some = words[first : start + MANY + FEW]
+        block = encode_words(tokenizer, some)
+        places = [0, *_ends(some)]
         low = places[start - first] if start else -1
         high = places[min(start + MANY, len(words)) - first]
         last = high if start + MANY < len(words) else high + 1

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal, overload
+
+from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
 
@@ -34,6 +37,29 @@ def find_words(text: str, split: Split = "words") -> Iterator[tuple[int, int]]:
     if split not in SPLITS:
         raise GlassformerError(f"Words are split by {', '.join(SPLITS)}, not {split!r}.")
     return (match.span() for match in _patterns()[split].finditer(text))
+
+
+@dataclass(frozen=True, eq=False)
+class Words(Sequence[str]):
+    """The words of a text, each cut out of it when it is looked at: a long text has so many that
+    lists of them, and of their places, would take far more room than it does itself."""
+
+    text: str
+    starts: NDArray[Any]
+    ends: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, int):
+            return self.text[self.starts[place] : self.ends[place]]
+        spans = zip(self.starts[place], self.ends[place], strict=True)
+        return [self.text[start:end] for start, end in spans]
 
 
 def whole_letters(text: str, start: int, stop: int) -> tuple[int, int]:

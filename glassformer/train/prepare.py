@@ -19,7 +19,7 @@ from glassformer.train.feed import Feed
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
-from glassformer.train.objectives.mixture import part_names, with_heads, with_part_labels
+from glassformer.train.objectives.parts import part_names, with_heads, with_part_labels
 from glassformer.train.objectives.tokens import length_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Reporter

@@ -39,6 +39,10 @@ export function visible(text: string): string {
   return text.replace(/ /g, "·").replace(/\n/g, "↵").replace(/\t/g, "⇥");
 }
 
+export function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 export function shape(sizes: readonly number[]): string {
   return sizes.map(count).join(" × ");
 }

@@ -101,14 +101,37 @@ export interface Structure {
   /** The stack whose output the heads read. */
   last: StackName;
   heads: HeadFacts[];
-  /** What the model predicts at a position: the next token, the token that stands there, or nothing
-   * (no head for the vocabulary). Without it there is no next, lens, contributions, beams; `why` says so. */
-  predicts: { what: "next" | "masked" | null; why: string | null };
+  predicts: Predicts;
   /** Whether it writes: beams, step and continue are there. */
   writes: boolean;
   tie: [string, string][];
   /** Id of the mask token, for encoders that fill gaps; and how it is typed. */
   mask: { token: number; text: string } | null;
+}
+
+/** What a model predicts is rows, each a choice among outcomes (glassformer/inside/predicted.py):
+ *
+ * | what         | a row is                         | outcomes                 |
+ * |--------------|----------------------------------|--------------------------|
+ * | next, masked | a position: what comes or stands | tokens of the vocabulary |
+ * | tag          | a position                       | labels                   |
+ * | classify     | the whole text                   | labels                   |
+ * | span         | 0: an answer's start, 1: its end | positions                |
+ *
+ * Wherever a question about a prediction has a `position`, that is the row (of a whole text it is not looked at), and
+ * a `token` is the number of an outcome. */
+export type What = "next" | "masked" | "tag" | "classify" | "span";
+
+export interface Predicts {
+  /** Null: nothing, and `why` says so. There is then no next, lens, contributions, edit. */
+  what: What | null;
+  why: string | null;
+  /** The names of outcomes, where these are labels. */
+  labels: string[];
+  /** Each label holds or not by itself: probabilities do not add up to one. */
+  several: boolean;
+  /** Whether there is a logit lens: what the head says at a position depends on the stream there alone. */
+  lens: boolean;
 }
 
 export interface StackFacts {
@@ -360,17 +383,18 @@ export interface NextQuestion extends Run, Knobs {
 }
 
 export interface NextAnswer {
-  what: "next" | "masked";
+  what: What;
   positions: Prediction[];
   /** Positions that hold the mask token. */
   masks: number[];
 }
 
 export interface Prediction {
+  /** The row. */
   position: number;
   /** The most probable, the best first. */
   candidates: Candidate[];
-  /** What really comes next (or stands there); null at the end. */
+  /** What really comes next (or stands there); null at the end, and where outcomes are no tokens. */
   actual: Candidate | null;
   /** In nats, of the distribution with the knobs. */
   entropy: number;
@@ -475,7 +499,7 @@ export interface LensRow {
  * token, rank -1 where none is; entropy; divergence (KL of the last row from this one); norm of the stream.
  * `wanted` [position] (int32), -1 where none. `texts` has the text of every token that is named. */
 export type LensAnswer = Packed<
-  { what: "next" | "masked"; stack: StackName; rows: LensRow[]; texts: Record<number, string> },
+  { what: What; stack: StackName; rows: LensRow[]; texts: Record<number, string> },
   "best" | "probability" | "chosen" | "logit" | "rank" | "entropy" | "divergence" | "norm" | "wanted"
 >;
 
@@ -564,13 +588,14 @@ export interface EditQuestion extends EditedRun, Knobs {
 export interface EditedRun extends Run {
   edits: Edit[];
 }
-/** divergence [position]: KL(before || after) of the predictions, at all positions. */
+/** divergence [row]: KL(before || after) of all that is predicted. `tokens`: how many the text has. */
 export type EditAnswer = Packed<
   {
     before: Prediction;
     after: Prediction;
     /** Of the largest changes in probability, both ways. */
     moved: { id: number; text: string; before: number; after: number }[];
+    tokens: number;
     milliseconds: number;
   },
   "divergence"
@@ -624,7 +649,8 @@ export interface CompareQuestion {
 /** For each sight: `heads.<sight>` [layer, head]: how far patterns are apart (mean total variation over queries, 0 to 1);
  * `written.<sight>` [layer, head]: how much what the head writes has changed, relative to its size; `attention.<sight>`
  * [layer] the same of all heads together; and for stacks `ffn.<stack>`, `residual.<stack>` (relative change of the
- * stream) and `cosine.<stack>` [layer]. `divergence` [position]: KL(a || b) of the predictions, where both predict. */
+ * stream) and `cosine.<stack>` [layer]. `divergence` [row]: KL(a || b) of the predictions. It, `a` and `b` are there
+ * where both choose among the same outcomes. */
 export type CompareAnswer = Packed<
   {
     sights: Sight[];

@@ -1,6 +1,7 @@
 /** What all panels share about the model and the text that are open. */
 import { Answer } from "./answer.svelte";
 import type { LayerFacts, ModelEntry, Run, StackFacts, StackName, Structure, Token } from "./protocol";
+import { visible } from "./format";
 import { place } from "./state.svelte";
 
 class Session {
@@ -59,6 +60,30 @@ class Session {
   );
   readonly head: number = $derived(held(place.head, this.heads));
   readonly token: number = $derived(telling(this.tokens[this.stack] ?? [], place.token, this.structure));
+
+  /** The selected position of the stack that predicts, where the selection is in that one; its end otherwise. */
+  readonly position: number = $derived.by(() => {
+    const stack = this.structure?.last ?? this.stack;
+    return this.stack === stack ? this.token : Math.max(0, (this.tokens[stack]?.length ?? 1) - 1);
+  });
+  /** Whether an answer's end is looked at, not its start. */
+  readonly end: 0 | 1 = $derived(place.more("span.end") === "1" ? 1 : 0);
+  /** Which row of what is predicted belongs to a position. */
+  rowAt = (position: number): number => {
+    const what = this.structure?.predicts.what;
+    return what === "classify" ? 0 : what === "span" ? this.end : position;
+  };
+  readonly row: number = $derived(this.rowAt(this.position));
+  /** Whether what is chosen among is no vocabulary: labels, or the places of an answer. */
+  readonly labeled: boolean = $derived(["tag", "classify", "span"].includes(this.structure?.predicts.what ?? ""));
+  /** Whether there is one for every position. */
+  readonly byPosition: boolean = $derived(!["classify", "span"].includes(this.structure?.predicts.what ?? ""));
+  /** What is chosen, as people read it: of labels every character is seen, and a place of an answer is a token's. */
+  outcome = (text: string, id?: number): string => {
+    const { what, labels } = this.structure!.predicts;
+    if (what === "span") return `${visible(text)} ${id}`;
+    return labels.length > 0 ? text : visible(text);
+  };
 
   readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
   /** What is wrong with the server, the model or the text, the first of them. */

@@ -101,7 +101,7 @@ def visit(page: Any, served: Any, **address: Any) -> None:
 
 def settle(page: Any) -> None:
     """Until a panel stands there, and nobody has been asked anything for a while."""
-    page.locator("#panel section").wait_for()
+    page.locator("#panel section").first.wait_for()
     quiet = 0
     while quiet < 4:
         page.wait_for_timeout(100)

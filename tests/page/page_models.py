@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
 
@@ -49,7 +51,10 @@ def parallel() -> gf.Model:
     return gf.create("pythia-70m", tokenizer=tokenizer, **SIZES)
 
 
-def encoder(architecture: str = "BertForMaskedLM") -> gf.Model:
+LABELS = {"id2label": {"0": "bad", "1": "good", "2": "odd"}}
+
+
+def encoder(architecture: str = "BertForMaskedLM", **settings: Any) -> gf.Model:
     tokenizer = train_tokenizer("wordpiece", texts=TEXTS, size=200, lowercase=True)
     return gf.create(
         "bert-base",
@@ -61,10 +66,33 @@ def encoder(architecture: str = "BertForMaskedLM") -> gf.Model:
         num_attention_heads=4,
         intermediate_size=64,
         max_position_embeddings=64,
+        **settings,
     )
 
 
-def encoder_decoder() -> gf.Model:
+def labeling(kind: str, **settings: Any) -> gf.Model:
+    """An encoder that says something else than tokens, and makes a difference between texts: a
+    fresh one is undecided."""
+    return shaken(encoder(f"BertFor{kind}", **LABELS, **settings))
+
+
+def labeling_decoder() -> gf.Model:
+    return shaken(decoder(architectures=["GPT2ForSequenceClassification"], **LABELS))
+
+
+def labeling_encoder_decoder() -> gf.Model:
+    return shaken(encoder_decoder(architectures=["T5ForSequenceClassification"], **LABELS))
+
+
+def shaken(model: gf.Model) -> gf.Model:
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for tensor in model.net.parameters():
+            tensor += torch.randn(tensor.shape, generator=generator) * 0.2
+    return model
+
+
+def encoder_decoder(**settings: Any) -> gf.Model:
     roles = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
     tokenizer = train_tokenizer("bpe", texts=TEXTS, size=160, special=roles, add_eos=True)
     return gf.create(
@@ -79,6 +107,7 @@ def encoder_decoder() -> gf.Model:
         d_ff=64,
         num_layers=2,
         num_heads=4,
+        **settings,
     )
 
 

@@ -107,6 +107,38 @@ def test_the_steps_of_a_training(page, run):
     page.get_by_text("Both sides are the same model").wait_for()
 
 
+def test_a_step_is_dragged_to(page, run):
+    """With the mouse, also past steps between, and past what the other side has."""
+    served, folder = run
+    page.goto(served.address + "?panel=compare")
+    slider = page.get_by_role("slider").last
+    page.get_by_role("region", name="What they predict").wait_for()
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] - 8, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 8, middle, steps=12)
+    page.get_by_text("Both sides are the same model").wait_for()
+    page.mouse.move(box["x"] + box["width"] / 2, middle, steps=12)
+    page.mouse.up()
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
+    assert "compare.b=run%404" in page.url
+    page.get_by_role("region", name="What they predict").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert predicted(page, "After") == wanted(folder / "steps" / "step-0000000004")
+
+
+def test_a_model_beside_a_run(run, page):
+    """The side without a slider is as high as the one with it."""
+    _, folder = run
+    for served in serve(folder.parent / "start", folder, text="time flies like an arrow"):
+        page.goto(served.address + "?panel=compare&compare.a=start&compare.b=run")
+        expect(page.get_by_role("slider")).to_have_count(1)
+        cards = page.locator(".side")
+        before, after = (cards.nth(n).bounding_box() for n in (0, 1))
+        assert before["y"] == after["y"] and before["height"] == after["height"]
+
+
 def test_the_same_on_both_sides_is_said(page, two):
     page.goto(two.address + "?panel=compare")
     side(page, "Before").select_option("after")

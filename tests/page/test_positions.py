@@ -38,6 +38,21 @@ def test_buckets_of_distances(encoder_decoder, folders, page):
     assert figure(told.rsplit(" ", 1)[1]) == pytest.approx(bias[0, 0].item(), rel=1e-2, abs=1e-3)
 
 
+def test_what_both_stacks_have_is_shown_once(tmp_path, page):
+    """Sinusoids are computed, so those of the decoder are the encoder's; what is seen is not."""
+    tokenizer = page_models.encoder().tokenizer
+    sizes = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 1, "vocab_size": tokenizer.size}
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    gf.create("transformer-base", tokenizer=tokenizer, **sizes, **heads).save(tmp_path / "it")
+    for served in serve(tmp_path / "it", text="time flies like an arrow"):
+        visit(page, served, panel="positions", positions_length=16)
+        assert page.locator("article header").all_inner_texts() == [
+            "Sinusoids\nEncoder and Decoder · before the first layer",
+            "What may be seen: all\nEncoder · layers 0–1",
+            "What may be seen: all before\nDecoder · layer 0",
+        ]
+
+
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 OTHERS = {
     "llama-7b": (SIZES | {"num_key_value_heads": 4, "intermediate_size": 64}, "Rotary positions"),

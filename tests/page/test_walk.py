@@ -43,7 +43,7 @@ def test_from_the_model_to_a_number(page, decoder):
     walk(page, decoder)
     arrives(page, "The whole model")
     page.get_by_role("button", name="Open block 1", exact=True).click()
-    arrives(page, "Block 1 of 3")
+    arrives(page, "Block 1 · 3 blocks")
     assert "layer=1" in page.url
     page.get_by_role("button", name="Scores", exact=True).first.press("Enter")  # pictures may move
     arrives(page, "Scores")

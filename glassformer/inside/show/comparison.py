@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def html(found: Comparison) -> str:
     body = ""
-    if found.logit_divergence is not None and found.logit_divergence.axes:
+    if found.logit_divergence is not None and "position" in found.logit_divergence.axes:
         body += "<h3>Where predictions moved (KL, before to after)</h3>"
         body += tokens(found.logit_divergence)
     if found.logit_divergence is not None:

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside import View
 from glassformer.inside.changes import weight_changes
 from glassformer.inside.choices import choices
 from glassformer.inside.compare import compare as compare_models
+from glassformer.inside.predicted import Predicted
 from glassformer.page.asked import Asked
-from glassformer.page.facts import predicts
 from glassformer.page.packed import Packed
+from glassformer.page.questions.next_token import row
 from glassformer.page.questions.text import tokens
 from glassformer.page.session import Session, paired
 
@@ -41,19 +41,15 @@ def compare(session: Session, asked: Asked) -> Packed:
     if found.logit_divergence is not None:
         far = found.logit_divergence
         arrays["divergence"] = (far.array.float(), far.axes)
+    same = found.logit_divergence is not None
+    views = (found.before, found.after) if same else ()
+    said = [asdict(choices(view, [row(Predicted(view), asked)])[0]) for view in views]
     change = weight_changes(first.net, second.net)
     told = {
         "sights": list(found.sides),
         "tokens": {name: tokens(found.before, name) for name in ("encoder", "decoder")},
-        "a": prediction(found.before, asked),
-        "b": prediction(found.after, asked),
+        "a": said[0] if same else None,
+        "b": said[1] if same else None,
         "weights": [{"name": name, "change": far} for name, far in change[:WEIGHTS]],
     }
     return Packed(told, arrays)
-
-
-def prediction(view: View, asked: Asked) -> dict[str, Any] | None:
-    if predicts(view.model.spec)[0] is None:
-        return None
-    last = len(view.tokens) - 1
-    return asdict(choices(view, [asked.index("position", last, most=last)])[0])

@@ -10,11 +10,12 @@ from glassformer.inside import View
 from glassformer.inside.changes import changes, lens_changes
 from glassformer.inside.lens import stage_names
 from glassformer.inside.patching import sweep as sweep_patches
+from glassformer.inside.predicted import Predicted
 from glassformer.inside.writing import write
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
-from glassformer.page.questions.lens import rows
-from glassformer.page.questions.next_token import LONGEST, knobs, what
+from glassformer.page.questions.lens import check_lens, logit_of, rows
+from glassformer.page.questions.next_token import LONGEST, knobs, row, tokens_of
 from glassformer.page.session import Session, paired
 
 AXES = ("row", "position")
@@ -25,21 +26,24 @@ def edit(session: Session, asked: Asked) -> Packed:
     """What is predicted, which is all that comes at once."""
     began = time.perf_counter()
     before, after = both(session, asked)
-    for view in (before, after):
+    said = Predicted(before)
+    for view in (before, after) if said.by.lens else ():
         view.read_through(stage_names(view))  # the lens will be asked for next
-    found = changes(before, after, place(before, asked), **knobs(asked))
+    found = changes(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),
         "after": asdict(found.after),
         "moved": [asdict(one) for one in found.moved],
+        "tokens": len(before.tokens),
         "milliseconds": (time.perf_counter() - began) * 1000,
     }
-    return Packed(told, {"divergence": (found.divergence.array, ("position",))})
+    return Packed(told, {"divergence": (found.divergence.array, found.divergence.axes)})
 
 
 def edit_lens(session: Session, asked: Asked) -> Packed:
     """Of the positions that are in sight."""
     before, after = both(session, asked)
+    check_lens(before)
     size = len(before.tokens)
     first = asked.index("first", 0, most=size - 1)
     count = asked.index("count", size - first, least=1, most=size - first)
@@ -55,20 +59,15 @@ def edit_lens(session: Session, asked: Asked) -> Packed:
 def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
     """What is written from the text."""
     length = asked.index("length", 16, least=1, most=LONGEST)
-    before, after = (written(view, length) for view in both(session, asked))
+    views = both(session, asked)
+    tokens_of(views[0])
+    before, after = (written(view, length) for view in views)
     return {"before": before, "after": after}
 
 
 def both(session: Session, asked: Asked) -> tuple[View, View]:
     """Without the edits, and with them."""
-    before, after = session.view(asked, edited=False), session.view(asked)
-    what(before)
-    return before, after
-
-
-def place(view: View, asked: Asked) -> int:
-    last = len(view.tokens) - 1
-    return asked.index("position", last, most=last)
+    return session.view(asked, edited=False), session.view(asked)
 
 
 def written(view: View, length: int) -> str:
@@ -80,17 +79,12 @@ def written(view: View, length: int) -> str:
 
 def sweep(session: Session, asked: Asked) -> Packed:
     view = session.view(asked, edited=False)
-    what(view)
-    token = asked.index("token") if "token" in asked else None
-    against = asked.index("against") if "against" in asked else None
-    options: dict[str, Any] = {"target": session.target(asked), "position": place(view, asked)}
+    options: dict[str, Any] = {"target": session.target(asked), **logit_of(Predicted(view), asked)}
     found = sweep_patches(
         view.model,
         paired(asked, "text"),
         paired(asked, "from"),
         asked.choice("at", SWEPT),
-        token=token,
-        versus=against,
         **options,
     )
     return Packed(

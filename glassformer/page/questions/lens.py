@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from glassformer.errors import GlassformerError
 from glassformer.inside import View
-from glassformer.inside.choices import actual_token, stage_choice
+from glassformer.inside.choices import stage_choice
+from glassformer.inside.predicted import Predicted
 from glassformer.page import facts
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
-from glassformer.page.questions.next_token import MOST, what
+from glassformer.page.questions.next_token import MOST, row
 from glassformer.page.session import Session
 
 AXES = ("row", "position")
@@ -21,8 +23,8 @@ AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
 
 def lens(session: Session, asked: Asked) -> Packed:
     view = session.view(asked)
-    predicted = what(view)
-    found = view.lens(token=wanted(view, asked), top=1)
+    said = check_lens(view)
+    found = view.lens(token=wanted(said, asked), top=1, head=said.head.name)
     arrays = {
         "best": (found.best.array[..., 0].int(), AXES),
         "probability": (found.best_probability.array[..., 0], AXES),
@@ -35,7 +37,7 @@ def lens(session: Session, asked: Asked) -> Packed:
         "wanted": (found.chosen.int(), ("position",)),
     }
     told = {
-        "what": predicted,
+        "what": said.what,
         "stack": view.stack,
         "rows": rows(found.stages),
         "texts": found.words,
@@ -43,24 +45,33 @@ def lens(session: Session, asked: Asked) -> Packed:
     return Packed(told, arrays)
 
 
-def wanted(view: View, asked: Asked) -> int | list[int] | None:
+def check_lens(view: View) -> Predicted:
+    said = Predicted(view)
+    if not said.by.lens:
+        raise GlassformerError(
+            "This model's head says nothing at a single position, so there is no logit lens: no "
+            "layer's stream there could be read as if it were the last."
+        )
+    return said
+
+
+def wanted(said: Predicted, asked: Asked) -> int | list[int] | None:
     """Whose probability is followed: one token, what really comes, or what is said in the end."""
     if isinstance(asked.given.get("token"), int):
         return asked.index("token")
     if asked.choice("token", ("actual", "final"), "actual") == "final":
         return None
-    actual = (actual_token(view, place) for place in range(len(view.tokens)))
+    actual = (said.actual(place) for place in range(len(said.view.tokens)))
     return [-1 if token is None else token for token in actual]
 
 
 def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
     """The candidates of one row and position."""
     view = session.view(asked)
-    what(view)
+    check_lens(view)
     position = asked.index("position", most=len(view.tokens) - 1)
-    row = asked.index("row")
     top = asked.index("count", 10, least=1, most=MOST)
-    return asdict(stage_choice(view, row, position, top))
+    return asdict(stage_choice(view, asked.index("row"), position, top))
 
 
 def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
@@ -78,14 +89,11 @@ def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
 
 def contributions(session: Session, asked: Asked) -> dict[str, Any]:
     view = session.view(asked)
-    what(view)
-    position = asked.index("position", most=len(view.tokens) - 1)
-    token = asked.index("token") if "token" in asked else None
+    said = Predicted(view)
+    found = view.contributions(**logit_of(said, asked))
     against = asked.index("against") if "against" in asked else None
-    found = view.contributions(token, position=position, versus=against)
     return {
-        "token": found.output,
-        "text": found.text,
+        **outcome(said, asked),
         "against": None if against is None else {"token": against, "text": found.versus},
         "logit": found.logit,
         "parts": [{**asdict(part), "name": part.name} for part in found.parts],
@@ -94,16 +102,41 @@ def contributions(session: Session, asked: Asked) -> dict[str, Any]:
 
 def saliency(session: Session, asked: Asked) -> dict[str, Any]:
     view, method = session.view(asked), asked.choice("method", METHODS)
-    position = asked.index("position", most=len(view.tokens) - 1)
-    token = asked.index("token") if "token" in asked else None
     if method == "rollout":
-        own = view.rollout().array[position].tolist()
+        at = looking(view, asked)
+        own = view.rollout().array[at].mean(0).tolist()
         both = len(facts.sights(view.model.spec)) == 3
-        other = view.cross.rollout().array[position].tolist() if both else None
+        other = view.cross.rollout().array[at].mean(0).tolist() if both else None
         sides = {"encoder": other, "decoder": None, view.stack: own}
         return {"token": None, "text": None, **sides}
     find = view.gradient_x_input if method == "gradient" else view.integrated_gradients
-    found = find(token, position=position)
+    said = Predicted(view)
+    found = find(**logit_of(said, asked))
     other = None if found.source is None else found.source.tolist()
     sides = {"encoder": other, "decoder": None, view.stack: found.values.tolist()}
-    return {"token": found.output, "text": found.text, **sides}
+    return {**outcome(said, asked), **sides}
+
+
+def logit_of(said: Predicted, asked: Asked) -> dict[str, Any]:
+    """Which logit a question is about, in the words of `inside`."""
+    token = asked.index("token") if "token" in asked else None
+    position, output = said.asked(row(said, asked), token)
+    found = {"token": output, "position": position, "head": said.head.name}
+    if "against" not in asked:
+        return found
+    if said.what == "span":
+        raise GlassformerError("Where an answer starts or ends is asked of one place at a time.")
+    return {**found, "versus": asked.index("against")}
+
+
+def outcome(said: Predicted, asked: Asked) -> dict[str, Any]:
+    token = asked.index("token") if "token" in asked else said.best(row(said, asked))
+    return {"token": token, "text": said.text(token)}
+
+
+def looking(view: View, asked: Asked) -> list[int]:
+    """Where what is predicted is read; the selected position of a model that predicts nothing."""
+    if facts.said_by(view.model)[0] is None:
+        return [asked.index("position", most=len(view.tokens) - 1)]
+    said = Predicted(view)
+    return said.read_at(row(said, asked), asked.index("token") if "token" in asked else None)

@@ -7,10 +7,10 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import View
-from glassformer.inside.choices import choices, mask_token
+from glassformer.inside.choices import choices
+from glassformer.inside.predicted import Predicted, mask_token
 from glassformer.inside.writing import beam_tree, cache_size, write
 from glassformer.page.asked import Asked
-from glassformer.page.facts import predicts
 from glassformer.page.session import Session
 
 LONGEST = 64  # new tokens at once
@@ -20,23 +20,32 @@ BEAMS = 16
 
 def next_tokens(session: Session, asked: Asked) -> dict[str, Any]:
     view = session.view(asked)
-    predicted = what(view)
-    places = [asked.index("position", most=len(view.tokens) - 1)] if "position" in asked else None
+    said = Predicted(view)
+    places = [row(said, asked)] if "position" in asked else None
     top = asked.index("count", 10, least=1, most=MOST)
     found = choices(view, places, top=top, **knobs(asked))
     ids = [token.id for token in view.tokens]
     return {
-        "what": predicted,
+        "what": said.what,
         "positions": [asdict(one) for one in found],
         "masks": [place for place, id in enumerate(ids) if id == mask_token(view)],
     }
 
 
-def what(view: View) -> str:
-    found, why = predicts(view.model.spec)
-    if found is None:
-        raise GlassformerError(str(why))
-    return found
+def row(said: Predicted, asked: Asked) -> int:
+    """The position that is selected, or what else the page names a prediction by."""
+    last = said.shape[0] - 1
+    return 0 if said.what == "classify" else asked.index("position", last, most=last)
+
+
+def tokens_of(view: View) -> Predicted:
+    """What needs a vocabulary says so."""
+    said = Predicted(view)
+    if not said.by.tokens:
+        raise GlassformerError(
+            "This model has no head for the vocabulary, so no token can follow or fill a gap."
+        )
+    return said
 
 
 def knobs(asked: Asked) -> dict[str, Any]:
@@ -52,7 +61,7 @@ def continued(session: Session, asked: Asked) -> dict[str, Any]:
     view, token = session.view(asked), asked.index("token")
     tokenizer = view.model.tokenizer
     assert tokenizer is not None
-    if what(view) == "masked":
+    if tokens_of(view).what == "masked":
         place = asked.index("position", most=len(view.tokens) - 1)
         return filled(view, asked, place, tokenizer.decode([token], special=True))
     ids = [one.id for one in view.tokens if one.id is not None and not one.special]
@@ -82,7 +91,7 @@ def filled(view: View, asked: Asked, place: int, word: str) -> dict[str, Any]:
 
 def beams(session: Session, asked: Asked) -> dict[str, Any]:
     view = session.view(asked)
-    what(view)
+    tokens_of(view)
     nodes, results = beam_tree(
         view,
         asked.index("beams", 3, least=2, most=BEAMS),
@@ -98,7 +107,7 @@ def beams(session: Session, asked: Asked) -> dict[str, Any]:
 
 def step(session: Session, asked: Asked) -> dict[str, Any]:
     view = session.view(asked)
-    what(view)
+    tokens_of(view)
     length = asked.index("length", 12, least=1, most=LONGEST)
     sample, seed = asked.flag("sample"), asked.index("seed", 0)
     steps, stop = write(view, length, sample=sample, seed=seed, **knobs(asked))

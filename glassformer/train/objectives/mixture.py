@@ -4,8 +4,6 @@ the shares that were asked for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,14 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.families import heads
 from glassformer.model import Model
-from glassformer.source import create
-from glassformer.spec import Head
 from glassformer.train.objectives.judged import Judged
-from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
-from glassformer.train.objectives.registry import make_objective, objective, options_of
+from glassformer.train.objectives.parts import part_names
+from glassformer.train.objectives.registry import make_objective, objective
 from glassformer.train.objectives.tokens import length_of
 
 AT = "/"  # between a part's name and the name of what belongs to it
@@ -50,11 +45,10 @@ class Mixture(Judged):
         made: dict[str, Objective] = {}
         rates: list[float] = []
         self.weights = {}
-        for table in parts:
-            options = dict(table)
+        keys = part_names(str(table.get("name", "")) for table in parts)
+        for key, options in zip(keys, map(dict, parts), strict=True):
             name, weight = str(options.pop("name", "")), float(options.pop("weight", 1.0))
             rates.append(float(options.pop("rate", 1.0)))
-            key = _unlike(name, made)
             made[key] = make_objective(name, model, options, length)
             self.weights |= {f"{key}{AT}{p}": weight * w for p, w in made[key].weights.items()}
         if min(rates) < 0 or not sum(rates):
@@ -213,76 +207,6 @@ class Mixture(Judged):
         return any(len(value) for value in _own(example, name).values())
 
 
-def part_names(names: Iterable[str]) -> list[str]:
-    """What parts are called by records: classification, classification-2, ..."""
-    known: dict[str, None] = {}
-    for name in names:
-        known[_unlike(name, known)] = None
-    return [*known]
-
-
-def with_part_labels(
-    model: Model, parts: Sequence[Mapping[str, Any]], records: Callable[[], Iterable[Record]]
-) -> list[dict[str, Any]]:
-    """The same parts. Those with labels whose head is yet to be made get the labels of their data;
-    where the model has the head, it has the labels."""
-    heads = {head.name for head in model.spec.heads}
-    found: list[dict[str, Any]] = []
-    keys = part_names([str(table.get("name", "")) for table in parts])
-    for key, table in zip(keys, map(dict, parts), strict=True):
-        name = str(table.get("name", ""))
-        known = options_of(name)
-        lacks = "labels" in known and table.get("head", known["head"].default) not in heads
-        if lacks and not table.get("labels"):
-            own = (record for record in records() if record.get("objective", key) == key)
-            table["labels"] = find_labels(name, own)
-        found.append(table)
-    return found
-
-
-def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
-    """The same body with a fresh head for every part of a mixture that lacks its own. No published
-    class has such heads, so the model is saved with its description in the place of a family's
-    config."""
-    known = {head.name for head in model.spec.heads}
-    fresh: list[Head] = []
-    for table in parts:
-        argument = options_of(str(table.get("name", ""))).get("head")
-        if argument is None:
-            continue
-        name = str(table.get("head", argument.default))
-        if name not in known:
-            known.add(name)
-            labeled = "labels" in options_of(str(table["name"]))
-            count = len(table.get("labels") or model.spec.labels) if labeled else 1
-            fresh.append(replace(_usual_head(model, argument.default, count), name=name))
-    if not fresh:
-        return model
-    described = replace(model.spec, heads=(*model.spec.heads, *fresh))
-    made = create(described, seed, tokenizer=model.tokenizer)
-    made.net.load_state_dict(model.net.state_dict(), strict=False)
-    return made
-
-
-def _usual_head(model: Model, kind: str, count: int) -> Head:
-    """BERT's on an encoder, GPT's on a decoder."""
-    spec = model.spec
-    if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
-        raise GlassformerError(
-            f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
-            "that has one."
-        )
-    if kind == "span":
-        return heads.span()
-    if kind == "tag":
-        return heads.tag(count)
-    head = heads.classify_last(count)
-    if spec.decoder is None:
-        pooled = heads.pooler(spec.last_stack.out_width)
-        head = replace(pooled, name=kind, outputs=count)
-    return replace(head, outputs=1, choices=True) if kind == "choose" else head
-
-
 def _of_part(batch: Batch, name: str) -> Batch:
     """Named as in the whole batch."""
 
@@ -306,9 +230,3 @@ def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:
         if owner == name:
             found[".".join([*other, field])] = value
     return found
-
-
-def _unlike(name: str, known: Mapping[str, Any]) -> str:
-    """The same objective may stand in a mixture twice, over different heads."""
-    names = chain([name], (f"{name}-{number}" for number in range(2, len(known) + 3)))
-    return next(one for one in names if one not in known)

@@ -4,7 +4,7 @@ text is read in windows, each with the question before it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.answers import exact_match, word_f1
+from glassformer.metrics.answers import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import best_spans
 from glassformer.tasks.base import keep_settings
@@ -41,8 +41,9 @@ class Window(NamedTuple):
 
 @objective("span")
 class Span(Judged):
-    """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}) and perhaps
-    `impossible` and `id`, as in SQuAD. The first answer is learned, all count as right.
+    """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}, or one object
+    with a list of each) and perhaps `impossible` (or `is_impossible`) and `id`, as in SQuAD. The
+    first answer is learned, all count as right.
 
     A window has at most `length` tokens and moves on by `stride` of the context's (128, or half of
     what there is room for); of the question at most `question` are kept. Where a window lacks the
@@ -89,17 +90,19 @@ class Span(Judged):
 
     def prepare(self, record: Record) -> Iterable[Example]:
         where = record.get("where", "A record")
-        question, context = column(record, "question").strip(), column(record, "context")
-        whole = self.texts.ahead.encode(question, context)
+        question, context = (column(record, name) for name in ("question", "context"))
+        for name, text in (("question", question), ("context", context)):
+            if not isinstance(text, str):
+                raise GlassformerError(f"{where} has {text!r:.40} as its {name}, and not a text.")
+        whole = self.texts.ahead.encode(question.strip(), context)
         before, inside, behind = parts(whole, 1, self.question)
         room = self.texts.length - len(before) - len(behind)
         if not inside or room < 1:
             raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
-        answer = chosen(record, context)
-        found = None if answer is None else tokens_of(whole, inside, *answer)
-        texts = [one["text"] for one in record.get("answers", ())]
+        answers = placed(record, context)
+        found = tokens_of(whole, inside, *answers[0]) if answers else None
         about = {
-            "answers": as_bytes(json.dumps([] if record.get("impossible") else texts)),
+            "answers": as_bytes(json.dumps([text for text, _ in answers])),
             "asked": np.array([number_of(str(record.get("id", where)))]),
         }
         stride = min(self.stride or min(USUAL_STRIDE, (room + 1) // 2), room)
@@ -191,24 +194,38 @@ class Span(Judged):
         return "" if self.impossible and none > best.score else best.text
 
 
-def chosen(record: Record, context: str) -> tuple[int, int] | None:
-    """Where the answer to learn begins and ends in the context."""
-    answers = record.get("answers") or ()
-    if record.get("impossible") or not answers:
-        return None
-    text, start = answers[0]["text"], int(answers[0]["answer_start"])
-    if not text or context[start : start + len(text)] != text:
-        raise GlassformerError(
-            f"{record.get('where', 'A record')} has the answer {text!r}, which does not stand at "
-            f"letter {start} of its context."
+def placed(record: Record, context: str) -> list[tuple[str, int]]:
+    """The answers, and where each begins in the context; the first one does stand there."""
+    where, given = record.get("where", "A record"), record.get("answers") or ()
+    try:
+        texts = right_answers({**record, "answers": given})
+        starts: Any = (
+            given.get("answer_start")
+            if isinstance(given, Mapping)
+            else [one["answer_start"] for one in given]
         )
-    return start, start + len(text)
+        pairs = zip(texts, starts, strict=True) if texts else ()
+        found = [(text, int(start)) for text, start in pairs]
+    except (GlassformerError, LookupError, TypeError, ValueError):
+        raise GlassformerError(
+            f"{where} has answers that cannot be learned: they are a list of objects with a text "
+            "and an answer_start, or one object with a list of each, equally long."
+        ) from None
+    text, start = found[0] if found else ("", 0)
+    if found and (not text or start < 0 or not context.startswith(text, start)):
+        raise GlassformerError(
+            f"{where} has the answer {text!r}, which does not stand at letter {start} of its "
+            "context."
+        )
+    return found
 
 
 def tokens_of(
-    whole: Encoded, inside: Sequence[int], start: int, stop: int
+    whole: Encoded, inside: Sequence[int], text: str, start: int
 ) -> tuple[int, int] | None:
-    """The first and the last token, counted within the context, that share a letter with it."""
+    """The first and the last token, counted within the context, that share a letter with a text
+    that begins there."""
+    stop = start + len(text)
     touched = [
         number
         for number, place in enumerate(inside)

@@ -55,13 +55,20 @@ export function deepShare(values: ArrayLike<number>, keys: number): number {
   return Math.min(1, Math.max(largest(values), 2.5 / Math.max(1, keys)));
 }
 
+/** A name's width in letters; those of East Asia are wider. */
+function widthOf(name: string): number {
+  let width = 0;
+  for (const letter of name) width += letter >= "\u2e80" ? 1.7 : 1;
+  return width;
+}
+
 export function layout(
   { rows, columns, rowNames, columnNames }: Picture,
   room: number,
   wanted: { cell: number; height?: number },
 ): Layout {
   const wide = (names: readonly string[] | undefined) =>
-    names ? Math.min(96, Math.max(...names.map((name) => name.length), 1) * 6.7 + 10) : 0;
+    names ? Math.min(96, Math.max(...names.map(widthOf), 1) * 6.7 + 10) : 0;
   const left = wide(rowNames);
   const cellWidth = Math.max(0.25, Math.min(wanted.cell, (room - left - 1) / columns));
   const cellHeight = wanted.height ?? Math.max(1, cellWidth);

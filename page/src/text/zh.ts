@@ -6,8 +6,9 @@ import { lens } from "./zh/lens";
 import { next } from "./zh/next";
 import { parameters } from "./zh/parameters";
 import { positions } from "./zh/positions";
+import { predicts } from "./zh/predicts";
 import { shell } from "./zh/shell";
 import { tour } from "./zh/tour";
 import { walk } from "./zh/walk";
 
-export const zh: Texts = { attention, compare, edit, lens, next, parameters, positions, shell, tour, walk };
+export const zh: Texts = { attention, compare, edit, lens, next, parameters, positions, predicts, shell, tour, walk };

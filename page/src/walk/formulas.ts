@@ -140,10 +140,16 @@ export function formulaOf({ step, stack, layer }: FormulaFacts): Formula | null 
     case "residual_ffn":
       return after([sup("X", layer?.cross ? "″" : "′"), "+", "D"], layer);
     case "logits":
-      return ["H", sup(sub("W", "E"), "⊤")];
+      return step.axes.includes("token") ? ["H", sup(sub("W", "E"), "⊤")] : labelLogits(step.facts);
     case "probabilities":
-      return [word("softmax"), "(", "L", ")"];
+      return [step.facts.several ? "σ" : word("softmax"), "(", "L", ")"];
   }
+}
+
+/** Of the vector of a text, or of every token's. */
+function labelLogits({ pick, transform }: WalkStep["facts"]): Formula {
+  const read: Formula = pick === "each" ? "H" : sub("H", word(String(pick)));
+  return [...(transform ? [word("dense"), "(", read, ")"] : [read]), sub("W", word("head")), "+", "b"];
 }
 
 /** A part reads the normed stream, or in post-norm models the stream itself. */

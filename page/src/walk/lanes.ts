@@ -1,4 +1,5 @@
 /** Where the pictures of one part of a block stand, and what leads from one to the next. */
+import { shape } from "../format";
 import type { WalkStep } from "../protocol";
 import { drawnShape, plainKind, type Kind } from "./path";
 
@@ -25,6 +26,7 @@ export interface Link {
 }
 
 export const CAPTION = 72; // room for captions above the pictures
+const LETTER = 6.4; // of a shape, in pixels
 const SCORES: Kind[] = ["dot", "scale", "cap", "bias", "mask", "softmax"];
 
 /** Values stand behind the pattern, so that what attention moves can be drawn from them to the sum. */
@@ -57,12 +59,19 @@ export function columnsOf(first: WalkStep, steps: readonly WalkStep[], other: Wa
   const taken = columns.reduce((sum, { width }) => sum + width, 0);
   const gap = columns.length > 1 ? Math.max(14, Math.min(240, (room - taken) / (columns.length - 1))) : 0;
   let x = 0;
-  for (const one of columns) {
+  for (const [index, one] of columns.entries()) {
+    const behind = columns[index + 1];
+    const own = behind ? Math.max(gap, apart(one, behind)) : gap;
     one.x = x;
-    one.reach = one.width + gap - 4;
-    x += one.width + gap;
+    one.reach = one.width + own - 4;
+    x += one.width + own;
   }
   return columns;
+}
+
+/** So far that the shapes above them, which may be wider than the pictures, do not touch. */
+function apart(...two: [Column, Column]): number {
+  return two.reduce((sum, { step, width }) => sum + (shape(drawnShape(step)).length * LETTER - width) / 2, LETTER);
 }
 
 function widthOf({ step, pairs }: Column, height: number, room: number): number {

@@ -17,9 +17,9 @@ export function plainOf(stop: Stop, say: Say, structure: Structure): string {
   const kind = plainKind(step.kind);
   const cross = step.kind.startsWith("cross_");
   if (kind === "mask") return maskOf(step, say, structure);
-  const masked = structure.predicts.what === "masked";
-  if (kind === "logits" && masked) return say.logitsMasked;
-  if (kind === "choice" && masked) return say.choiceMasked;
+  const { what, several } = structure.predicts;
+  if ((kind === "logits" || kind === "choice") && what !== null && what !== "next") return say.ends[what][kind];
+  if (kind === "probabilities" && several) return say.several;
   if (cross && kind in say.cross) return say.cross[kind as keyof Say["cross"]];
   return say.steps[kind].plain;
 }
@@ -27,10 +27,16 @@ export function plainOf(stop: Stop, say: Say, structure: Structure): string {
 export function detailOf(stop: Stop, say: Say, structure: Structure): string | null {
   if (!stop.step) return null;
   const kind = plainKind(stop.step.kind);
+  if (["logits", "probabilities", "choice"].includes(kind) && !ofTokens(structure)) return null;
   const layer = structure.stacks[stop.step.stack]?.layers[stop.step.layer ?? 0];
   const summed = kind === "residual" || kind === "residual_ffn";
   const { detail } = say.steps[kind];
   return summed && layer?.placement === "post" ? `${say.post} ${detail}` : detail;
+}
+
+/** What the details of the last steps tell is of vocabularies. */
+function ofTokens({ predicts: { what } }: Structure): boolean {
+  return what === "next" || what === "masked";
 }
 
 /** The end of a stack that has no norm there. */

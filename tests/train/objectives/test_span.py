@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import material
 import numpy as np
@@ -12,6 +13,8 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.tasks.answer import best_spans
+from glassformer.train.data.records import Records
+from glassformer.train.data.settings import DataSettings
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.span import as_text
 
@@ -139,9 +142,64 @@ def test_bad_records():
     wrong = {**RECORDS[0], "answers": [{"text": "miller", "answer_start": 3}], "where": "s:2"}
     with pytest.raises(GlassformerError, match="s:2 has the answer 'miller', which does not stand"):
         list(objective.prepare(wrong))
+    behind = {**RECORDS[0], "answers": [{"text": "x", "answer_start": -1}], "context": "xx"}
+    with pytest.raises(GlassformerError, match="which does not stand at letter -1"):
+        list(objective.prepare(behind))
+    for name in ("question", "context"):
+        with pytest.raises(GlassformerError, match=f"s:2 has 7 as its {name}, and not a text"):
+            list(objective.prepare({**RECORDS[0], name: 7, "where": "s:2"}))
     short = make_objective("span", readers.make("bert", KIND["bert"]), {"length": 6})
     with pytest.raises(GlassformerError, match="no room for the context"):
         list(short.prepare({**RECORDS[0], "where": "s:2"}))
+
+
+def columns(one):
+    """The same record, with its answers as tables made of SQuAD have them: a list of each."""
+    names = ("text", "answer_start")
+    return {**one, "answers": {name: [a[name] for a in one["answers"]] for name in names}}
+
+
+def test_answers_as_tables_have_them():
+    objective = make_objective("span", readers.make("bert", KIND["bert"]), {"length": 48})
+    for one in RECORDS:
+        rows, wanted = prepared(objective, [columns(one)]), prepared(objective, [one])
+        assert len(rows) == len(wanted)
+        for row, other in zip(rows, wanted, strict=True):
+            assert all(np.array_equal(row[name], other[name]) for name in other)
+
+
+def test_impossible_by_its_name_in_squad():
+    objective = make_objective("span", readers.make("bert", KIND["bert"]), {})
+    there = record("Why?", "miller", context="The miller sleeps.")
+    (window,) = prepared(objective, [{**there, "is_impossible": True}])
+    assert window["span"].tolist() == [0, 0] and as_text(window["answers"]) == "[]"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": ["miller"], "answer_start": [8, 9]},
+        {"text": ["miller"]},
+        {"text": "miller", "answer_start": 8},
+        {"text": ["miller"], "answer_start": ["early"]},
+        {"text": [None], "answer_start": [8]},
+        [{"text": "miller"}],
+        ["miller"],
+        "miller",
+        8,
+    ],
+)
+def test_malformed_answers_are_named_with_their_place(answers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    good = columns(RECORDS[0])
+    lines = [json.dumps(one) + "\n" for one in (good, {**good, "answers": answers})]
+    Path("asked.jsonl").write_text("".join(lines), "utf-8")
+    objective = make_objective("span", readers.make("bert", KIND["bert"]), {})
+    settings = DataSettings(format="jsonl", train=("asked.jsonl",))
+    first, second = Records(settings, "train").strict()
+    assert prepared(objective, [first])
+    with pytest.raises(GlassformerError, match=r"^asked.jsonl:2 has answers .* a list of each"):
+        prepared(objective, [second])
 
 
 def test_answers_are_kept_as_they_are():

@@ -19,11 +19,11 @@ export const compare = {
   ffn: "feed-forward",
   residual: "stream",
   predictions: "What they predict",
-  predictionsAt: (token: string) => `after “${token}”`,
+  apart: (value: string) => `The two are ${value} nats apart (KL divergence).`,
   tokens: "Where predictions part",
   tokensHint: "The stronger the color, the further apart the two predictions are at this token (KL divergence, in nats).",
   weights: "Weights that moved most",
   weightsHint: "Change relative to the size of the weights.",
   pattern: (layer: number, head: number) => `Layer ${layer}, head ${head}`,
-  noPrediction: "One of the two has no head for the vocabulary, so there are no predictions to compare.",
+  noPrediction: "The two do not choose among the same things (tokens, labels, places of an answer), or one has no head: there are no predictions to compare.",
 };

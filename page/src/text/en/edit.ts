@@ -3,6 +3,7 @@ const PLACES: Record<string, string> = { resid_pre: "stream", resid_post: "strea
 export const edit = {
   title: "Edit",
   lead: "Switch parts of the model off, make them louder, put in what it thought of another text: the prediction and the lens change at once.",
+  leadPlain: "Switch parts of the model off, make them louder, put in what it thought of another text: the prediction changes at once.",
   brush: "A click sets to",
   off: "off",
   undo: "Undo",
@@ -28,7 +29,7 @@ export const edit = {
     `${where}${heads ? `, head ${heads.join(", ")}` : ""}${positions ? `, position ${positions.join(", ")}` : ""}: from “${from}”`,
   steered: (where: string, toward: string, away: string, factor: number) => `${where}: ${factor} × (“${toward}” − “${away}”)`,
   vector: (where: string, kind: string) => `${where}: ${kind === "add" ? "a vector is added" : "a vector takes its place"}`,
-  effect: (token: string) => `Prediction after “${token}”`,
+  effect: (where: string) => `Prediction ${where}`,
   stays: (token: string) => `The best stays “${token}”.`,
   milliseconds: (count: number) => `${count} ms`,
   changes: "Probabilities before and after",
@@ -36,9 +37,10 @@ export const edit = {
   after: "edited",
   divergence: "How far every position moved",
   divergenceNote: (value: string) => `At the selected position ${value} nats (KL divergence).`,
+  movedBy: (value: string) => `It moved by ${value} nats (KL divergence).`,
   lens: "The lens, edited",
   lensLabel: "Difference of the lens. Arrow keys choose a cell",
-  lensNote: "In each cell the edited run's best token; blue is surer than before, orange less sure, ↺ another token than before.",
+  lensNote: "In each cell what the edited run finds best; blue is surer than before, orange less sure, ↺ something else than before.",
   borrow: {
     patch: "Patch from a second text",
     patchNote: "The model reads a second text, too; at the place you choose it goes on with what it thought there. Change a word, and press Enter; the texts need as many tokens.",

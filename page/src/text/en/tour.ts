@@ -9,7 +9,7 @@ export const tour = {
   stops: {
     welcome: {
       title: "Welcome inside",
-      text: "This is a Transformer, made of glass: every number it computes can be seen. In a dozen stops you will know how it turns a text into its next word. The text above is yours to change at any time.",
+      text: "This is a Transformer, made of glass: every number it computes can be seen. In a dozen stops you will know how it turns a text into a prediction. The text above is yours to change at any time.",
     },
     tokens: {
       title: "Text becomes tokens",
@@ -50,6 +50,10 @@ export const tour = {
     choice: {
       title: "The choice",
       text: "The last vector is compared with all tokens of the vocabulary, and the best one is chosen. Then everything begins again with one token more: that is how a text is written.",
+    },
+    label: {
+      title: "The choice",
+      text: "The model's head reads the last vectors and gives each thing it can say a score: its labels, or the places where an answer may stand. The scores become probabilities, and the best one is what the model says.",
     },
     end: {
       title: "Now it is yours",

@@ -2,7 +2,7 @@
 export const walk = {
   title: "From text to choice",
   whole: { model: "The whole model", block: "One block", stack: "The stack" },
-  blockOf: (layer: number, layers: number) => `Block ${layer} of ${layers}`,
+  blockOf: (layer: number, layers: number) => `Block ${layer} · ${layers === 1 ? "1 block" : `${layers} blocks`}`,
   parts: {
     embedding: "Words into numbers",
     attention: "Attention",
@@ -31,7 +31,7 @@ export const walk = {
   stream: "the stream",
   memory: "what the encoder understood",
   continue: (token: string) => `Take “${token}” and read on`,
-  noHead: "This model has no head for the vocabulary: it makes vectors, not words, so the walk ends with them.",
+  noHead: "This model has no head: it makes vectors, no predictions, so the walk ends with them.",
   noAttention: "This layer has no attention to look into.",
   plain: {
     model:
@@ -232,8 +232,25 @@ export const walk = {
   maskFull: "This model may look in both directions, so nothing is covered but padding.",
   maskWindow: "This model looks at its neighborhood alone: what is further away is covered.",
   maskCross: "All of the source may be seen, so nothing is covered but padding.",
-  logitsMasked: "A token's last vector is compared with every token of the vocabulary: which one would fit in this place?",
-  choiceMasked: "The token that fits best in this place. Where a mask stands, this is the model's guess.",
+  ends: {
+    masked: {
+      logits: "A token's last vector is compared with every token of the vocabulary: which one would fit in this place?",
+      choice: "The token that fits best in this place. Where a mask stands, this is the model's guess.",
+    },
+    tag: {
+      logits: "The model's head reads each token's last vector and gives every label a score: the logit.",
+      choice: "The label that fits this token best.",
+    },
+    classify: {
+      logits: "The model's head reads the text as one vector (that of its first or last token, or a mixture of all) and gives every label a score: the logit.",
+      choice: "The label that fits the text best.",
+    },
+    span: {
+      logits: "The model's head reads each token's last vector and gives it two scores: as the start of an answer, and as its end.",
+      choice: "The token at which the answer most probably starts, or ends.",
+    },
+  },
+  several: "Every score becomes a probability of its own: labels do not exclude each other, so they do not add up to 100%.",
   post: "In this model the norm stands behind the sum: the sum is brought to a standard size before it goes on.",
   cell: {
     title: "One number, and where it came from",

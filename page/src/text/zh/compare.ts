@@ -21,11 +21,11 @@ export const compare: Texts["compare"] = {
   ffn: "前馈",
   residual: "残差流",
   predictions: "它们的预测",
-  predictionsAt: (token) => `在 “${token}” 之后`,
+  apart: (value) => `两者相差 ${value} 奈特（KL 散度）。`,
   tokens: "预测在哪里分歧",
   tokensHint: "颜色越浓，两者在该词元处的预测相差越远（KL 散度，单位 nat）。",
   weights: "变化最大的权重",
   weightsHint: "相对于权重大小的变化。",
   pattern: (layer, head) => `第 ${layer} 层，第 ${head} 头`,
-  noPrediction: "其中一个没有词表输出头，所以没有预测可比。",
+  noPrediction: "两者不在同样的东西（词元、标签、答案的位置）之间选择，或其中一个没有输出头：没有预测可比。",
 };

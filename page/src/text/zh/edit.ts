@@ -5,6 +5,7 @@ const PLACES: Record<string, string> = { resid_pre: "残差流", resid_post: "�
 export const edit: Texts["edit"] = {
   title: "编辑",
   lead: "关掉模型的一部分，放大它，或换上它读另一段文本时的想法：预测和透镜立即改变。",
+  leadPlain: "关掉模型的一部分，放大它，或换上它读另一段文本时的想法：预测立即改变。",
   brush: "点击设为",
   off: "关",
   undo: "撤销",
@@ -29,7 +30,7 @@ export const edit: Texts["edit"] = {
     `${where}${heads ? `，第 ${heads.join("、")} 头` : ""}${positions ? `，位置 ${positions.join("、")}` : ""}：取自“${from}”`,
   steered: (where, toward, away, factor) => `${where}：${factor} ×（“${toward}” − “${away}”）`,
   vector: (where, kind) => `${where}：${kind === "add" ? "加上一个向量" : "换成一个向量"}`,
-  effect: (token) => `“${token}”之后的预测`,
+  effect: (where) => `${where}的预测`,
   stays: (token) => `最佳仍是“${token}”。`,
   milliseconds: (count) => `${count} 毫秒`,
   changes: "前后的概率",
@@ -37,9 +38,10 @@ export const edit: Texts["edit"] = {
   after: "编辑后",
   divergence: "每个位置变了多少",
   divergenceNote: (value) => `所选位置 ${value} 奈特（KL 散度）。`,
+  movedBy: (value) => `变化了 ${value} 奈特（KL 散度）。`,
   lens: "编辑后的透镜",
   lensLabel: "透镜之差。方向键选择格子",
-  lensNote: "每格是编辑后的最佳词元；蓝色比原来更确定，橙色更不确定，↺ 表示换了词元。",
+  lensNote: "每格是编辑后认为最好的；蓝色比原来更确定，橙色更不确定，↺ 表示换了一个。",
   borrow: {
     patch: "取自第二段文本",
     patchNote: "模型也读第二段文本；在你选择的地方，它用那时的想法继续。换一个词，按回车；两段文本的词元数要相同。",

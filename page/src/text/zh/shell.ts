@@ -19,7 +19,7 @@ export const shell: Texts["shell"] = {
   layer: "层",
   head: "头",
   token: "词元",
-  stack: "位置",
+  stack: "部分",
   stacks: { encoder: "编码器", decoder: "解码器", cross: "交叉" },
   kinds: { decoder: "解码器", encoder: "编码器", "encoder-decoder": "编码器-解码器" },
   tokensOf: { encoder: "编码器读到的词元", decoder: "解码器读到的词元" },

@@ -3,7 +3,7 @@ import type { Texts } from "../index.svelte";
 export const walk: Texts["walk"] = {
   title: "从文本到选择",
   whole: { model: "整个模型", block: "一个块", stack: "整摞块" },
-  blockOf: (layer, layers) => `第 ${layer} 块（共 ${layers} 块）`,
+  blockOf: (layer, layers) => `块 ${layer} · 共 ${layers} 块`,
   parts: {
     embedding: "把词变成数",
     attention: "注意力",
@@ -27,12 +27,12 @@ export const walk: Texts["walk"] = {
   pickCell: "指向一格可读出数值；点击它，看它是怎样算出来的。",
   scaleLow: "负",
   scaleHigh: "正",
-  openBlock: (layer) => `打开第 ${layer} 块`,
+  openBlock: (layer) => `打开块 ${layer}`,
   heads: (count) => `${count} 个头`,
   stream: "残差流",
   memory: "编码器理解到的内容",
   continue: (token) => `选 “${token}”，接着读`,
-  noHead: "这个模型没有词表输出头：它产生的是向量而不是词，所以漫步到向量为止。",
+  noHead: "这个模型没有输出头：它产生的是向量而不是预测，所以漫步到向量为止。",
   noAttention: "这一层没有注意力可看。",
   plain: {
     model: "文本从左边进来，预测从右边出去。中间是一块块：像一片片玻璃，数字的河流从中穿过，每个词元一条水道。点击一片玻璃，就能看到里面。",
@@ -230,8 +230,25 @@ export const walk: Texts["walk"] = {
   maskFull: "这个模型可以看两个方向，所以除了填充什么也不遮。",
   maskWindow: "这个模型只看近邻：更远的都遮住。",
   maskCross: "源文本全部可见，所以除了填充什么也不遮。",
-  logitsMasked: "词元最后的向量与词表中每个词元比较：哪个放在这里合适？",
-  choiceMasked: "最适合放在这里的词元。如果这里是掩码，这就是模型的猜测。",
+  ends: {
+    masked: {
+      logits: "词元最后的向量与词表中每个词元比较：哪个放在这里合适？",
+      choice: "最适合放在这里的词元。如果这里是掩码，这就是模型的猜测。",
+    },
+    tag: {
+      logits: "模型的输出头读取每个词元最后的向量，给每个标签一个分数：logit。",
+      choice: "最适合这个词元的标签。",
+    },
+    classify: {
+      logits: "模型的输出头把文本当作一个向量来读（第一个或最后一个词元的向量，或全部的混合），给每个标签一个分数：logit。",
+      choice: "最适合这段文本的标签。",
+    },
+    span: {
+      logits: "模型的输出头读取每个词元最后的向量，给它两个分数：作为答案的开头，和作为答案的结尾。",
+      choice: "答案最可能在这个词元处开头，或结尾。",
+    },
+  },
+  several: "每个分数各自变成概率：标签并不互相排斥，所以加起来不是 100%。",
   post: "在这个模型里，归一化在求和之后：和先调到标准大小，再往下走。",
   cell: {
     title: "一个数，以及它从哪里来",

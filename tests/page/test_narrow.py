@@ -1,0 +1,67 @@
+"""All panels on a narrow screen, in Chinese, whose letters are the widest, and in the dark."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from bare import visit
+
+PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
+CUT = """() => {
+  const moves = (one) => /auto|scroll/.test(getComputedStyle(one).overflowX);
+  const scrolls = (one) => one && (moves(one) || scrolls(one.parentElement));
+  const wide = document.documentElement.clientWidth;
+  return [...document.querySelectorAll("#panel *")]
+    .filter((one) => one.getBoundingClientRect().right > wide + 1 && !scrolls(one.parentElement))
+    .map((one) => one.outerHTML.slice(0, 120));
+}"""
+HIDDEN = "(one) => one.scrollWidth - one.clientWidth"
+
+
+@pytest.fixture
+def narrow(page):
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.add_init_script("localStorage.setItem('glassformer.tour', 'seen')")
+    return page
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_nothing_is_cut_off(panel, served, narrow, axe):
+    visit(narrow, served, panel=panel, lang="zh")
+    assert narrow.evaluate("document.documentElement.scrollWidth") == 420
+    assert narrow.evaluate(CUT) == []
+    for words in narrow.locator("#panel .row.words").all():
+        assert words.evaluate(HIDDEN) == 0
+    assert axe(narrow) == []
+
+
+def test_the_table_of_parameters_folds(served, narrow):
+    visit(narrow, served, panel="parameters")
+    narrow.get_by_role("button", name="Open all").click()
+    assert narrow.locator(".table").evaluate(HIDDEN) == 0
+    model = served.ask("models")["start"]["model"]
+    parts = served.ask("parameters", model=model)["parts"]
+    shape = next(part["shape"] for part in parts if part["shape"])
+    told = narrow.locator("tbody .narrow:visible").first.inner_text()
+    assert told == " × ".join(f"{size:,}" for size in shape)
+
+
+def test_shapes_of_a_block_do_not_touch(served, narrow):
+    visit(narrow, served, panel="walk", walk_at="block", lang="zh")
+    for part in narrow.locator("section[data-tour]").all():
+        boxes = [one.bounding_box() for one in part.locator(".caption .number").all()]
+        assert len(boxes) > 2
+        boxes.sort(key=lambda box: box["x"])
+        for left, right in pairwise(boxes):
+            assert left["x"] + left["width"] < right["x"]
+
+
+def test_the_road_follows(decoder, narrow):
+    """The step that is told stands in the part of the list that is in sight."""
+    visit(narrow, decoder, panel="walk", walk_at="logits")
+    road = narrow.get_by_role("navigation", name="Steps of the walk").bounding_box()
+    here = narrow.locator("[aria-current=step]").bounding_box()
+    for side, size in (("x", "width"), ("y", "height")):
+        assert road[side] <= here[side] and here[side] + here[size] <= road[side] + road[size]

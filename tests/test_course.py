@@ -1,0 +1,106 @@
+"""The course runs as pasted, prints what it shows, and each chapter has what one needs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from course import run  # noqa: E402
+
+COURSE = ROOT / "docs" / "course"
+CHAPTERS = sorted(path.name for path in COURSE.glob("[0-9]*.md"))
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
+
+
+def text_of(name: str) -> str:
+    return (COURSE / name).read_text("utf-8")
+
+
+def agree(shown: str, printed: str) -> bool:
+    """The same words, and numbers that differ by one in the last digit shown at most: machines
+    round differently. Tensors are printed with as many spaces as their signs need."""
+    if _words(shown) != _words(printed):
+        return False
+    return all(
+        abs(float(one) - float(other)) < 1.5 * 10.0 ** -len(one.partition(".")[2])
+        if "." in one
+        else one == other
+        for one, other in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [NUMBER.sub("#", line).replace(" ", "") for line in text.splitlines()]
+
+
+def test_what_is_shown_is_compared_with_what_is_printed():
+    assert agree("tensor([ 0.00, -0.61])\n", "tensor([-0.00, -0.62])")
+    assert not agree("tensor([0.61])", "tensor([0.63])")
+    assert not agree("lord 0.81", "queen 0.81")
+    assert not agree("4 tokens", "5 tokens")
+    assert not agree("", "something")
+    assert not agree("0.81", "0.81 0.02")
+
+
+@pytest.mark.parametrize("name", [*CHAPTERS, "answers.md"])
+def test_the_blocks_run_in_their_order_and_print_what_is_shown(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = run(text_of(name), name)
+    assert len(runs) >= 4
+    for ran in runs:
+        assert agree(ran.shown, ran.printed), f"{ran.code}\nprints\n{ran.printed}"
+    assert text_of(name).count("```text") == sum(bool(ran.shown) for ran in runs)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_is_short_and_compares_with_the_model(name):
+    text = text_of(name)
+    code = "".join(re.findall(r"```python\n(.*?)```", text, re.S))
+    assert len(text.splitlines()) <= 160
+    assert "model.look(" in code and "assert " in code
+    exercises = text.partition("## Exercises")[2].partition("## ")[0]
+    assert 2 <= len(re.findall(r"^\d\. ", exercises, re.M)) <= 4
+
+
+def test_there_are_ten_chapters_each_in_the_index_with_answers():
+    assert [name[:2] for name in CHAPTERS] == [f"{number:02}" for number in range(1, 11)]
+    assert re.findall(r"^\| \d+ \| \[.*?\]\((.*?)\)", text_of("index.md"), re.M) == CHAPTERS
+    for name in CHAPTERS:
+        asked = text_of(name).partition("## Exercises")[2].partition("## ")[0]
+        answered = text_of("answers.md").partition(f"]({name})")[2].partition("\n## ")[0]
+        numbers = re.compile(r"^(\d)\. ", re.M)
+        assert numbers.findall(asked) == numbers.findall(answered), name
+
+
+def panels() -> set[str]:
+    listed = re.search(r"PANELS = \[(.*?)\]", (ROOT / "page/src/address.ts").read_text("utf-8"))
+    assert listed is not None
+    return set(re.findall(r'"(\w+)"', listed[1]))
+
+
+@pytest.mark.parametrize("name", ["index.md", *CHAPTERS, "answers.md"])
+def test_links_lead_somewhere(name):
+    links = re.findall(r"\]\((.*?)\)", text_of(name))
+    pages = [urlsplit(link) for link in links if link.startswith("http://127.0.0.1:8700/?")]
+    for link in links:
+        assert link.startswith("http://127.0.0.1:8700/?") or (COURSE / link).is_file(), link
+    for page in pages:
+        assert parse_qs(page.query)["panel"][0] in panels()
+    assert pages or name not in CHAPTERS
+
+
+def test_the_page_opens_as_chapters_say(glassformer):
+    commands = set(re.findall(r"`(glassformer open --text.*?)`", "".join(map(text_of, CHAPTERS))))
+    assert commands
+    for command in commands:
+        words = shlex.split(command)[1:]
+        code, said, _ = glassformer(*words, "--port", "0", "--check")
+        assert code == 0 and "shakespeare" in said
