@@ -4,12 +4,11 @@ import os
 
 
 def main() -> None:
-    """Whoever stops it while torch is still being imported gets no traceback."""
+    """Whoever stops it while it starts gets no traceback."""
     try:
         from glassformer.cli import main as run
     except KeyboardInterrupt:
-        os.write(2, b"Interrupted.\n")
-        os._exit(130)  # Python itself would sometimes end by the signal, after half an import
+        os._exit(130)
     run()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-
-BUILT_IN = Path(__file__).parent / "zoo"
+from glassformer.zoo import PREFIX, folder_of, names
 
 
 def load(
@@ -39,7 +39,8 @@ def load(
     adapter: str | Path | None = None,
 ) -> Model:
     """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
-    of a Whisper model, or a built-in model by its name.
+    of a Whisper model, or a model that ships with Glassformer: "zoo:NAME" always is that; "NAME" is
+    where no folder or file has that name.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -114,9 +115,9 @@ def create(
 
 def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
     """Config, class and spec of a folder or preset, without its weights."""
-    folder = Path(source)
-    if not folder.exists() and not (BUILT_IN / str(source)).is_dir() and "/" not in str(source):
-        config = find_preset(str(source))
+    name = str(source)
+    if not (Path(source).exists() or in_zoo(name) or "/" in name):
+        config = find_preset(name)
     else:
         config = read_config(find_folder(source))
     family = find_family(config)
@@ -163,16 +164,26 @@ def absolute(source: str) -> str:
 
 
 def find_folder(source: str | Path) -> Path:
-    folder = Path(source)
-    if not folder.exists() and (BUILT_IN / str(source)).is_dir():
-        return BUILT_IN / str(source)
+    """What is on disk goes before the zoo, unless zoo: says otherwise."""
+    folder, name = Path(source), str(source)
+    if in_zoo(name) and (name.startswith(PREFIX) or not folder.exists()):
+        return folder_of(name)
     if is_single(folder):
         return folder
     if not folder.is_dir():
-        names = ", ".join(sorted(path.parent.name for path in BUILT_IN.glob("*/config.json")))
         kind = "file" if folder.suffix in SINGLE else "folder"
-        raise GlassformerError(f"There is no {kind} {folder}; built-in models are: {names}.")
+        near = get_close_matches(name, names(), 1)
+        hint = f"did you mean {PREFIX}{near[0]}?" if near else f"the zoo has: {', '.join(names())}."
+        raise GlassformerError(f"There is no {kind} {folder}; {hint}")
+    if name in names() and not (folder / "config.json").is_file():
+        raise GlassformerError(
+            f"The folder {folder} has no config.json; the zoo's model is {PREFIX}{name}."
+        )
     return folder
+
+
+def in_zoo(name: str) -> bool:
+    return name.startswith(PREFIX) or name in names()
 
 
 def as_device(device: str | torch.device) -> torch.device:

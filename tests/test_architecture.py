@@ -11,6 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "glassformer"
 ROOMS = (  # in the order in which data walks through them; a room imports only from earlier ones
     "errors",
+    "zoo",
     "svg",
     "native",
     "gguf",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,6 +19,7 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.families import families
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
+from glassformer.cli.help import Misused, Verb, Verbs, mistake
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_page
@@ -30,36 +33,44 @@ from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
 from glassformer.cli.watch import watch
+from glassformer.cli.zoo import zoo
 from glassformer.errors import GlassformerError
 from glassformer.train.launch import LostError, is_main
 
+VERBS: dict[str, dict[str, Callable[..., None]]] = {
+    "Look inside": {
+        "open": open_page,
+        "inspect": inspect,
+        "check": check,
+        "families": families,
+        "zoo": zoo,
+    },
+    "Write": {
+        "generate": generate,
+        "translate": translate,
+        "summarize": summarize,
+        "fill": fill,
+        "score": score,
+    },
+    "Read": {"classify": classify, "watch": watch, "tag": tag, "answer": answer},
+    "Search": {"embed": embed, "index": index, "search": search},
+    "Train and judge": {
+        "train": train,
+        "evaluate": evaluate,
+        "runs": runs,
+        "scaling": scaling,
+    },
+}
 app = typer.Typer(
-    help="One Transformer, made of glass.",
+    cls=Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(inspect)
-app.command()(check)
-app.command()(families)
-app.command("open")(open_page)
-app.command()(generate)
-app.command()(score)
-app.command()(fill)
-app.command()(embed)
-app.command()(index)
-app.command()(search)
-app.command()(classify)
-app.command()(tag)
-app.command()(answer)
-app.command()(watch)
-app.command()(evaluate)
-app.command()(translate)
-app.command()(summarize)
-app.command()(train)
-app.command()(runs)
-app.command()(scaling)
-app.add_typer(vectors, name="vectors")
+for group, verbs in VERBS.items():
+    for name, verb in verbs.items():
+        app.command(name, cls=Verb, rich_help_panel=group)(verb)
+app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 
 def show_version(asked: bool) -> None:
@@ -75,22 +86,45 @@ def options(
         typer.Option("--version", callback=show_version, is_eager=True, help="Say the version."),
     ] = False,
 ) -> None:
-    """One Transformer, made of glass."""
+    """One Transformer, made of glass: look inside models, run them, train them.
+
+    glassformer VERB --help says more of a verb, with an example.
+
+    $ glassformer open
+    """
 
 
 def main() -> None:
-    """Bad input is one sentence on standard error and exit code 1; Ctrl-C is 130."""
+    """Bad input is one sentence on standard error and exit code 1, a word that is not understood
+    code 2, Ctrl-C 130. Whoever stops reading (`| head -1`) hears nothing more."""
     try:
-        app()
+        code = app(prog_name="glassformer", standalone_mode=False)
+        sys.stdout.flush()
     except GlassformerError as error:
-        quiet = not (is_main() or isinstance(error, LostError))  # all of torchrun's processes know
-        Console(stderr=True, soft_wrap=True, quiet=quiet).print(
-            f"[bold red]error:[/] {_plain(error)}"
-        )
-        sys.exit(1)
+        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
+        code = 1
+    except Misused as error:
+        said = mistake(error)
+        say(said, quiet=not said)
+        code = 2
+    except typer.Abort:  # the input ended where a question was asked
+        code = 1
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered
+        code = 1
+    if code == 130 and half_imported("torch"):
+        os._exit(130)  # Python itself would sometimes end by the signal
+    sys.exit(code)
 
 
-def _plain(error: Exception) -> str:
-    return str(error).replace("[", r"\[")
+def say(error: str, quiet: bool = False) -> None:
+    console = Console(stderr=True, soft_wrap=True, quiet=quiet)
+    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
+
+
+def half_imported(package: str) -> bool:
+    """Whether an import of it was stopped: the package is gone, modules of it are still there."""
+    parts = (name for name in sys.modules if name.startswith(f"{package}."))
+    return package not in sys.modules and any(parts)

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.inputs import (
+from glassformer.cli.options import (
+    READ,
+    AsJson,
     Device,
     Dtype,
     Encoding,
     Files,
-    Inputs,
     OnErrorOption,
-    Record,
     Source,
-    field_of,
-    say,
 )
 from glassformer.cli.outputs import (
     WHERE,
-    AsJson,
     Column,
     Rows,
     about,
     place_of,
     print_json,
     progress,
+    say,
 )
 from glassformer.errors import GlassformerError
-from glassformer.metrics.answers import right_answers, squad_scores
-from glassformer.source import load
-from glassformer.tasks.answer import Answer, Answerer
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
+    from glassformer.tasks.answer import Answer
 
 Question = Annotated[
     str | None, typer.Argument(help="The question; else every record has its own (question).")
@@ -43,7 +42,11 @@ Context = Annotated[
 ]
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
-    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+    typer.Option(
+        "--format",
+        help="Of files and standard input; else by the file's ending.",
+        rich_help_panel=READ,
+    ),
 ]
 Squad = Annotated[
     list[str] | None,
@@ -84,7 +87,15 @@ def answer(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Find answers to questions in texts of any length."""
+    """Find answers to questions in texts of any length.
+
+    $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
+    """
+    from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.metrics.answers import right_answers, squad_scores
+    from glassformer.source import load
+    from glassformer.tasks.answer import Answerer
+
     if squad and (file or context is not None or question is not None):
         raise GlassformerError("Give one of QUESTION, --file and --squad.")
     usual = "text" if question is not None else "jsonl"  # of standard input

@@ -9,20 +9,26 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from glassformer.check import TOLERANCE
-from glassformer.check import check as compare
+from glassformer.cli.options import Source
 
 
 def check(
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF or llama2.c file, or a built-in model.")
-    ],
+    model: Source,
     architecture: Annotated[
         str | None, typer.Option(help="The class to load, if not the one that config.json names.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Load the folder in the reference implementation too, and show the largest differences."""
+    """Prove that a model computes what the reference does.
+
+    It is loaded in the reference implementation, too (pip install 'glassformer[check]'), and the
+    largest differences of logits, hidden states and tokens are shown. Exit code 1: not equal.
+
+    $ glassformer check path/to/model
+    """
+    from glassformer.check import TOLERANCE
+    from glassformer.check import check as compare
+
     result = compare(model, architecture=architecture)
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.inputs import Record, field_of, say
-from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.outputs import Column, Rows, about, progress, say
 from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
-from glassformer.tasks.classify import Classification, Classifier
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
+    from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[
     str | None, typer.Option(help="TEXT's second sentence; or the column that has it.")
@@ -47,7 +49,15 @@ def classify(
         typer.Option(help="A column that goes along into --json; may be repeated."),
     ] = None,
 ) -> None:
-    """Give texts, or pairs of texts, their labels: topics, sentiment, intent."""
+    """Give texts, or pairs of texts, their labels.
+
+    Labels are what the model has learned: topics, sentiment, intent.
+
+    $ glassformer classify path/to/model "Slow and dull."
+    """
+    from glassformer.cli.inputs import field_of
+    from glassformer.tasks.classify import Classifier
+
     inputs = reading.inputs()
     classifier = Classifier(
         reading.load().pack(),

@@ -6,13 +6,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from glassformer.cli.words import knobs_of
 from glassformer.errors import GlassformerError
-from glassformer.generate import Writer
+
+if TYPE_CHECKING:
+    from glassformer.generate import Writer
 
 HINT = (
     "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "

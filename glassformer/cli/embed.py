@@ -9,12 +9,9 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.inputs import say
-from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.outputs import Column, Rows, about, progress, say
 from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
-from glassformer.tasks.embed import Embedder
-from glassformer.tasks.npy import whole_matrix
 
 SHOWN = 4  # numbers of a vector, for people
 
@@ -45,7 +42,13 @@ def embed(
         Path | None, typer.Option(help="A .npy file for the vectors, a row a text.")
     ] = None,
 ) -> None:
-    """Make a vector of every text, near those of texts that say the like."""
+    """Make vectors of texts: the nearer, the more they say the same.
+
+    $ glassformer embed path/to/model --file texts.txt --out vectors.npy
+    """
+    from glassformer.tasks.embed import Embedder
+    from glassformer.tasks.npy import whole_matrix
+
     if out is not None and reading.as_json:
         raise GlassformerError("Give one of --out and --json.")
     inputs = reading.inputs()

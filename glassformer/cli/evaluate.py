@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.inputs import Device, Dtype, Encoding, Inputs, OnErrorOption, say
-from glassformer.cli.inputs import Source as ModelFolder
-from glassformer.cli.outputs import Column, Rows, print_json
+from glassformer.cli.options import Device, Dtype, Encoding, OnErrorOption
+from glassformer.cli.options import Source as ModelFolder
+from glassformer.cli.outputs import Column, Rows, print_json, say
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.data import Source
-from glassformer.evaluate.judge import Evaluation
-from glassformer.evaluate.lm.benchmarks import BENCHMARKS
-from glassformer.evaluate.start import TASKS
-from glassformer.evaluate.start import evaluate as judged
-from glassformer.metrics.bootstrap import Figure
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.evaluate.data import Source
+    from glassformer.evaluate.judge import Evaluation
+    from glassformer.metrics.bootstrap import Figure
 
 COLUMNS = (
     Column("", 12, "cyan"),
@@ -37,7 +35,12 @@ def evaluate(
         typer.Argument(help="Files with the right answers, or patterns; -: standard input."),
     ],
     task: Annotated[
-        str | None, typer.Option(help=f"{', '.join(TASKS)}; else that of the model's head.")
+        str | None,
+        typer.Option(
+            help="classification, regression, tagging, span, multiple-choice, translation, "
+            "summarization, perplexity, lambada, hellaswag, piqa, arc_easy, arc_challenge, "
+            "openbookqa, winogrande, boolq, copa, choices; else that of the model's head."
+        ),
     ] = None,
     form: Annotated[
         str | None,
@@ -68,7 +71,16 @@ def evaluate(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Judge a model by data with right answers, in the metrics of its task."""
+    """Judge a model by data with right answers.
+
+    The figures are those of the model's task, with confidence intervals.
+
+    $ glassformer evaluate path/to/model test.jsonl
+    """
+    from glassformer.cli.inputs import Inputs
+    from glassformer.evaluate.start import evaluate as judged
+    from glassformer.source import load
+
     named = {"source_language": source_language, "target_language": target_language}
     given: Source = data
     if data == ["-"]:
@@ -113,6 +125,8 @@ def named_columns(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def show(found: Evaluation, confidence: float) -> None:
+    from glassformer.evaluate.lm.benchmarks import BENCHMARKS
+
     what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
     console = Console(highlight=False)
     console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")

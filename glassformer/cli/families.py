@@ -12,9 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.families import classes_of
-from glassformer.families import families as known_families
-
+WIDE = 80  # columns of a terminal
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
 
 
@@ -31,6 +29,9 @@ class Row:
 
 
 def rows() -> Iterator[Row]:
+    from glassformer.families import classes_of
+    from glassformer.families import families as known_families
+
     content = json.loads(MEASURED.read_text("utf-8")) if MEASURED.is_file() else {"differences": {}}
     for model_type, family in sorted(known_families().items()):
         for name in classes_of(family, model_type):
@@ -41,18 +42,27 @@ def rows() -> Iterator[Row]:
 def families(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the families, their classes, and the largest difference to the reference measured."""
+    """List the families, their classes and how equal each is.
+
+    That is the largest difference to the reference that was measured.
+
+    $ glassformer families
+    """
     if as_json:
         print(json.dumps([asdict(row) for row in rows()], indent=2))
         return
+    console = Console()
+    narrow = console.width < WIDE  # there a family stands over its classes
     table = Table(box=None, pad_edge=False)
-    table.add_column("family")
-    table.add_column("model type")
-    table.add_column("class", no_wrap=True)
-    table.add_column("largest difference", justify="right", no_wrap=True)
+    for column in () if narrow else ("family", "model type"):
+        table.add_column(column)
+    table.add_column("class", overflow="fold", no_wrap=not narrow)
+    table.add_column("largest difference", justify="right", no_wrap=not narrow, min_width=12)
     last = None
     for row in rows():
         head = ("", "") if row.model_type == last else (row.family, row.model_type)
-        table.add_row(*head, row.name, row.shown)
+        if narrow and row.model_type != last:
+            table.add_row(f"{row.family} ({row.model_type})", "", style="bold")
+        table.add_row(*(() if narrow else head), row.name, row.shown)
         last = row.model_type
-    Console().print(table)
+    console.print(table)

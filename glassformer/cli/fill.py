@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.groups import grouped
 from glassformer.cli.outputs import Column, Rows, about, progress
 from glassformer.cli.reading import Reading
-from glassformer.tasks.fill import filler
-from glassformer.tasks.filled import Filled
+
+if TYPE_CHECKING:
+    from glassformer.tasks.filled import Filled
 
 COLUMNS = (
     Column("gap", 3, "cyan"),
@@ -33,7 +34,14 @@ def fill(
     ] = None,
     beam: Annotated[int, typer.Option(min=1, help="How many fillings are followed at a time.")] = 8,
 ) -> None:
-    """Fill the gaps of texts, marked by ___: words that fit each, and all of them together."""
+    """Fill the gaps of texts, marked by ___.
+
+    Shows words that fit each gap, and all of them together.
+
+    $ glassformer fill path/to/model "Paris is the ___ of France."
+    """
+    from glassformer.tasks.fill import filler
+
     inputs = reading.inputs()
     work = filler(reading.load().pack(), top=top, tokens=tokens, among=among, beam=beam)
     rows = Rows(COLUMNS, reading.as_json)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.dialog import talk
+from glassformer.cli.options import COMPUTED, Device, Dtype, Source, zoo_names
 from glassformer.cli.words import knobs_of, text_of
-from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.generate import Generation, Writer
-from glassformer.generate.batch import Batch
-from glassformer.generate.knobs import KINDS
-from glassformer.generate.writer import streams
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.core import Net
+    from glassformer.generate import Generation, Writer
+    from glassformer.generate.batch import Batch
 
 LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
 LANGUAGES = "Translation"
@@ -27,9 +27,7 @@ LANGUAGES = "Translation"
 
 def generate(
     context: typer.Context,
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF file, or a built-in model.")
-    ],
+    model: Source,
     prompt: Annotated[
         str | None,
         typer.Argument(
@@ -43,14 +41,21 @@ def generate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     assistant: Annotated[
-        str | None, typer.Option(help="A smaller model that writes ahead; the text is the same.")
+        str | None,
+        typer.Option(
+            help="A smaller model that writes ahead; the text is the same.",
+            rich_help_panel=COMPUTED,
+            autocompletion=zoo_names,
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16, float16; else as the file has it.")
-    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
     quantize: Annotated[
-        str | None, typer.Option(help="int8, int4: smaller weights; score shows what it costs.")
+        str | None,
+        typer.Option(
+            help="int8, int4: smaller weights; score shows what it costs.",
+            rich_help_panel=COMPUTED,
+        ),
     ] = None,
     max_new_tokens: Annotated[
         int | None, typer.Option(help="Tokens to write at most (128).", rich_help_panel=LENGTH)
@@ -154,7 +159,14 @@ def generate(
         ),
     ] = None,
 ) -> None:
-    """Write on from a prompt, token by token, or for every line of a file."""
+    """Write on from a prompt, or from every line of a file.
+
+    $ glassformer generate zoo:shakespeare "ROMEO:" --do-sample --temperature 0.8
+    """
+    from glassformer.generate.batch import Batch
+    from glassformer.generate.knobs import KINDS
+    from glassformer.source import load
+
     turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
     given = {**turned, **knobs_of(sets or [])}
     ways = [prompt is not None, file is not None, from_start, batch is not None]
@@ -192,6 +204,8 @@ def generate(
 
 def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> str:
     """Prints the text as it comes; what is chosen as a whole comes at the end."""
+    from glassformer.generate.writer import streams
+
     if streams(writer.knobs(given)):
         said = ""
         for piece in writer.stream(prompt, given, draft):

@@ -13,15 +13,18 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.inputs import Device, OnErrorOption, say
-from glassformer.cli.outputs import AsJson, print_json
-from glassformer.source import open_index
+from glassformer.cli.options import AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.outputs import print_json, say
 
 
 def index(
     folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")],
     model: Annotated[
-        str | None, typer.Option(help="A model's folder; an index that is there knows its own.")
+        str | None,
+        typer.Option(
+            help="A model's folder, or zoo:NAME; an index that is there knows its own.",
+            autocompletion=zoo_names,
+        ),
     ] = None,
     texts: Annotated[
         Path | None, typer.Option(help="The folder of texts; likewise. It may have moved.")
@@ -39,8 +42,14 @@ def index(
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Make an index of a folder of texts, or bring it up to date: only files that are new or have
-    changed are read. Ctrl-C loses little; the same command goes on."""
+    """Make an index of a folder of texts, or bring it up to date.
+
+    Only files that are new or have changed are read. Ctrl-C loses little; the same command goes on.
+
+    $ glassformer index notes.index --model path/to/model --texts notes
+    """
+    from glassformer.source import open_index
+
     given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     made = open_index(folder, model, texts, device, **settings)

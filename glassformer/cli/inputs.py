@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import typer
-from rich.console import Console
 
+from glassformer.cli.options import OnError
+from glassformer.cli.outputs import say
 from glassformer.errors import GlassformerError
 from glassformer.tasks.batches import PAUSE, Pause
 from glassformer.train.data.files import RecordError, Shelf, find_files
@@ -27,32 +28,8 @@ from glassformer.train.data.settings import DataSettings
 Record = Mapping[str, Any]
 Question = TypeVar("Question")
 Result = TypeVar("Result")
-OnError = Literal["stop", "skip"]
-Form = Literal["text", "jsonl", "csv", "tsv"]
 STDIN = Path("standard input")
 WAIT = 0.05  # seconds without a new line are a pause
-
-Source = Annotated[str, typer.Argument(help="A model's folder, or a built-in model.")]
-Text = Annotated[
-    str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")
-]
-Files = Annotated[
-    list[str] | None,
-    typer.Option("--file", help="Files or patterns: text, .jsonl, .csv, .tsv; also as .gz."),
-]
-FormOption = Annotated[
-    Form | None,
-    typer.Option("--format", help="Of files and standard input; else by the file's ending."),
-]
-Field = Annotated[str, typer.Option(help="The column that has the text.")]
-Whole = Annotated[bool, typer.Option("--whole", help="A text file is one text, not one a line.")]
-Encoding = Annotated[str, typer.Option(help="Of files and standard input.")]
-OnErrorOption = Annotated[
-    OnError,
-    typer.Option("--on-error", help="A line that cannot be used: stop, or skip and count it."),
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
-Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
 
 
 class Line(dict[str, Any]):
@@ -251,7 +228,3 @@ def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | R
         if isinstance(found, BaseException) and not isinstance(found, RecordError):
             raise found
         yield found
-
-
-def say(line: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
-from glassformer.source import describe
+from glassformer.cli.options import zoo_names
 from glassformer.spec import (
     Block,
     Blocks,
@@ -22,19 +23,32 @@ from glassformer.spec import (
     Recurrent,
     Stack,
 )
-from glassformer.table import Part, parts_of
-from glassformer.weights.plan import make_net
-from glassformer.weights.quantize import count_parameters
+
+if TYPE_CHECKING:
+    from glassformer.table import Part
 
 
 def inspect(
     model: Annotated[
-        str, typer.Argument(help="A folder, a GGUF or llama2.c file, a built-in model or preset.")
+        str,
+        typer.Argument(
+            help="A model's folder or file, zoo:NAME, or a preset.", autocompletion=zoo_names
+        ),
     ],
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Show what a model is made of, and its parameters part by part; config.json is enough."""
+    """Show what a model is made of, with its parameters part by part.
+
+    A folder with a config.json is enough; a preset's name is, too.
+
+    $ glassformer inspect gpt2
+    """
+    from glassformer.source import describe
+    from glassformer.table import parts_of
+    from glassformer.weights.plan import make_net
+    from glassformer.weights.quantize import count_parameters
+
     _, architecture, spec = describe(model)
     net = make_net(spec)
     parts = list(parts_of(net))
@@ -49,7 +63,7 @@ def inspect(
         if stack is not None:
             console.print(f"[bold]{name}[/]")
             for line in stack_lines(stack):
-                console.print(f"  {line}")
+                console.print(Padding.indent(line.lstrip(), 2 + len(line) - len(line.lstrip())))
     for head in spec.heads:
         outputs = "a vector" if head.outputs is None else f"{head.outputs:,} outputs"
         console.print(f"[bold]head[/] {head.name}: reads {head.pick}, gives {outputs}")

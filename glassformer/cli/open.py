@@ -8,13 +8,15 @@ import signal
 import sys
 import webbrowser
 from threading import Thread
-from typing import Annotated
-from urllib.request import Request, urlopen
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.options import zoo_names
 from glassformer.errors import GlassformerError
-from glassformer.page import Server, Session
+
+if TYPE_CHECKING:
+    from glassformer.page import Server, Session
 
 PORT = 8700
 
@@ -23,8 +25,9 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Folders, GGUF or llama2.c files, run folders of training, built-in models; "
-            "several can be compared. Without one: shakespeare.",
+            help="Models' folders or files, run folders of training, zoo:NAME; several can be "
+            "compared. Without one: zoo:shakespeare.",
+            autocompletion=zoo_names,
             show_default=False,
         ),
     ] = None,
@@ -42,8 +45,15 @@ def open_page(
         bool, typer.Option("--check", help="Start, answer one question to itself, and end.")
     ] = False,
 ) -> None:
-    """Show every step of a model on a text, in a page that this machine alone can see. It listens
-    on 127.0.0.1 and asks no other host for anything. Ctrl-C ends it."""
+    """Look inside models, in a page in your browser.
+
+    It shows every step of a model on a text. It listens on 127.0.0.1, so that this machine alone
+    can see it, and asks no other host for anything. Ctrl-C ends it.
+
+    $ glassformer open zoo:shakespeare --text "To be, or not to be"
+    """
+    from glassformer.page import Session
+
     session = Session(models or ["shakespeare"], text)
     session.prepare()
     server = listen(session, port)
@@ -68,6 +78,8 @@ def open_page(
 
 def listen(session: Session, port: int | None) -> Server:
     """On the port that was named, or else on the usual one, or on any that is free."""
+    from glassformer.page import Server
+
     if port is not None:
         return Server(session, port)
     try:
@@ -77,6 +89,8 @@ def listen(session: Session, port: int | None) -> Server:
 
 
 def answer_to_itself(server: Server) -> None:
+    from urllib.request import Request, urlopen
+
     Thread(target=server.serve_forever, daemon=True).start()
     asked = Request(f"{server.address}api/models", b"{}", {"Content-Type": "application/json"})
     with urlopen(asked, timeout=60) as answer:

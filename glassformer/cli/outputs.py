@@ -7,18 +7,17 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
 from rich.cells import set_cell_size
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from glassformer.cli.inputs import Inputs
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Inputs
 
 Each = TypeVar("Each")
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,10 @@ def print_json(record: Mapping[str, Any]) -> None:
     line = json.dumps(record, ensure_ascii=False)
     sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
+
+
+def say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 
 
 @contextmanager

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.inputs import (
+from glassformer.cli.options import (
+    AsJson,
     Device,
     Dtype,
     Encoding,
     Field,
     Files,
     FormOption,
-    Inputs,
     OnErrorOption,
-    Record,
     Source,
     Text,
     Whole,
-    field_of,
 )
-from glassformer.cli.outputs import AsJson
-from glassformer.model import Model
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Inputs, Record
+    from glassformer.model import Model
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ class Common:
     dtype: Dtype = None
 
     def read(self, form: str | None) -> Inputs:
+        from glassformer.cli.inputs import Inputs
+
         return Inputs(
             self.text,
             self.file,
@@ -50,6 +51,8 @@ class Common:
         )
 
     def load(self, **more: Any) -> Model:
+        from glassformer.source import load
+
         return load(self.model, self.device, self.dtype, **more)
 
 
@@ -69,4 +72,6 @@ class Reading(Common):
         return "text" if self.text not in (None, "-") else self.field
 
     def text_of(self, record: Record) -> str:
+        from glassformer.cli.inputs import field_of
+
         return field_of(record, self.column)

@@ -28,7 +28,10 @@ def runs(
     plot: Annotated[Path | None, PLOT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Compare runs: how far they are, how good, how fast, and what their recipes do differently."""
+    """Compare runs: how far, how good, how fast, and how they differ.
+
+    $ glassformer runs 'runs/*' --plot curves.svg
+    """
     from glassformer.train.runs import curves, differing, find_runs, short_names
 
     found = find_runs(folders)

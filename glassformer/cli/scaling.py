@@ -21,7 +21,10 @@ def scaling(
     plot: Annotated[Path | None, PLOT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Fit how the loss falls with compute, data and parameters, over finished runs."""
+    """Fit how the loss falls with compute, data and parameters.
+
+    $ glassformer scaling 'runs/*' --plot laws.svg
+    """
     from glassformer.train.runs import find_runs, short_names
     from glassformer.train.scaling import fit_scaling, panels
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from glassformer.cli.options import COMPUTED, Device, Dtype, Source
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
-from glassformer.generate import Score
-from glassformer.model import Model
-from glassformer.source import load
+
+if TYPE_CHECKING:
+    from glassformer.generate import Score
+    from glassformer.model import Model
 
 SHOWN = 200
 
 
 def score(
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a GGUF file, or a built-in model.")
-    ],
+    model: Source,
     text: Annotated[
         str | None,
         typer.Argument(help="What the model reads; - or nothing: standard input."),
@@ -40,13 +40,21 @@ def score(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Every token of a long text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")] = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
     quantize: Annotated[
-        str | None, typer.Option(help="int8, int4: what quantization costs on this text.")
+        str | None,
+        typer.Option(
+            help="int8, int4: what quantization costs on this text.", rich_help_panel=COMPUTED
+        ),
     ] = None,
 ) -> None:
-    """Show the log-probability of every token of a text, and its perplexity."""
+    """Show how probable each token of a text is, and its perplexity.
+
+    $ glassformer score zoo:shakespeare "To be, or not to be"
+    """
+    from glassformer.source import load
+
     if text is not None and file is not None:
         raise GlassformerError("Give one of TEXT and --file.")
     read = text_of(text, file)

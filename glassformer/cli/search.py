@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.inputs import (
+from glassformer.cli.options import (
+    AsJson,
     Device,
     Encoding,
     Field,
     Files,
     FormOption,
-    Inputs,
     OnErrorOption,
-    Record,
     Text,
-    field_of,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, about, progress
-from glassformer.source import open_index
+from glassformer.cli.outputs import Column, Rows, about, progress
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
 
 
 def search(
@@ -39,7 +39,13 @@ def search(
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
-    """Find the passages of an index that are nearest to a question, or to each of many."""
+    """Find the passages of an index that are nearest to a question.
+
+    $ glassformer search notes.index "Where is the key?"
+    """
+    from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.source import open_index
+
     inputs = Inputs(question, file, form=form, encoding=encoding, on_error=on_error)
     index = open_index(folder, model, device=device)
     several = inputs.word is None

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.inputs import Record, say
-from glassformer.cli.outputs import about, print_json, progress
+from glassformer.cli.outputs import about, print_json, progress, say
 from glassformer.cli.reading import Reading
-from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing, text_in
-from glassformer.metrics.texts import summary_figures
-from glassformer.tasks.summarize import Long, Summarizer
+from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
 
 LongOption = Annotated[
-    Long,
+    Literal["cut", "split"],
     typer.Option(
         "--long",
         help="A text longer than the model reads: cut it, or split it and summarize its parts, and "
@@ -42,7 +42,16 @@ def summarize(
     long: LongOption = "cut",
     stemmer: Stemmer = True,
 ) -> None:
-    """Say in few words what texts say: a summary for a line, a record, or a whole file."""
+    """Say in few words what texts say.
+
+    A summary is of a line, of a record, or of a whole file.
+
+    $ glassformer summarize path/to/model --file report.txt --whole
+    """
+    from glassformer.cli.beside import text_in
+    from glassformer.metrics.texts import summary_figures
+    from glassformer.tasks.summarize import Summarizer
+
     inputs = reading.inputs()
     beside = judging.beside(inputs, reading.encoding)
     loaded = reading.load(quantize=writing.quantize)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.inputs import Record, field_of
+from glassformer.cli.options import READ
 from glassformer.cli.outputs import WHERE, Column, Rows, about, place_of, print_json, progress
 from glassformer.cli.reading import Common
 from glassformer.errors import GlassformerError
-from glassformer.metrics.entities import Report, entities, report
-from glassformer.metrics.table import Row, Table
-from glassformer.tasks.tag import Entity, Given, Tagged, Tagger, Word
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
+    from glassformer.metrics.entities import Report
+    from glassformer.metrics.table import Row, Table
+    from glassformer.tasks.tag import Entity, Given, Tagged, Word
 
 SplitOption = Annotated[
     Literal["words", "characters", "spaces"] | None,
@@ -49,7 +52,11 @@ class ReadingWords(Common):
 
     form: Annotated[
         Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
-        typer.Option("--format", help="Of files and standard input; else by the file's ending."),
+        typer.Option(
+            "--format",
+            help="Of files and standard input; else by the file's ending.",
+            rich_help_panel=READ,
+        ),
     ] = None
     field: Annotated[
         str | None,
@@ -68,7 +75,13 @@ def tag(
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
 ) -> None:
-    """Find entities in texts, or give every word its tag."""
+    """Find entities in texts, or give every word its tag.
+
+    $ glassformer tag path/to/model "Ada Lovelace lived in London."
+    """
+    from glassformer.metrics.entities import entities, report
+    from glassformer.tasks.tag import Tagger
+
     inputs = reading.read(reading.form)
     loaded = reading.load().pack()
     tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
@@ -102,6 +115,8 @@ def tag(
 
 def given_of(record: Record, field: str | None) -> Given:
     """A text, or words."""
+    from glassformer.cli.inputs import field_of
+
     name = field or ("words" if "words" in record else "text")
     value: Any = record.get(name)
     return value if isinstance(value, list) and value else field_of(record, name)

@@ -35,7 +35,10 @@ def train(
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
 ) -> None:
-    """Train a model as a recipe says, or go on with a run that was stopped."""
+    """Train a model as a recipe says, or go on with a stopped run.
+
+    $ glassformer train recipe.toml train.steps=1000 --dry-run
+    """
     from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
     from glassformer.train.start import train as start
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.inputs import Record, say
-from glassformer.cli.outputs import about, print_json, progress
+from glassformer.cli.outputs import about, print_json, progress, say
 from glassformer.cli.reading import Reading
-from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing, line_in
-from glassformer.metrics.texts import check_sacrebleu, translation_figures
-from glassformer.tasks.translate import Split, Translator
+from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Record
 
 From = Annotated[
     str | None, typer.Option("--from", help="Of the text, as the model names its languages.")
 ]
 To = Annotated[str | None, typer.Option("--to", help="Of the translation.")]
 SplitOption = Annotated[
-    Split,
+    Literal["parts", "sentences", "none"],
     typer.Option(
         "--split",
         help="parts: sentences of a paragraph together, as many as the model reads; sentences: "
@@ -50,7 +50,14 @@ def translate(
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
 ) -> None:
-    """Translate texts, a line for a line, or whole documents with their paragraphs."""
+    """Translate texts line by line, or whole documents.
+
+    $ glassformer translate path/to/model "Où est la gare ?"
+    """
+    from glassformer.cli.beside import line_in
+    from glassformer.metrics.texts import check_sacrebleu, translation_figures
+    from glassformer.tasks.translate import Translator
+
     inputs = reading.inputs()
     beside = judging.beside(inputs, reading.encoding)
     if beside:

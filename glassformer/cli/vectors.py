@@ -8,36 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from typer.core import TyperGroup
 
+from glassformer.cli.help import Verb, Verbs
 from glassformer.errors import GlassformerError
-from glassformer.train.vectors import (
-    Corpus,
-    GloVe,
-    Vectors,
-    Word2Vec,
-    analogies,
-    check_target,
-    cooccurrences,
-    learn_glove,
-    learn_word2vec,
-    read_corpus,
-    read_vectors,
-    similarities,
-    write_vectors,
-)
-from glassformer.train.vectors.corpus import Watch
+
+if TYPE_CHECKING:
+    from glassformer.train.vectors import Corpus, GloVe, Vectors, Word2Vec
+    from glassformer.train.vectors.corpus import Watch
 
 KINDS = ("skip-gram", "cbow", "glove")
 
 
-class TrainsByDefault(TyperGroup):
+class TrainsByDefault(Verbs):
     """`vectors TEXT...` is `vectors train TEXT...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -49,14 +37,19 @@ class TrainsByDefault(TyperGroup):
 vectors = typer.Typer(
     cls=TrainsByDefault,
     no_args_is_help=True,
-    help="Word vectors: train them on text (vectors TEXT... --out FILE), ask and evaluate them.",
+    help="""Learn word vectors from text, ask them and evaluate them.
+
+    Files without a verb are what they are learned from.
+
+    $ glassformer vectors text.txt --out vectors.bin
+    $ glassformer vectors nearest vectors.bin king""",
 )
 File = Annotated[Path, typer.Argument(help="Vectors: word2vec's text or binary, or GloVe's text.")]
 Count = Annotated[int, typer.Option("--count", "-n", help="How many words.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
-@vectors.command()
+@vectors.command(cls=Verb)
 def train(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
     out: Annotated[Path, typer.Option(help="Where to write; .bin is binary, else text.")],
@@ -83,7 +76,12 @@ def train(
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
     device: Annotated[str, typer.Option(help="Of the full softmax: cpu, cuda, ...")] = "cpu",
 ) -> None:
-    """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind."""
+    """Learn vectors: words between spaces, sentences in lines. Ctrl-C leaves nothing behind.
+
+    $ glassformer vectors train text.txt --out vectors.bin --size 200
+    """
+    from glassformer.train.vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
+
     if kind not in KINDS:
         raise GlassformerError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
     shared: dict[str, Any] = {
@@ -110,6 +108,8 @@ def train(
 
 
 def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
+    from glassformer.train.vectors import Word2Vec, cooccurrences, learn_glove, learn_word2vec
+
     words = len(corpus.ids)
     if isinstance(plan, Word2Vec):
         with bar("learning", plan.epochs * words, "words") as watch:
@@ -141,7 +141,7 @@ def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
         yield watch
 
 
-@vectors.command()
+@vectors.command(cls=Verb)
 def evaluate(
     file: File,
     analogy_file: Annotated[
@@ -153,7 +153,12 @@ def evaluate(
     limit: Annotated[int, typer.Option(help="So many words, from the first on.")] = 300_000,
     as_json: AsJson = False,
 ) -> None:
-    """Count right analogies, and compare cosines with people's judgments, as gensim does."""
+    """Count right analogies, and compare cosines with people's judgments, as gensim does.
+
+    $ glassformer vectors evaluate vectors.bin --analogies questions-words.txt
+    """
+    from glassformer.train.vectors import analogies, read_vectors, similarities
+
     if not analogy_file and not similarity_file:
         raise GlassformerError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
     space = read_vectors(file)
@@ -179,17 +184,27 @@ def evaluate(
         )
 
 
-@vectors.command()
+@vectors.command(cls=Verb)
 def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Count = 10) -> None:
-    """Show the words nearest to each word."""
+    """Show the words nearest to each word.
+
+    $ glassformer vectors nearest vectors.bin king queen
+    """
+    from glassformer.train.vectors import read_vectors
+
     space = read_vectors(file)
     for word in words:
         show(word, space.nearest(word, count))
 
 
-@vectors.command()
+@vectors.command(cls=Verb)
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
-    """A is to B as C is to what?"""
+    """A is to B as C is to what?
+
+    $ glassformer vectors analogy vectors.bin man king woman
+    """
+    from glassformer.train.vectors import read_vectors
+
     show(f"{a} : {b} = {c} : ?", read_vectors(file).analogy(a, b, c, count))
 
 
@@ -198,7 +213,12 @@ def show(title: str, found: list[tuple[str, float]]) -> None:
     sys.stdout.writelines(f"  {cosine:7.4f}  {word}\n" for word, cosine in found)
 
 
-@vectors.command()
+@vectors.command(cls=Verb)
 def convert(file: File, out: Annotated[Path, typer.Argument(help="The new file.")]) -> None:
-    """Write vectors in another format: .bin is binary, else text."""
+    """Write vectors in another format: .bin is binary, else text.
+
+    $ glassformer vectors convert vectors.bin vectors.txt
+    """
+    from glassformer.train.vectors import read_vectors, write_vectors
+
     write_vectors(out, read_vectors(file))

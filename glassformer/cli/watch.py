@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from glassformer.cli.classify import HeadOption, MaxLength, Thresholds, TooLong, thresholds_of
-from glassformer.cli.inputs import (
+from glassformer.cli.options import (
+    AsJson,
     Device,
     Dtype,
     Encoding,
     Field,
     Files,
     Form,
-    Inputs,
     OnErrorOption,
-    Record,
-    field_of,
-    missing,
-    say,
+    zoo_names,
 )
-from glassformer.cli.outputs import AsJson, Column, Rows, print_json, progress
+from glassformer.cli.outputs import Column, Rows, print_json, progress, say
 from glassformer.errors import GlassformerError
-from glassformer.source import load
-from glassformer.tasks.batches import Pause
-from glassformer.tasks.classify import Classifier
 from glassformer.tasks.shares import Bucket, Rule
-from glassformer.tasks.watch import Watch, date_of, given_labels
-from glassformer.train.report.about import write_whole
+
+if TYPE_CHECKING:
+    from glassformer.cli.inputs import Inputs, Record
+    from glassformer.tasks.watch import Watch
 
 SHOWN = 6  # labels that have a column of their own
 RULE = "The rule"
@@ -39,7 +35,10 @@ RULE = "The rule"
 def watch(
     model: Annotated[
         str | None,
-        typer.Argument(help="A model's folder; not needed where records carry a label (--label)."),
+        typer.Argument(
+            help="A model's folder, or zoo:NAME; not where records carry a label (--label).",
+            autocompletion=zoo_names,
+        ),
     ] = None,
     file: Files = None,
     form: Annotated[
@@ -87,7 +86,7 @@ def watch(
     device: Device = "cpu",
     dtype: Dtype = None,
 ) -> None:
-    """Plot the share of each label over time, and raise an alert when one jumps.
+    """Plot shares of labels over time, and raise an alert at a jump.
 
     Reads dated texts and classifies them, or records that carry a label. A bucket of time is judged
     when it is over: its shares against those of the buckets before it, by Fisher's exact test and
@@ -95,7 +94,15 @@ def watch(
     Holm's correction over all labels, must be below --alpha, the share must have moved by --change,
     and the bucket must have --texts. Standard input is followed, and alerts come as they are
     raised; files may be in any order.
+
+    $ glassformer watch path/to/model --file reviews.csv --svg shares.svg
     """
+    from glassformer.cli.inputs import Inputs, field_of, missing
+    from glassformer.source import load
+    from glassformer.tasks.batches import Pause
+    from glassformer.tasks.classify import Classifier
+    from glassformer.tasks.watch import Watch, date_of, given_labels
+
     rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):
         raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
@@ -186,6 +193,8 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
+    from glassformer.train.report.about import write_whole
+
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
             try:

@@ -1,1 +1,78 @@
-"""Room 10, the zoo: small models that the project trained itself, so that all works offline."""
+"""Room 10, the zoo: small models that the project trained itself, so that all works offline. What
+is known of one stands in its own folder: config.json, the weights' header, the card (README.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+PREFIX = "zoo:"
+HOME = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Animal:
+    """`about` is the first sentence of the card, `kind` the published class."""
+
+    name: str
+    kind: str
+    parameters: int
+    about: str
+    size: int  # bytes on disk
+    license: str
+    path: str
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in HOME.glob("*/config.json"))
+
+
+def folder_of(name: str) -> Path:
+    """Of a name, with zoo: before it or not."""
+    name = name.removeprefix(PREFIX)
+    if name in names():
+        return HOME / name
+    near = get_close_matches(name, names(), 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}."
+    raise GlassformerError(f"There is no model {name!r} in the zoo; {hint}")
+
+
+def read(name: str) -> Animal:
+    folder = folder_of(name)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    front, text = card_of(name)
+    paragraph = next((p for p in text.split("\n\n") if not p.lstrip().startswith("#")), "")
+    return Animal(
+        name=folder.name,
+        kind=next(iter(config.get("architectures", ())), config["model_type"]),
+        parameters=sum(map(numbers_in, folder.glob("*.safetensors"))),
+        about=re.split(r"(?<=[.!?])\s", " ".join(paragraph.split()))[0],
+        size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        license=front.get("license", "unknown"),
+        path=str(folder),
+    )
+
+
+def card_of(name: str) -> tuple[dict[str, str], str]:
+    """What stands in the front matter as `key: value`, and the text behind it."""
+    card = (folder_of(name) / "README.md").read_text("utf-8")
+    found = re.match(r"---\n(.*?)\n---\n", card, re.S)
+    if found is None:
+        return {}, card
+    pairs = re.findall(r"^(\w+): *(.+?) *$", found[1], re.M)
+    return dict(pairs), card[found.end() :].lstrip("\n")
+
+
+def numbers_in(weights: Path) -> int:
+    """By the header alone, which is JSON behind its length."""
+    with weights.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header: dict[str, Any] = json.loads(stream.read(length))
+    return sum(prod(one["shape"]) for name, one in header.items() if name != "__metadata__")

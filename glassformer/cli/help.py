@@ -1,0 +1,202 @@
+"""What the command line says of itself: help that fits any width, and mistakes in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from textwrap import wrap
+from typing import Any, cast
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+
+# UsageError: click's, or that of typer's copy of click
+Misused = cast(type[Exception], typer.BadParameter.__mro__[1])
+WIDEST = 100  # longer lines are hard to read
+NARROW = 60  # below it what is named stands over what is said of it
+NAMES = 30  # longer names have a line to themselves
+EXAMPLE = "$ "
+KINDS = {  # as typer names types, and as people do
+    "str": "TEXT",
+    "list[str]": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "X",
+    "path": "PATH",
+    "list[path]": "PATH",
+    "file": "FILE",
+    "directory": "FOLDER",
+}
+Row = tuple[str, str]
+
+
+class Verb(TyperCommand):
+    """A command that shows help in our layout; its docstring ends with an example: `$ ...`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        show(ctx, [*arguments(ctx), *options(ctx)])
+
+
+class Verbs(TyperGroup):
+    """The same of several, in groups, as their help panels are named."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        verbs: dict[str, list[Row]] = {}
+        longest = max(map(len, self.commands))
+        for name in self.list_commands(ctx):
+            verb: Any = self.get_command(ctx, name)
+            rows = verbs.setdefault(verb.rich_help_panel or "Verbs", [])
+            rows.append((f"{name:{longest}}", first_sentence(verb.help)))
+        show(ctx, [*verbs.items(), *options(ctx)])
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = nearest(args[0], self.list_commands(ctx))
+            way = near or f"{ctx.command_path} --help lists them."
+            raise Misused(f"There is no verb {args[0]!r}; {way}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def mistake(error: Any) -> str:
+    """One sentence, with the way out. Empty if the help itself was the answer."""
+    said: str = error.format_message()
+    said = said.replace("Value error, ", "").replace("argument(s)", "argument")
+    if not said.strip() or "; " in said:
+        return said.strip()
+    if hasattr(error, "possibilities"):  # click's NoSuchOption
+        named = error.option_name
+        there = [name for one in error.ctx.command.get_params(error.ctx) for name in names_of(one)]
+        near = nearest(named, there)
+        if near is not None:
+            return f"There is no option {named}; {near}"
+        said = f"There is no option {named}"
+    missing = getattr(error, "param", None)
+    if missing is not None and missing.param_type_name == "argument":
+        said = said.replace(f"'{missing.name}'", name_of(missing))
+    path = "glassformer" if error.ctx is None else error.ctx.command_path
+    return f"{said.rstrip('.')}; {path} --help says more."
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    near = get_close_matches(word, known, 1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def names_of(parameter: Any) -> list[str]:
+    named = parameter.param_type_name == "option"
+    return [*parameter.opts, *parameter.secondary_opts] if named else []
+
+
+def show(ctx: Any, groups: Sequence[tuple[str, Sequence[Row]]]) -> None:
+    console = Console(highlight=False, markup=False)
+    width = min(console.width, WIDEST)
+    said, examples = told(ctx.command.help or "")
+
+    def line(text: str = "", *styles: tuple[str, str]) -> None:
+        shown = Text(text)
+        for part, style in styles:
+            shown.highlight_words([part], style)
+        console.print(shown, soft_wrap=True)
+
+    def title(text: str) -> None:
+        line()
+        console.print(Text(text, "bold"), soft_wrap=True)
+
+    first = f"Usage: {ctx.command_path} "
+    hang = " " * (len(first) if width >= NARROW else 4)
+    for part in wrap(first + " ".join(pieces(ctx)), width, subsequent_indent=hang):
+        line(part, ("Usage:", "bold"))
+    for paragraph in said:
+        line()
+        for part in wrap(paragraph, width):
+            line(part)
+    for name, rows in groups:
+        title(name)
+        for left, lines in columns(rows, width):
+            console.print(Text(left, "cyan").append(lines[0], "default"), soft_wrap=True)
+            for part in lines[1:]:
+                line(part)
+    if examples:
+        title("Example" if len(examples) == 1 else "Examples")
+        for example in examples:
+            line(f"  {example}")
+
+
+def columns(rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[str]]]:
+    """What is named, and lines of what is said of it, beside it where there is room."""
+    fitting = [len(left) for left, _ in rows if len(left) <= NAMES]
+    indent = 6 if width < NARROW or not fitting else max(fitting) + 4
+    for left, right in rows:
+        lines = wrap(right, max(width - indent, 20), break_on_hyphens=False) or [""]
+        below = [" " * indent + part for part in lines]
+        if width < NARROW or len(left) > NAMES:
+            yield f"  {left}", ["", *below]
+        else:
+            yield f"  {left:{indent - 2}}", [lines[0], *below[1:]]
+
+
+def told(text: str) -> tuple[list[str], list[str]]:
+    """Paragraphs, and the commands among the lines."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.replace("\f", ""))]
+    examples = [
+        line.strip().removeprefix(EXAMPLE)
+        for part in paragraphs
+        if part.startswith(EXAMPLE)
+        for line in part.splitlines()
+    ]
+    return [" ".join(p.split()) for p in paragraphs if p and not p.startswith(EXAMPLE)], examples
+
+
+def first_sentence(text: str | None) -> str:
+    said, _ = told(text or "")
+    return re.split(r"(?<=\.) ", said[0])[0] if said else ""
+
+
+def pieces(ctx: Any) -> Iterator[str]:
+    if isinstance(ctx.command, TyperGroup):
+        yield from ("[OPTIONS]", "VERB", "...")
+        return
+    yield "[OPTIONS]"
+    for one in ctx.command.get_params(ctx):
+        if one.param_type_name == "argument":
+            yield name_of(one) if one.required else f"[{name_of(one)}]"
+
+
+def name_of(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    return name if argument.nargs == 1 or name.endswith("...") else f"{name}..."
+
+
+def arguments(ctx: Any) -> Iterator[tuple[str, list[Row]]]:
+    found = [one for one in ctx.command.get_params(ctx) if one.param_type_name == "argument"]
+    if found:
+        yield "Arguments", [(name_of(one), one.help or "") for one in found]
+
+
+def options(ctx: Any) -> Iterator[tuple[str, list[Row]]]:
+    """By the panels they name; those without one come first."""
+    groups: dict[str, list[Row]] = {"Options": []}
+    for one in ctx.command.get_params(ctx):
+        record = one.get_help_record(ctx)
+        if record is not None and one.param_type_name == "option":
+            panel = getattr(one, "rich_help_panel", None) or "Options"
+            groups.setdefault(panel, []).append((kinds_named(record[0]), plain(record[1])))
+    yield from groups.items()
+
+
+def kinds_named(left: str) -> str:
+    """`--top <int range>` is `--top N`; choices stand as they are."""
+    return re.sub(r"<(.*?)>", lambda kind: KINDS.get(kind[1], kind[1]), left)
+
+
+def plain(right: str) -> str:
+    """Without typer's escapes; `x>=1` goes without saying."""
+    right = right.replace("\\[", "[")
+    right = re.sub(r"; x(>|>=|<|<=)[^\];]*|; [\d.]+<=x<=[\d.]+", "", right)
+    return re.sub(r"\[(x>=[\d.]+|[\d.]+<=x<=[\d.]+)\]", "", right).strip()
