@@ -134,9 +134,11 @@ def test_a_model_beside_a_run(run, page):
     for served in serve(folder.parent / "start", folder, text="time flies like an arrow"):
         page.goto(served.address + "?panel=compare&compare.a=start&compare.b=run")
         expect(page.get_by_role("slider")).to_have_count(1)
-        cards = page.locator(".side")
-        before, after = (cards.nth(n).bounding_box() for n in (0, 1))
-        assert before["y"] == after["y"] and before["height"] == after["height"]
+        expect(page.get_by_role("region", name="What they predict")).to_be_visible()
+        before, after = page.locator(".side").evaluate_all(  # both in one moment
+            "all => all.map(card => card.getBoundingClientRect()).map(box => [box.y, box.height])"
+        )
+        assert before == after
 
 
 def test_the_same_on_both_sides_is_said(page, two):

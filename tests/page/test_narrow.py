@@ -51,17 +51,21 @@ def test_the_table_of_parameters_folds(served, narrow):
 def test_shapes_of_a_block_do_not_touch(served, narrow):
     visit(narrow, served, panel="walk", walk_at="block", lang="zh")
     for part in narrow.locator("section[data-tour]").all():
-        boxes = [one.bounding_box() for one in part.locator(".caption .number").all()]
+        sides = "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right])"
+        boxes = sorted(part.locator(".caption .number").evaluate_all(sides))
         assert len(boxes) > 2
-        boxes.sort(key=lambda box: box["x"])
         for left, right in pairwise(boxes):
-            assert left["x"] + left["width"] < right["x"]
+            assert left[1] < right[0]
 
 
 def test_the_road_follows(decoder, narrow):
     """The step that is told stands in the part of the list that is in sight."""
     visit(narrow, decoder, panel="walk", walk_at="logits")
-    road = narrow.get_by_role("navigation", name="Steps of the walk").bounding_box()
-    here = narrow.locator("[aria-current=step]").bounding_box()
-    for side, size in (("x", "width"), ("y", "height")):
-        assert road[side] <= here[side] and here[side] + here[size] <= road[side] + road[size]
+    road = narrow.get_by_role("navigation", name="Steps of the walk")
+    inside = """(road) => {
+        const here = road.querySelector("[aria-current=step]").getBoundingClientRect();
+        const all = road.getBoundingClientRect();
+        return all.left <= here.left && here.right <= all.right
+            && all.top <= here.top && here.bottom <= all.bottom;
+    }"""
+    narrow.wait_for_function(inside, arg=road.element_handle())
