@@ -46,10 +46,9 @@ def pad_rows(
     count = np.arange(slots)[None]
     real = count < lengths[:, None] if side == "right" else count >= slots - lengths[:, None]
     rows = torch.full((len(arrays), slots), fill, dtype=dtype)
-    mask = torch.from_numpy(real)
     if longest:
-        rows[mask] = _tensor(np.concatenate(arrays), dtype)
-    return rows, mask
+        rows.numpy()[real] = np.concatenate(arrays)  # a fraction of the time that torch takes
+    return rows, torch.from_numpy(real)
 
 
 def pad(
