@@ -135,9 +135,10 @@ class Mixture(Judged):
         """The row's part is drawn first, then what that one draws. What others would read comes
         along for a part that gets no row."""
         own, there = _by_part(example), self._there(example)
-        rates = np.array([rate * (name in there) for name, rate in zip(self.names, self.rates)])
+        served = np.array([name in there for name in self.names])
+        rates = self.rates * served
         if not rates.sum():  # only parts that were to get nothing
-            rates = np.array([float(name in there) for name in self.names])
+            rates = served.astype(float)
         varied: Example = {"part": np.array([rng.choice(len(rates), p=rates / rates.sum())])}
         for name in there:
             state = [int(rng.integers(2**63)), self.names.index(name)]
@@ -213,12 +214,13 @@ class Mixture(Judged):
         return scores
 
     def _split(self, batch: Batch) -> Iterable[tuple[str, Batch]]:
-        inputs, targets, counts = map(_by_part, (batch.inputs, batch.targets, batch.counts))
+        inputs, targets = _by_part(batch.inputs), _by_part(batch.targets)
+        counts = _by_part(batch.counts)
         for name in self.names:
             if name in inputs:
-                of_part = inputs[name], targets.get(name, {}), counts.get(name, {})
+                own = inputs[name], targets.get(name, {}), counts.get(name, {})
                 aside = batch.aside.get(name, {})
-                yield name, Batch(*of_part, batch.tokens, aside, batch.heard)
+                yield name, Batch(*own, batch.tokens, aside, batch.heard)
 
     def _there(self, example: Example) -> list[str]:
         """The parts that a stored row could serve."""
@@ -251,7 +253,7 @@ def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
 
 @cache  # there are few, and a step asks for each of them many times
 def _place(key: str) -> tuple[str, str]:
-    """The part and the field of "part/field", or of "other.0.part/field", a field of another row."""
+    """The part and the field of "part/field"; of another row's, "other.0.part/field", too."""
     owner, _, field = key.rpartition(AT)
     *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
     return owner, ".".join([*other, field])

@@ -115,6 +115,25 @@ def test_a_record_may_say_which_part_it_is_for():
         prepared(objective, [{**RECORDS[0], "objective": "span"}])
 
 
+def test_nothing_is_drawn_for_rows_of_a_part_that_draws_nothing():
+    """And a batch of them as they are stored is the one that drawing would have made."""
+    _, objective = made()
+    assert all(objective.draws(example) for example in prepared(objective))  # of two parts
+    own = [{**r, "objective": PARTS[i % 2]["name"]} for i, r in enumerate(RECORDS)]
+    stored = prepared(objective, own)
+    assert not any(objective.draws(example) for example in stored)
+    plain, drawn = objective.collate(stored), objective.collate(material.varied(objective, stored))
+    assert plain.counts == drawn.counts and plain.tokens == drawn.tokens
+    for one, other in ((plain.inputs, drawn.inputs), (plain.targets, drawn.targets)):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    model = readers.make("bert", "ForMaskedLM", LABELS)
+    parts = [{"name": "masked-lm"}, {"name": "classification"}]
+    words = make_objective("mixture", with_heads(model, parts), {"parts": parts})
+    assert words.draws(*prepared(words, [{**RECORDS[0], "objective": "masked-lm"}]))
+    assert not words.draws(*prepared(words, [{**RECORDS[0], "objective": "classification"}]))
+
+
 def test_a_part_without_rows_runs_and_counts_nothing():
     model, objective = made()
     rows = [
