@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
+from dataclasses import replace
 
 import material
 import numpy as np
@@ -156,6 +157,21 @@ def test_with_words_beside():
     assert set(model.net.heads) == {"lm", "classify"}
     first, last = material.falls(objective, model, prepared(objective))
     assert last < first
+
+
+def test_heads_are_those_that_a_model_of_one_task_would_have():
+    """With dropout, and a dense layer that starts as the pooler."""
+    body = readers.make("bert", "Model", hidden_dropout_prob=0.1)
+    parts = [{"name": "classification", "head": "kind", "labels": LABELS},
+             {"name": "tagging", "head": "names", "labels": TAGS}]  # fmt: skip
+    model = with_heads(body, parts)
+    single = readers.make("bert", "ForSequenceClassification", LABELS, hidden_dropout_prob=0.1)
+    (alone,) = single.spec.heads
+    heads = {head.name: head for head in model.spec.heads}
+    assert heads["kind"] == replace(alone, name="kind") and alone.dropout == 0.1
+    assert heads["names"].dropout == alone.dropout
+    pooler, kind = (model.net.heads[name].transform.state_dict() for name in ("pooler", "kind"))
+    assert all(torch.equal(pooler[name], kind[name]) for name in pooler)
 
 
 def test_the_body_stays_and_the_model_is_saved(tmp_path):
