@@ -67,6 +67,7 @@ class Mixture(Judged):
         if any(part.before for part in made.values()):
             raise GlassformerError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
+        self._shares: dict[tuple[str, ...], NDArray[np.float64]] = {}
         self.length = length_of(model, length)
 
     @cached_property
@@ -135,11 +136,7 @@ class Mixture(Judged):
         """The row's part is drawn first, then what that one draws. What others would read comes
         along for a part that gets no row."""
         own, there = _by_part(example), self._there(example)
-        served = np.array([name in there for name in self.names])
-        rates = self.rates * served
-        if not rates.sum():  # only parts that were to get nothing
-            rates = served.astype(float)
-        varied: Example = {"part": np.array([rng.choice(len(rates), p=rates / rates.sum())])}
+        varied: Example = {"part": self._ends(*there).searchsorted([rng.random()], side="right")}
         for name in there:
             state = [int(rng.integers(2**63)), self.names.index(name)]
             found = own[name]
@@ -221,6 +218,18 @@ class Mixture(Judged):
                 own = inputs[name], targets.get(name, {}), counts.get(name, {})
                 aside = batch.aside.get(name, {})
                 yield name, Batch(*own, batch.tokens, aside, batch.heard)
+
+    def _ends(self, *there: str) -> NDArray[np.float64]:
+        """Where every part's share of the numbers from 0 to 1 ends, for a row that could serve
+        these; `rng.choice` would work them out each time."""
+        if there not in self._shares:
+            served = np.array([name in there for name in self.names])
+            rates = self.rates * served
+            if not rates.sum():  # only parts that were to get nothing
+                rates = served.astype(float)
+            ends = (rates / rates.sum()).cumsum()
+            self._shares[there] = ends / ends[-1]
+        return self._shares[there]
 
     def _there(self, example: Example) -> list[str]:
         """The parts that a stored row could serve."""
