@@ -291,6 +291,8 @@ def _ending(way: Steps) -> None:
     told |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
     told |= {} if head.adaptive is not None else {"weight": own}
     way.add("logits", "logits", way.said.axes, layer=False, **told)
+    if way.said.by.number:
+        return
     several = way.said.by.several
     way.add("probabilities", "probabilities", way.said.axes, layer=False, several=several)
     way.add("choice", None, layer=False)
