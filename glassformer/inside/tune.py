@@ -158,13 +158,13 @@ class Tuning:
         return float(losses.mean())
 
     def _move(self, slopes: Sequence[Tensor]) -> None:
-        self.done += 1
         steps = self.settings.steps
-        rising, falling = self.done / max(1.0, WARM * steps), (steps - self.done + 1) / steps
+        rising, falling = (self.done + 1) / max(1.0, WARM * steps), (steps - self.done) / steps
         self.optimizer.param_groups[0]["lr"] = self.settings.rate * min(1.0, rising, falling)
         for x, slope in zip(self.maps, slopes, strict=True):
             x.grad = slope
         self.optimizer.step()
+        self.done += 1
 
     def lens(self) -> TunedLens:
         facts = Facts(
