@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.answer import answer
@@ -17,9 +16,10 @@ from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.families import families
+from glassformer.cli.fetch import fetch
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
-from glassformer.cli.help import Misused, Verb, Verbs, mistake
+from glassformer.cli.help import Misused, Verb, Verbs, mistake, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_page
@@ -44,6 +44,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check,
         "families": families,
         "zoo": zoo,
+        "fetch": fetch,
     },
     "Write": {
         "generate": generate,
@@ -117,11 +118,6 @@ def main() -> None:
     if code == 130 and half_imported("torch"):
         os._exit(130)  # Python itself would sometimes end by the signal
     sys.exit(code)
-
-
-def say(error: str, quiet: bool = False) -> None:
-    console = Console(stderr=True, soft_wrap=True, quiet=quiet)
-    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
 
 
 def half_imported(package: str) -> bool:

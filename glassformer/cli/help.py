@@ -83,6 +83,11 @@ def mistake(error: Any) -> str:
     return f"{said.rstrip('.')}; {path} --help says more."
 
 
+def say(error: str, quiet: bool = False) -> None:
+    console = Console(stderr=True, soft_wrap=True, quiet=quiet)
+    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
+
+
 def nearest(word: str, known: Sequence[str]) -> str | None:
     near = get_close_matches(word, known, 1)
     return f"did you mean {near[0]}?" if near else None

@@ -143,6 +143,8 @@ def test_a_mistake_is_one_sentence(glassformer, words, said):
         ("glassformer summarize m --long ", ["cut", "split"]),
         ("glassformer generate sh", ["shakespeare"]),
         ("glassformer generate zoo:sh", ["zoo:shakespeare"]),
+        ("glassformer generate real:mi", ["real:minilm", "real:microformer"]),
+        ("glassformer fetch rx", ["rxnfp"]),
         ("glassformer zoo x", []),
     ],
 )
