@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open page page-fresh test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh wheel test test-real test-prompts test-gpu lint bench equality clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -17,6 +17,12 @@ page: page/node_modules/.package-lock.json  # into glassformer/page/static, with
 
 page-fresh: page  # what is committed is what the sources give
 	git diff --exit-code --stat -- glassformer/page/static
+
+wheel: $(VENV)/.release  # dist/: what pip installs, at most 80 MB of it, and its sources
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	@size=$$(wc -c < dist/*.whl); echo "the wheel has $$size bytes of 80000000"; test $$size -le 80000000
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -61,6 +67,10 @@ $(VENV)/bin/python:
 $(VENV)/.user: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
+
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	@touch $@ $(VENV)/.user
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
