@@ -22,7 +22,7 @@ wheel: $(VENV)/.release  # dist/: what pip installs, at most 80 MB of it, and it
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
-	@size=$$(wc -c < dist/*.whl); echo "the wheel has $$size bytes of 80000000"; test $$size -le 80000000
+	@size=$$(cat dist/*.whl | wc -c); echo "the wheel has $$size bytes of 80000000"; test $$size -le 80000000
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
