@@ -13,6 +13,7 @@ from glassformer import __version__
 from glassformer.cli.answer import answer
 from glassformer.cli.check import check
 from glassformer.cli.classify import classify
+from glassformer.cli.completion import colons_kept
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.families import families
@@ -84,7 +85,9 @@ def show_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Say the version."),
+        typer.Option(
+            "--version", "-V", callback=show_version, is_eager=True, help="Say the version."
+        ),
     ] = False,
 ) -> None:
     """One Transformer, made of glass: look inside models, run them, train them.
@@ -99,7 +102,8 @@ def main() -> None:
     """Bad input is one sentence on standard error and exit code 1, a word that is not understood
     code 2, Ctrl-C 130. Whoever stops reading (`| head -1`) hears nothing more."""
     try:
-        code = app(prog_name="glassformer", standalone_mode=False)
+        with colons_kept():
+            code = app(prog_name="glassformer", standalone_mode=False)
         sys.stdout.flush()
     except GlassformerError as error:
         say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
