@@ -62,7 +62,10 @@ page/node_modules/.package-lock.json: page/package-lock.json
 	cd page && npm ci --no-audit --no-fund
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11 ..."; false; }
+	@echo "Setting up in $(VENV), once; most of it is PyTorch."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); false; }
 
 $(VENV)/.user: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
