@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
 .PHONY: open page page-fresh wheel test test-real test-prompts test-gpu lint bench equality clean
 
@@ -66,6 +67,11 @@ $(VENV)/bin/python:
 	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11 ..."; false; }
 	@echo "Setting up in $(VENV), once; most of it is PyTorch."
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); false; }
+# PyPI's PyTorch for Linux brings gigabytes of CUDA: where there is no GPU, the build for CPUs is asked for
+# first. Where that cannot be reached, PyPI's will do.
+	@if [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi > /dev/null; then \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 20 \
+	    -c constraints.txt --index-url $(CPU_TORCH) torch 2> /dev/null || true; fi
 
 $(VENV)/.user: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
