@@ -53,7 +53,7 @@ def lens(
 
     texts, targets = read(reading, target)
     model = reading.load()
-    folder = out or folder_of(model)
+    folder = out or folder_of(model, reading.model)
     held = slice(HELD - 1, None, HELD) if len(texts) >= HELD else slice(None)
     learned = [i for i in range(len(texts)) if len(texts) < HELD or i % HELD != HELD - 1]
     written = None if targets is None else [targets[i] for i in learned]
@@ -102,14 +102,17 @@ def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | N
     return [text for text, _ in found], None if target is None else [one for _, one in found]
 
 
-def folder_of(model: Model) -> Path:
-    """Beside the weights, except of a model that belongs to Glassformer itself."""
+def folder_of(model: Model, name: str) -> Path:
+    """Beside the weights, except of a model that belongs to Glassformer, or another package."""
     from glassformer import zoo
     from glassformer.inside.tuned import home
 
     source = model.source
-    if source is None or source.resolve().is_relative_to(Path(zoo.__file__).parent):
-        raise GlassformerError("A model of the zoo keeps no lens of yours; name a folder by --out.")
+    ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
+    if source is None or ours or name.startswith("real:"):
+        raise GlassformerError(
+            f"{name} is no folder of yours to keep a lens in; name one by --out."
+        )
     return home(source)
 
 
