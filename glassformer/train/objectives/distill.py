@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Capture, Net, Output
+from glassformer.core import Net, Output
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
@@ -168,7 +168,7 @@ class Overheard:
 
     def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> Output:
         """A tap is the task's own, of which the teacher is not told."""
-        kept = Capture("*.resid_post")
+        kept = Layers("encoder." if self.net.spec.decoder is None else "decoder.")
 
         def both(name: str, value: Tensor) -> Tensor:
             return kept(name, value if tap is None else tap(name, value))
@@ -179,15 +179,28 @@ class Overheard:
             said = self.net(tokens, **inputs, tap=tap)
         if self.head in said.heads:
             self.inputs, self.said = {"tokens": tokens, **inputs}, said
-            self.seen = [said.hidden]
-            if self.every:
-                stack = "encoder" if self.net.spec.decoder is None else "decoder"
-                layers = range(len(self.net.spec.last_stack.order))
-                self.seen = [kept[f"{stack}.blocks.{layer}.resid_post"] for layer in layers]
+            self.seen = kept.seen if self.every else [said.hidden]
         return said
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.net, name)
+
+
+class Layers:
+    """A tap that keeps what the layers of a stack hand on, in turn. (A `Capture` by patterns does
+    the same; a compiler cannot look through those.)"""
+
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
+        self.seen: list[Tensor] = []
+
+    def wants(self, name: str) -> bool:
+        return name.startswith(self.stack) and name.endswith(".resid_post")
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if self.wants(name):
+            self.seen.append(value)
+        return value
 
 
 class States(nn.Module):

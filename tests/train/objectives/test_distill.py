@@ -12,6 +12,7 @@ from glassformer.core import Capture
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.tokens import IGNORED
+from glassformer.train.step import Task
 
 LABELS = ("bad", "good", "so-so")
 RECORDS = [{"text": text, "label": LABELS[i % 3]} for i, text in enumerate(material.SENTENCES[:5])]
@@ -116,6 +117,17 @@ def test_answers_about_masked_tokens(teacher):
 
     frozen(objective)
     material.check_gradients(objective, model, prepared(objective), reference)
+
+
+def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
+    model = readers.make("llama", "ForCausalLM")
+    options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden": 1.0}
+    options |= {"task": "causal-lm", "layers": "all"}
+    objective = make_objective("distillation", model, options)
+    batch, task = objective.collate(prepared(objective)[:2]), Task(model.net, objective)
+    whole = torch.compile(task, fullgraph=True, backend="eager")(batch)
+    for part, value in task(batch).items():
+        torch.testing.assert_close(whole[part], value)
 
 
 @pytest.mark.parametrize("width", [32, 48])
