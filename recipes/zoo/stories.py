@@ -186,8 +186,8 @@ def kept_pieces(tokens: Sequence[str], merges: Sequence[Any], worth: Tensor, siz
 
 
 def cut_tokenizer(folder: Path, keep: set[str]) -> list[int]:
-    """Leaves these pieces in a folder's tokenizer.json; the ids that they had, in order. Special
-    tokens come first and stay what they were, but no text ends with one: see START."""
+    """Leaves these pieces in a folder's tokenizer.json; the ids that they had, in order. The
+    special ones come first and stay, but a text ends with what it begins with: see START."""
     path = folder / "tokenizer.json"
     said = json.loads(path.read_text("utf-8"))
     model = said["model"]
@@ -199,7 +199,7 @@ def cut_tokenizer(folder: Path, keep: set[str]) -> list[int]:
     ]
     path.write_text(json.dumps(said, ensure_ascii=False), "utf-8")
     config = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
-    config.pop("eos_token", None)
+    config["eos_token"] = config["bos_token"]
     write_json(folder / "tokenizer_config.json", config)
     return ids
 

