@@ -1,5 +1,5 @@
-"""recipes/zoo/stories.py and what follows it, with a small teacher: the vocabulary is cut and nothing
-else changes, what is drawn follows from the seed, and the whole way ends in a folder of the zoo."""
+"""recipes/zoo/stories.py and what follows it, with a small teacher: the vocabulary is cut and
+nothing else changes, draws follow from the seed, and the whole way ends in a folder of the zoo."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from glassformer.train.recipe import read_recipe
 from glassformer.zoo import numbers_in
 
 ROOT = Path(__file__).parent.parent
-WORDS = ("once upon a time there was little girl named Lily who loved to play with her red ball in "
-         "park and dog said hello happy friend tree house garden butterfly rainbow").split()  # fmt: skip
+TALE = """once upon a time there was little girl named Lily who loved to play with her red ball in
+park and dog said hello happy friend tree house garden butterfly rainbow"""
+WORDS = TALE.split()
 SIZES = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2,
          "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256,
          "tie_word_embeddings": True}  # fmt: skip
@@ -140,7 +141,9 @@ def test_samples_follow_from_the_seed(sampled, stories, place):
     assert train.dtype == np.uint16 and train[0] == stories.START
     assert (train == stories.START).sum() == about["stories"]
     learned = {story.tobytes() for story in np.split(train, np.flatnonzero(train == 1))}
-    assert not learned & {story.tobytes() for story in np.split(valid, np.flatnonzero(valid == 1))[1:]}
+    assert not learned & {
+        story.tobytes() for story in np.split(valid, np.flatnonzero(valid == 1))[1:]
+    }
     for seed, same in ((1, True), (2, False)):
         other = place / f"again-{seed}"
         other.mkdir()
@@ -180,7 +183,9 @@ def test_from_the_recipe_to_the_zoo(sampled, place, monkeypatch):
     model = gf.load(zoo)
     assert numbers_in(zoo / "model.safetensors") == figures["model"]["parameters"]
     assert model.config["dtype"] == "bfloat16"
-    again = gf.evaluate(gf.load(zoo, dtype=torch.float32), zoo / "eval" / "stories.jsonl", "perplexity")
+    again = gf.evaluate(
+        gf.load(zoo, dtype=torch.float32), zoo / "eval" / "stories.jsonl", "perplexity"
+    )
     assert again["bits_per_byte"] == pytest.approx(
         figures["texts"]["eval/stories.jsonl"]["ours"]["bits_per_byte"], rel=1e-5
     )

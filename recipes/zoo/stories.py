@@ -17,6 +17,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from glassformer.text import Tokenizer
 from glassformer.weights.save import whole_folder, write_json
 
 HOME = Path("data/zoo/stories")
-PIECES = 4096
+PIECES = 6144
 RESERVED = 259  # unknown, start, end, and the bytes, of which all other texts can be made
 START = 1  # stands before a story and so behind the last: the teacher knows no other end
 CONTEXT = 256  # tokens that the teacher reads at once
@@ -81,7 +82,7 @@ def windows(net: Net, lanes: int, seed: int) -> Iterator[Tensor]:
 def stories_in(lane: Ids) -> list[Ids]:
     """Each without its start; the last, which may not be at its end, is left out."""
     starts = np.flatnonzero(lane == START)
-    return [lane[begin + 1 : end] for begin, end in zip(starts[:-1], starts[1:], strict=True)]
+    return [lane[begin + 1 : end] for begin, end in pairwise(starts)]
 
 
 def apart(stories: Iterable[Ids]) -> tuple[list[Ids], list[Ids]]:
@@ -161,7 +162,7 @@ def inside(piece: str, ranks: dict[tuple[str, str], int]) -> set[str]:
     parts = list(piece)
     found = set(parts)
     while len(parts) > 1:
-        pairs = [(ranks.get(pair, len(ranks)), at) for at, pair in enumerate(zip(parts, parts[1:]))]
+        pairs = [(ranks.get(pair, len(ranks)), at) for at, pair in enumerate(pairwise(parts))]
         rank, at = min(pairs)
         if rank == len(ranks):
             break
@@ -226,11 +227,14 @@ def cut(teacher: Model, folder: Path, worth: Tensor, size: int = PIECES) -> None
     assert Tokenizer.load(folder).size == len(ids)
 
 
-def cut_by_samples(source: Path, folder: Path, rows: int, size: int, seed: int, device: str) -> None:
+def cut_by_samples(
+    source: Path, folder: Path, rows: int, size: int, seed: int, device: str
+) -> None:
     teacher = gf.load(source, device)
     net = teacher.net.eval()
     written_rows = next(windows(net, rows, seed))
     worth = expected(net, written_rows)
+    net.to(torch.bfloat16)  # half the bytes, and what a GPU computes in
     cut(teacher, folder / "teacher", worth, size)
     kept = Tokenizer.load(folder / "teacher").vocabulary
     assert teacher.tokenizer is not None
@@ -259,9 +263,7 @@ def main() -> None:
             asked.teacher, asked.folder, asked.rows, asked.pieces, asked.seed, asked.device
         )
     else:
-        sample(
-            asked.folder, asked.tokens, asked.seconds, asked.lanes, asked.seed, asked.device
-        )
+        sample(asked.folder, asked.tokens, asked.seconds, asked.lanes, asked.seed, asked.device)
 
 
 if __name__ == "__main__":

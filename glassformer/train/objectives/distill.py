@@ -3,8 +3,8 @@ perhaps the hidden states, of another: mostly a smaller one from a larger."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -114,7 +114,7 @@ class Distillation(Judged):
         student = Overheard(net, self.head, self.states)
         hard = self.task(student, batch)
         parts: dict[str, Tensor] = dict(hard) if self.hard else {}
-        teacher = Overheard(self._teacher_on(batch), self.head, self.states)
+        teacher = Overheard(self._teacher[0], self.head, self.states)
         with torch.no_grad():
             teacher(**_readable(teacher.net, student.inputs))
         if "soft" in self.weights:
@@ -145,8 +145,11 @@ class Distillation(Judged):
 
         return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
 
-    def _teacher_on(self, batch: Batch) -> Net:
-        return self._teacher[0].to(next(iter(batch.inputs.values())).device)
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """The teacher goes along to another device, before a pass is compiled."""
+        self._teacher[0]._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         return self.task.answers(net, batch) if isinstance(self.task, Judged) else []

@@ -225,7 +225,7 @@ class TestTokens:
                 read(name, format="tokens")
         np.save(tmp_path / "cut.npy", np.zeros(300, np.uint16))
         (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-9])
-        with pytest.raises(GlassformerError, match="cut.npy breaks off before token 300"):
+        with pytest.raises(GlassformerError, match=r"cut.npy breaks off before token 300"):
             read("cut.npy", format="tokens")
 
 

@@ -226,7 +226,9 @@ def test_tokens_are_learned_as_they_are():
     (example,) = objective.prepare({"tokens": ids, "begins": True, "ends": True})
     assert example["tokens"].tolist() == ids.tolist() and example["tokens"].dtype == np.int32
     for wrong in ([1, tokenizer.size], [-1, 2]):
-        with pytest.raises(GlassformerError, match=f"no tokens of a vocabulary of {tokenizer.size}"):
+        with pytest.raises(
+            GlassformerError, match=f"no tokens of a vocabulary of {tokenizer.size}"
+        ):
             list(objective.prepare({"tokens": wrong}))
 
 

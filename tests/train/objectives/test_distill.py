@@ -128,6 +128,9 @@ def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
     whole = torch.compile(task, fullgraph=True, backend="eager")(batch)
     for part, value in task(batch).items():
         torch.testing.assert_close(whole[part], value)
+    assert {weight.device.type for weight in frozen(task.to("meta").objective).parameters()} == {
+        "meta"
+    }
 
 
 @pytest.mark.parametrize("width", [32, 48])
