@@ -162,19 +162,41 @@ def test_stories_are_taken_whole_and_once(stories):
     assert stories.stream_of(held_out[:2]).tolist() == [1, 2, 1, 3]
 
 
-def test_from_the_recipe_to_the_zoo(sampled, place, monkeypatch):
-    import stories_card
-
-    folder = str(sampled / "teacher")
-    tiny = [f"model.settings.{key}={json.dumps(value)}" for key, value in SIZES.items()
-            if key not in ("num_hidden_layers", "max_position_embeddings")]  # fmt: skip
+def recipe(samples: Path, run: Path, *changes: str):
+    """The recipe itself, with a smaller model and fewer steps."""
+    folder = str(samples / "teacher")
+    tiny = [
+        f"model.settings.{key}={json.dumps(value)}"
+        for key, value in SIZES.items()
+        if key not in ("num_hidden_layers", "max_position_embeddings")
+    ]
     said = [
         *tiny, "model.layers=2", f"tokenizer.folder={folder}", f"objective.teacher={folder}",
-        f"data.train={sampled / 'train.npy'}", f"data.valid={sampled / 'valid.npy'}",
-        "train.steps=4", "train.batch=2", "train.warmup=1", "train.compile=false",
-        "train.precision=float32", "train.save_every=2", f"run.folder={place / 'run'}",
+        f"data.train={samples / 'train.npy'}", f"data.valid={samples / 'valid.npy'}",
+        "train.steps=6", "train.batch=2", "train.warmup=1", "train.compile=false",
+        "train.precision=float32", "train.save_every=2", "run.log_every=1", f"run.folder={run}",
     ]  # fmt: skip
-    gf.train(read_recipe(ROOT / "recipes" / "zoo" / "stories.toml", said), device="cpu")
+    return read_recipe(ROOT / "recipes" / "zoo" / "stories.toml", [*said, *changes])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_gpu_the_same_is_learned_compiled(home, place, stories):
+    """All of stories.py's way to the last step, as the real one goes it."""
+    stories.sample(home, 40_000, 60, 512, 1, "cuda")
+    losses = []
+    for compiled in ("false", "true"):
+        settings = ["train.precision=bfloat16", f"train.compile={compiled}", "train.batch=64"]
+        run = gf.train(recipe(home, place / f"gpu-{compiled}", *settings), device="cuda")
+        losses.append([entry["loss"] for entry in run.entries() if "loss" in entry])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_from_the_recipe_to_the_zoo(sampled, place):
+    import stories_card
+
+    gf.train(recipe(sampled, place / "run"), device="cpu")
     real = place / "real.txt"
     real.write_text("".join(f"{text(i)}\n<|endoftext|>\n" for i in range(4)) + "half a")
     zoo = place / "zoo" / "stories"

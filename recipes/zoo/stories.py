@@ -35,7 +35,7 @@ from glassformer.text import Tokenizer
 from glassformer.weights.save import whole_folder, write_json
 
 HOME = Path("data/zoo/stories")
-PIECES = 6144
+PIECES = 8192
 RESERVED = 259  # unknown, start, end, and the bytes, of which all other texts can be made
 START = 1  # stands before a story and so behind the last: the teacher knows no other end
 CONTEXT = 256  # tokens that the teacher reads at once
