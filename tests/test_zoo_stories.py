@@ -200,7 +200,8 @@ def test_from_the_recipe_to_the_zoo(sampled, place):
     real = place / "real.txt"
     real.write_text("".join(f"{text(i)}\n<|endoftext|>\n" for i in range(4)) + "half a")
     zoo = place / "zoo" / "stories"
-    figures = stories_card.publish(place / "run", sampled, zoo, real, None, "cpu", count=6)
+    stories_card.take(place / "run", sampled, zoo)
+    figures = stories_card.measure(zoo, sampled / "teacher", real, count=6)
 
     model = gf.load(zoo)
     assert numbers_in(zoo / "model.safetensors") == figures["model"]["parameters"]

@@ -4,24 +4,21 @@ that it is judged by, the figures and the card, which says nothing that was not 
     python recipes/zoo/stories_card.py [--real TinyStories.txt] [--whole stories15M.bin]
 
 `--real` is a file of TinyStories with <|endoftext|> between them, which is measured on and not
-kept; `--whole` is the teacher as it was published.
+kept; `--whole` is the teacher as it was published; `--again` measures a folder that is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from stories import HOME, START, written
+from stories import HOME
+from stories_figures import Figures, foreseen, real_stories, writing
 
 import glassformer as gf
-from glassformer.model import Model
 from glassformer.train.report.summary import evaluations_of
 from glassformer.train.runs import find_runs
 from glassformer.weights.save import write_json
@@ -31,86 +28,6 @@ SHOWN = 100  # held-out stories that come with the model
 TALES = 200  # that each writes, to be looked at
 PUBLISHED = {"stories15M": 1.072, "stories260K": 1.297}  # nats a token, by llama2.c's README
 OPENING = "Once upon a time, there was a little fox who"
-
-Figures = dict[str, Any]
-
-
-# --- what is measured -------------------------------------------------------------------------
-
-
-def foreseen(models: Mapping[str, Model], texts: Sequence[str]) -> Figures:
-    """By model, how well it foresees texts: nats and perplexity a token, bits a byte."""
-    records = [{"text": text} for text in texts]
-    found: Figures = {"stories": len(texts)}
-    for name, model in models.items():
-        figures = gf.evaluate(model, records, "perplexity", draws=0).figures
-        perplexity = figures["perplexity"].value
-        found[name] = {
-            "perplexity": perplexity,
-            "nats": math.log(perplexity),
-            "bits_per_byte": figures["bits_per_byte"].value,
-        }
-    return found
-
-
-def tales(model: Model, count: int, seed: int) -> list[list[int]]:
-    """The first story of each row that a model writes at temperature 1, as far as it has got."""
-    device = next(model.net.parameters()).device
-    start = torch.full((count, 1), START, device=device)
-    draw = torch.Generator(device).manual_seed(seed)
-    rows = written(model.net.eval(), start, 256, draw).tolist()
-    return [row[1 : row.index(START, 1)] if START in row[1:] else row[1:] for row in rows]
-
-
-def distinct(stories: Sequence[Sequence[int]], size: int) -> float:
-    """The share of the runs of so many tokens, of all stories, that are different."""
-    runs = [run for story in stories for run in runs_of(story, size)]
-    return len(set(runs)) / len(runs)
-
-
-def repeated(stories: Sequence[Sequence[int]], size: int) -> float:
-    """The share of the runs of a story that it has had before."""
-    every = [runs_of(story, size) for story in stories]
-    return 1 - sum(len(set(runs)) for runs in every) / sum(map(len, every))
-
-
-def runs_of(story: Sequence[int], size: int) -> list[tuple[int, ...]]:
-    return list(zip(*(story[i:] for i in range(size)), strict=False))
-
-
-@torch.inference_mode()
-def surprise(judge: Model, stories: Sequence[Sequence[int]]) -> float:
-    """The judge's perplexity of what another has written, the same vocabulary given."""
-    device = next(judge.net.parameters()).device
-    total = count = 0.0
-    for story in stories:
-        tokens = torch.tensor([[START, *story]], device=device)
-        logits = judge.net(tokens[:, :-1]).logits
-        assert logits is not None
-        said = logits.float().log_softmax(-1).gather(-1, tokens[:, 1:, None])
-        total, count = total + float(said.sum()), count + len(story)
-    return math.exp(-total / count)
-
-
-def writing(models: Mapping[str, Model], judge: Model, count: int, seed: int) -> Figures:
-    found = {}
-    for name, model in models.items():
-        made = [story for story in tales(model, count, seed) if len(story) > 4]
-        found[name] = {
-            "stories": len(made),
-            "tokens": float(np.mean([len(story) for story in made])),
-            "distinct_2": distinct(made, 2),
-            "distinct_3": distinct(made, 3),
-            "repeated_4": repeated(made, 4),
-            "teacher_perplexity": surprise(judge, made),
-        }
-    return found
-
-
-def real_stories(path: Path, most: int) -> list[str]:
-    """Whole ones: what stands behind the last mark may be cut off."""
-    parts = path.read_text("utf-8").split("<|endoftext|>")[:-1]
-    return [part.strip() for part in parts if part.strip()][:most]
 
 
 def training(run: Path) -> Figures:
@@ -128,8 +45,6 @@ def training(run: Path) -> Figures:
         "divergence": last["loss.soft"],
     }
 
-
-# --- what is said of it -----------------------------------------------------------------------
 
 CARD = """---
 library_name: glassformer
@@ -221,46 +136,58 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def publish(
-    run: Path, samples: Path, place: Path, real: Path | None, whole: Path | None, device: str,
-    most: int = 10_000, count: int = TALES,
-) -> Figures:  # fmt: skip
+def take(run: Path, samples: Path, place: Path) -> None:
+    """The model of a run in bfloat16, the stories it is judged by, and what is known of both."""
     model = gf.load(run / "model")
     model.net.to(torch.bfloat16)
     model.save(place)
     pieces = place / "tokenizer.json"  # as short as JSON can be: a third of its bytes
     said = json.loads(pieces.read_text("utf-8"))
     pieces.write_text(json.dumps(said, ensure_ascii=False, separators=(",", ":")), "utf-8")
-    kept = [json.loads(line) for line in (samples / "valid.jsonl").open(encoding="utf-8")][:SHOWN]
     (place / "eval").mkdir(exist_ok=True)
-    lines = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in kept)
-    (place / "eval" / "stories.jsonl").write_text(lines, "utf-8")
-
-    ours = gf.load(place, device, torch.float32)
-    teacher = gf.load(samples / "teacher", device, torch.float32)
-    models = {"ours": ours, "teacher": teacher}
-    if whole is not None:
-        models["teacher, all 32,000 pieces"] = gf.load(whole, device)
-    texts = {"eval/stories.jsonl": [one["text"] for one in kept[:most]]}
-    if real is not None:
-        texts["TinyStories"] = real_stories(real, most)
-    stack = ours.spec.last_stack
-    written = ours.generate(OPENING, do_sample=True, seed=1, temperature=0.8, max_new_tokens=80)
-    assert not isinstance(written, list)
-    figures: Figures = {
+    lines = (samples / "valid.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (place / "eval" / "stories.jsonl").write_text("".join(lines[:SHOWN]), "utf-8")
+    stack = model.spec.last_stack
+    figures = {
         "model": {
             "layers": len(stack.order),
             "width": stack.width,
-            "parameters": sum(p.numel() for p in ours.net.parameters()),
+            "parameters": sum(weight.numel() for weight in model.net.parameters()),
             "pieces": stack.embed.vocabulary,
-            "context": ours.config["max_position_embeddings"],
+            "context": model.config["max_position_embeddings"],
         },
         "samples": json.loads((samples / "samples.json").read_text("utf-8")),
         "training": training(run),
-        "texts": {name: foreseen(models, some) for name, some in texts.items()},
-        "writing": writing({"ours": ours, "teacher": teacher}, teacher, count, seed=7),
-        "example": written.text,
     }
+    write_json(place / "eval" / "figures.json", figures)
+
+
+def measure(
+    place: Path,
+    teacher: Path,
+    real: Path | None = None,
+    whole: Path | None = None,
+    *,
+    device: str = "cpu",
+    most: int = 10_000,
+    count: int = TALES,
+) -> Figures:
+    """The figures of a folder that was taken, and its card."""
+    both = {"ours": place, "teacher": teacher}
+    models = {name: gf.load(folder, device, torch.float32) for name, folder in both.items()}
+    ours, judge = models.values()
+    lines = (place / "eval" / "stories.jsonl").read_text("utf-8").splitlines()
+    texts = {"eval/stories.jsonl": [json.loads(line)["text"] for line in lines[:most]]}
+    if real is not None:
+        texts["TinyStories"] = real_stories(real, most)
+    drawn = ours.generate(OPENING, do_sample=True, temperature=0.8, seed=1, max_new_tokens=80)
+    assert not isinstance(drawn, list)
+    figures: Figures = json.loads((place / "eval" / "figures.json").read_text("utf-8"))
+    figures["writing"] = writing(models, judge, count, seed=7)
+    figures["example"] = drawn.text
+    if whole is not None:
+        models["teacher, all 32,000 pieces"] = gf.load(whole, device)
+    figures["texts"] = {name: foreseen(models, some) for name, some in texts.items()}
     write_json(place / "eval" / "figures.json", figures)
     (place / "README.md").write_text(card(figures), "utf-8")
     return figures
@@ -271,13 +198,21 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/zoo/stories"))
     parser.add_argument("--samples", type=Path, default=HOME)
     parser.add_argument("--to", type=Path, default=PLACE)
+    parser.add_argument("--again", action="store_true", help="measure what was taken before")
     parser.add_argument("--real", type=Path, help="TinyStories, to measure on")
     parser.add_argument("--whole", type=Path, help="stories15M.bin, to measure beside")
     parser.add_argument("--most", type=int, default=10_000, help="stories to measure on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     asked = parser.parse_args()
-    figures = publish(
-        asked.run, asked.samples, asked.to, asked.real, asked.whole, asked.device, asked.most
+    if not asked.again:
+        take(asked.run, asked.samples, asked.to)
+    figures = measure(
+        asked.to,
+        asked.samples / "teacher",
+        asked.real,
+        asked.whole,
+        device=asked.device,
+        most=asked.most,
     )
     print(json.dumps(figures, indent=2, ensure_ascii=False))
 
