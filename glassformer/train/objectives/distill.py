@@ -33,7 +33,8 @@ class Distillation(Judged):
     divergence of softened answers (times `soft`), the squared distance of hidden states (`hidden`)
     and their angle (`cosine`). Hidden states are the last, or with `layers` "all" every layer's
     beside that of the teacher at the same share of its depth; where widths differ, a matrix that
-    is learned along leads from one to the other.
+    is learned along leads from one to the other. With `until` their weights fall to nothing over
+    that share of training: they lead the way, and what is said at the end is what counts.
 
     The teacher is a folder that `gf.load` reads. It is not trained and not saved with the run.
     """
@@ -52,9 +53,12 @@ class Distillation(Judged):
         hidden: float = 0.0,
         cosine: float = 0.0,
         layers: Literal["last", "all"] = "last",
+        until: float | None = None,
         length: int | None = None,
     ) -> None:
         super().__init__()
+        if until is not None and not 0 < until <= 1:
+            raise GlassformerError(f"objective.until is a share of training, not {until}.")
         if loss not in ("kl", "cross-entropy"):
             raise GlassformerError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
         if layers not in ("last", "all"):
@@ -71,12 +75,19 @@ class Distillation(Judged):
         self._teacher = (net,)  # in a tuple it is no part of this module: not trained, not saved
         self.states = States(model.net, net, layers) if hidden or cosine else None
         own = {"soft": soft, "hidden": hidden, "cosine": cosine}
-        self.weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
-        self.weights |= {part: weight for part, weight in own.items() if weight}
+        weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
+        self._weights = weights | {part: weight for part, weight in own.items() if weight}
+        self.until, self.share = until, 1.0
 
     @property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
         return self.task.fields
+
+    @property
+    def weights(self) -> dict[str, float]:  # type: ignore[override]
+        """Not for a pass to look at: they change with every step, and what is compiled stays."""
+        states = ("hidden", "cosine")
+        return {p: w * self.share if p in states else w for p, w in self._weights.items()}
 
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
@@ -89,6 +100,7 @@ class Distillation(Judged):
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
+        self.share = 1.0 if self.until is None else max(0.0, 1 - progress / self.until)
 
     def stage(self) -> Hashable:
         return self.task.stage()
@@ -104,7 +116,7 @@ class Distillation(Judged):
         return Batch(
             batch.inputs,
             batch.targets,
-            {**counts, **{part: own[part] for part in own if part in self.weights}},
+            {**counts, **{part: own[part] for part in own if part in self._weights}},
             batch.tokens,
             batch.aside,
         )
@@ -117,11 +129,11 @@ class Distillation(Judged):
         teacher = Overheard(self._teacher[0], self.head, self.states)
         with torch.no_grad():
             teacher(**_readable(teacher.net, student.inputs))
-        if "soft" in self.weights:
+        if "soft" in self._weights:
             parts["soft"] = self._soft(student, teacher, batch)
         if self.states is not None:
             found = self.states(student.seen, teacher.seen, _real(batch))
-            parts |= {part: found[part] for part in found if part in self.weights}
+            parts |= {part: found[part] for part in found if part in self._weights}
         return parts
 
     def _soft(self, student: Overheard, teacher: Overheard, batch: Batch) -> Tensor:
