@@ -127,7 +127,7 @@ def card(figures: Figures) -> str:
         place=PLACE,
         texts=table(texts),
         published=published,
-        tales=TALES,
+        tales=figures["writing"]["ours"]["stories"],
         looks=table(looks),
     )
 
@@ -202,6 +202,7 @@ def main() -> None:
     parser.add_argument("--real", type=Path, help="TinyStories, to measure on")
     parser.add_argument("--whole", type=Path, help="stories15M.bin, to measure beside")
     parser.add_argument("--most", type=int, default=10_000, help="stories to measure on")
+    parser.add_argument("--tales", type=int, default=TALES, help="that each writes")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     asked = parser.parse_args()
     if not asked.again:
@@ -213,6 +214,7 @@ def main() -> None:
         asked.whole,
         device=asked.device,
         most=asked.most,
+        count=asked.tales,
     )
     print(json.dumps(figures, indent=2, ensure_ascii=False))
 
