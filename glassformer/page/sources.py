@@ -57,8 +57,8 @@ def find_sources(names: Sequence[str]) -> list[Source]:
     named before it, with that adapter."""
     found: dict[str, Source] = {}
     for name in names:
-        run = is_run(name)
-        folder = Path(name) if run else find_folder(name)
+        folder = Path(name) if is_run(name) else find_folder(name)
+        run = is_run(folder)
         own = folder.resolve().name or "model"
         id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
         if run:
