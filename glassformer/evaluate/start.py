@@ -132,6 +132,8 @@ def task_of(model: Model, head: str | None = None) -> str:
         )
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"
+    if "lm" in kinds and model.tokenizer is not None and model.tokenizer.addresses:
+        return "translation"  # it is told which language to write
     raise GlassformerError(
         f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
         f"Tasks that can be named are {', '.join(TASKS)}."
