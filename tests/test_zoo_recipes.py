@@ -247,6 +247,22 @@ def test_a_recipe_runs(name, zoo, made, monkeypatch):
     assert plan.steps == recipe.train.steps and plan.seconds_step
 
 
+def test_a_teacher_says_what_it_thinks_of_texts_without_labels(zoo, made, monkeypatch):
+    monkeypatch.chdir(made)
+    recipe = read_recipe(RECIPES["reader-teacher"])
+    bert(recipe.model.folder, "BertModel")
+    few = ["train.steps=2", "run.folder=runs/taught", "run.tensorboard=false"]
+    run = gf.train(RECIPES["reader-teacher"], [*TINY, *few], device="cpu")
+    home = made / "data" / "zoo" / "reader"
+    zoo.reader.teach(home, run.model, "cpu")
+    rows = records(zoo, home / "taught-sentiment.jsonl")
+    texts = (home / "untaught-sentiment.txt").read_text("utf-8").splitlines()
+    assert [one["text"] for one in rows] == texts
+    assert {one["label"] for one in rows} == {"negative", "positive"}  # it is not sure of any
+    for one in records(zoo, home / "taught-entities.jsonl"):
+        assert len(one["words"]) == len(one["tags"]) and one["objective"] == "tagging"
+
+
 def test_what_is_compared_differs_in_where_it_begins():
     found = differences(*(read_recipe(RECIPES[f"encoder-{one}"]) for one in ("tuned", "scratch")))
     assert all(line.startswith(("model.", "tokenizer.")) for line in found) and found
