@@ -74,24 +74,26 @@ def pack(name: str, facts: Facts, target: Path) -> None:
         one.load().save(target / "steps" / one.folder.name, dtype=torch.bfloat16)
     for file in OF_RUNS if steps else ():
         shutil.copy(run / file, target / file)
+    known = {"parameters": count_parameters(model.net), "run": told(run, facts.kept)}
+    write_json(target / "figures.json", known)  # without those of a model that was there before
+
+
+def told(run: Path, kept: str) -> dict[str, Any]:
+    """Of a finished run, up to the step whose model is kept."""
     (summary,) = find_runs([str(run)])
-    about = summary.about
-    assert about is not None
-    valid = [entry["valid"]["loss"] for entry in summary.entries if "valid" in entry]
-    known = read_figures(target)
-    known |= {
-        "parameters": count_parameters(model.net),
-        "run": {
-            "steps": summary.run.finished["step"] if summary.run.finished else 0,
-            "tokens": summary.tokens,
-            "seed": summary.recipe.train.seed,
-            "seconds": summary.seconds,
-            "valid": valid[-1] if valid else None,
-            "device": about.device,
-            "versions": about.versions,
-        },
+    ending, about = summary.run.finished, summary.about
+    assert ending is not None and about is not None
+    step = ending["best_step" if kept == "best" else "step"]
+    valid = {one["step"]: one["valid"]["loss"] for one in summary.entries if "valid" in one}
+    return {
+        "steps": step,
+        "tokens": round(summary.tokens_at(step)),
+        "seed": summary.recipe.train.seed,
+        "seconds": summary.seconds,
+        "valid": valid.get(step),
+        "device": about.device,
+        "versions": about.versions,
     }
-    write_json(target / "figures.json", known)
 
 
 def judge(facts: Facts, target: Path, device: str, again: bool) -> None:

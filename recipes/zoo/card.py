@@ -15,7 +15,7 @@ def card(name: str, facts: Facts, found: Found) -> str:
     run = found["run"]
     recipes = ", ".join(f"`recipes/zoo/{one}.toml`" for one in facts.recipes)
     made = f"{run['steps']:,} steps, {run['tokens']:,} tokens, seed {run['seed']}"
-    ended = "" if run["valid"] is None else f"; validation loss at the end {run['valid']:.4f}"
+    ended = "" if run["valid"] is None else f"; validation loss {run['valid']:.4f}"
     return f"""---
 library_name: glassformer
 pipeline_tag: {facts.pipeline}

@@ -184,7 +184,7 @@ FACTS = {
                "William Shakespeare; karpathy/char-rnn"),),
         compared="nanoGPT's README reports a validation loss of 1.88 for its small configuration "
         "(0.8 million parameters, 2,000 steps of 768 letters on a CPU) and 1.4697 for its large "
-        "one (10.65 million, on a GPU). Beside them stands the validation loss at the end, of "
+        "one (10.65 million, on a GPU). Beside them stands the validation loss above, of "
         "windows of 256 letters, each read by itself; with half a window of text before every "
         "letter the loss, which is the logarithm of the perplexity, is that of the table.",
         examples=(
