@@ -218,6 +218,7 @@ def test_another_file_than_the_published_one_is_refused(zoo, tmp_path):
 # --- Recipes -----------------------------------------------------------------------------------
 
 TINY = ["train.batch=2", "train.precision=float32", "data.processes=1"]
+BODY = ["model.folder=body"]  # in the place of real:minilm
 FRESH = ["model.heads=2", "model.width=16", "model.ffn=32"]
 
 
@@ -234,7 +235,8 @@ def test_a_recipe_runs(name, zoo, made, monkeypatch):
     recipe = read_recipe(RECIPES[name])
     settings = [*TINY, *(FRESH if recipe.model.preset else ())]
     if "teacher" in name:
-        bert(recipe.model.folder, "BertModel")
+        bert("body", "BertModel")
+        settings += BODY
     elif recipe.model.folder or recipe.tokenizer.folder:
         bert("runs/zoo/encoder/model", "BertForMaskedLM")
     if name == "reader":  # as its teacher would have made them
@@ -250,9 +252,8 @@ def test_a_recipe_runs(name, zoo, made, monkeypatch):
 
 def test_a_teacher_says_what_it_thinks_of_texts_without_labels(zoo, made, monkeypatch):
     monkeypatch.chdir(made)
-    recipe = read_recipe(RECIPES["reader-teacher"])
-    bert(recipe.model.folder, "BertModel")
-    few = ["train.steps=2", "run.folder=runs/taught", "run.tensorboard=false"]
+    bert("body", "BertModel")
+    few = [*BODY, "train.steps=2", "run.folder=runs/taught", "run.tensorboard=false"]
     run = gf.train(RECIPES["reader-teacher"], [*TINY, *few], device="cpu")
     home = made / "data" / "zoo" / "reader"
     zoo.reader.teach(home, run.model, "cpu")
@@ -310,7 +311,7 @@ def test_a_model_is_built_from_end_to_end(zoo, made, monkeypatch, capsys, tmp_pa
     text = (folder / "README.md").read_text("utf-8")
     facts = zoo.facts.FACTS["letters"]
     assert text == zoo.card.card("letters", facts, found)
-    for said in (f"license: {facts.license}", "recipes/zoo/letters.toml", "6 steps", "seed 1337",
+    for said in (f"license: {facts.license}", f"shown: {facts.place}", 'widget:\n- {"text": "ROMEO:', "recipes/zoo/letters.toml", "6 steps", "seed 1337",
                  "glassformer evaluate zoo:letters", f"{again['perplexity']:.3f}"):  # fmt: skip
         assert said in text
     equal_to_the_reference(folder)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -21,6 +22,9 @@ library_name: glassformer
 pipeline_tag: {facts.pipeline}
 language: {facts.language}
 license: {facts.license}
+shown: {facts.place}
+widget:
+{chr(10).join(f"- {json.dumps(one, ensure_ascii=False)}" for one in facts.samples)}
 ---
 # {name}
 

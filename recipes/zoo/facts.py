@@ -23,12 +23,14 @@ class Trial:
 class Facts:
     """`recipes` are run one after the other; the last but those `beside` it makes the model, which
     is the one in its run's folder `kept`. `shown` are the figures that the card has of each trial,
-    with how they are written."""
+    with how they are written. `place` is that in the page's menu, `samples` what it opens with."""
 
     about: str
     language: str
     license: str
     pipeline: str
+    place: int
+    samples: tuple[dict[str, str], ...]
     recipes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     kept: str = "model"
@@ -61,6 +63,11 @@ FACTS = {
         language="[en, fr, zh]",
         license="cc-by-4.0",
         pipeline="translation",
+        place=3,
+        samples=(
+            {"text": ">>en<< Où est la gare ?", "target": "Where is the train station?"},
+            {"text": ">>zh<< I drink tea.", "target": "我喝茶。"},
+        ),
         recipes=("translator",),
         kept="best",
         trials=(
@@ -97,6 +104,11 @@ FACTS = {
         language="en",
         license="cc-by-sa-4.0",
         pipeline="fill-mask",
+        place=4,
+        samples=(
+            {"text": "The capital of France is [MASK]."},
+            {"text": "He was [MASK] in the war and died two years later."},
+        ),
         recipes=("encoder",),
         beside=("encoder-tuned", "encoder-scratch"),
         trials=(
@@ -134,6 +146,11 @@ FACTS = {
         language="en",
         license="cc-by-sa-4.0",
         pipeline="text-classification",
+        place=5,
+        samples=(
+            {"text": "A dull film with a fine ending."},
+            {"text": "Ada Lovelace was born in London."},
+        ),
         recipes=("reader-teacher", "reader"),
         trials=(
             Trial(title="topic", file="topic.tsv", options="--head topic"),
@@ -175,6 +192,11 @@ FACTS = {
         language="en",
         license="apache-2.0",
         pipeline="text-generation",
+        place=6,
+        samples=(
+            {"text": "ROMEO:\nWhat light"},
+            {"text": "KING RICHARD:\nMy lord,"},
+        ),
         recipes=("letters",),
         trials=(
             Trial(title="the last tenth of the text", file="valid.txt"),
