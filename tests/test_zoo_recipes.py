@@ -311,7 +311,8 @@ def test_a_model_is_built_from_end_to_end(zoo, made, monkeypatch, capsys, tmp_pa
     text = (folder / "README.md").read_text("utf-8")
     facts = zoo.facts.FACTS["letters"]
     assert text == zoo.card.card("letters", facts, found)
-    for said in (f"license: {facts.license}", f"shown: {facts.place}", 'widget:\n- {"text": "ROMEO:', "recipes/zoo/letters.toml", "6 steps", "seed 1337",
+    for said in (f"license: {facts.license}", f"shown: {facts.place}",
+                 'widget:\n- {"text": "ROMEO:', "recipes/zoo/letters.toml", "6 steps", "seed 1337",
                  "glassformer evaluate zoo:letters", f"{again['perplexity']:.3f}"):  # fmt: skip
         assert said in text
     equal_to_the_reference(folder)
