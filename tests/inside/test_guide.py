@@ -17,7 +17,7 @@ def test_the_python_blocks_run_in_their_order(monkeypatch, tmp_path, capsys):
     place: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "inside.md", "exec"), place)
-    assert len(blocks) == 2 and capsys.readouterr().out.strip()
+    assert len(blocks) == 5 and capsys.readouterr().out.strip()
     assert (tmp_path / "view.html").stat().st_size > 10_000
 
 
