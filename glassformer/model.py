@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from glassformer import adapters
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
@@ -39,7 +41,14 @@ from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
+from glassformer.weights.save import (
+    SHARD_BYTES,
+    dtype_of,
+    name_of,
+    save_net,
+    whole_folder,
+    write_json,
+)
 
 
 class Model:
@@ -101,19 +110,28 @@ class Model:
     def spec(self) -> ModelSpec:
         return self.net.spec
 
-    def save(self, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        dtype: torch.dtype | None = None,
+        shard_bytes: int = SHARD_BYTES,
+    ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone. An adapter beside the weights is not part of it: see `save_adapter`."""
+        model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
+        adapter beside the weights is not part of it: see `save_adapter`."""
+        if dtype is not None and "quantization" in self.config:
+            raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
             **self.config,
             "architectures": [self.architecture],
-            "dtype": dtype_of(self.net),
+            "dtype": dtype_of(self.net) if dtype is None else name_of(dtype),
         }
         config.pop("torch_dtype", None)
         with whole_folder(Path(folder)) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
-                save_net(draft, self.net, family, config, self.architecture, shard_bytes)
+                save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:

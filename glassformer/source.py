@@ -22,7 +22,7 @@ from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-from glassformer.zoo import PREFIX, folder_of, names, real
+from glassformer.zoo import HOME, PREFIX, folder_of, names, real
 
 
 def load(
@@ -44,10 +44,10 @@ def load(
     lists.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
-    error, unless it is asked for by name: `architecture` is another class of the family than the
-    config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
-    tensors to leave out. With `labels` a new classification head gets these classes.
+    the file's; a GGUF file and the zoo's models give float32. A difference between config.json and
+    the tensors is an error, unless it is asked for by name: `architecture` is another class of the
+    family than the config names; `make` are tensors, by the beginning of their names, that start
+    fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
     `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
     `Model.load_adapter`.
 
@@ -62,6 +62,8 @@ def load(
         config.pop("num_labels", None)
         config["id2label"] = {str(i): label for i, label in enumerate(labels)}
         config["label2id"] = {label: i for i, label in enumerate(labels)}
+    if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
+        dtype = torch.float32
     request = Request(
         device=as_device(device),
         dtype=as_dtype(dtype),

@@ -38,8 +38,9 @@ def evaluate(
         str | None,
         typer.Option(
             help="classification, regression, tagging, span, multiple-choice, translation, "
-            "summarization, perplexity, lambada, hellaswag, piqa, arc_easy, arc_challenge, "
-            "openbookqa, winogrande, boolq, copa, choices; else that of the model's head."
+            "summarization, perplexity, masked-lm, lambada, hellaswag, piqa, arc_easy, "
+            "arc_challenge, openbookqa, winogrande, boolq, copa, choices; else that of the "
+            "model's head."
         ),
     ] = None,
     form: Annotated[

@@ -14,6 +14,7 @@ from glassformer.evaluate.judge import Evaluation, Judge, near
 from glassformer.evaluate.labels import LabelJudge
 from glassformer.evaluate.lm.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm.judge import BenchmarkJudge
+from glassformer.evaluate.masked import MaskedJudge
 from glassformer.evaluate.numbers import ObjectiveJudge
 from glassformer.evaluate.rewriting import SummaryJudge, TranslationJudge
 from glassformer.evaluate.texts import TextJudge
@@ -43,7 +44,11 @@ REWRITING: dict[str, Callable[..., Judge[Any, Any]]] = {
     "translation": TranslationJudge,
     "summarization": SummaryJudge,
 }
-TASKS = (*OF_HEADS, *REWRITING, "perplexity", *BENCHMARKS)
+OF_VOCABULARY: dict[str, Callable[[Model], Judge[Any, Any]]] = {
+    "perplexity": TextJudge,
+    "masked-lm": MaskedJudge,
+}
+TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *BENCHMARKS)
 
 
 def evaluate(
@@ -125,8 +130,10 @@ def task_of(model: Model, head: str | None = None) -> str:
             f"{model.architecture} has heads for {' and '.join(named)}; say which is meant: the "
             f"task, or the head ({', '.join(one.name for one in heads)})."
         )
-    if "lm" in kinds and spec.encoder is None:
-        return "perplexity"
+    if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
+        return "perplexity" if spec.encoder is None else "masked-lm"
+    if "lm" in kinds and model.tokenizer is not None and model.tokenizer.addresses:
+        return "translation"  # it is told which language to write
     raise GlassformerError(
         f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
         f"Tasks that can be named are {', '.join(TASKS)}."
@@ -142,8 +149,8 @@ def judge_of(
         raise GlassformerError(f"The task {task} has no option {next(iter(options))!r}.")
     if task in BENCHMARKS:
         return BenchmarkJudge(model, BENCHMARKS[task])
-    if task == "perplexity":
-        return TextJudge(model)
+    if task in OF_VOCABULARY:
+        return OF_VOCABULARY[task](model)
     if task not in OF_HEADS:
         raise GlassformerError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
     kind, make = OF_HEADS[task]

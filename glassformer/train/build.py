@@ -169,7 +169,8 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
             f"{settings.folder} is as it is."
         )
     assert settings.folder is not None
-    if (Path(settings.folder) / "recipe.toml").exists():
+    files = [Path(settings.folder) / name for name in ("recipe.toml", "config.json")]
+    if [file.exists() for file in files] == [True, False]:
         raise GlassformerError(
             f"{settings.folder} is the folder of a run; its models are in {settings.folder}/model "
             f"and {settings.folder}/best."

@@ -184,6 +184,12 @@ class Loop:
                     "the same command goes on."
                 ) from None
 
+    def keep(self, run: Run) -> None:
+        """The model of this step, where that is to be looked at later."""
+        step, asked = self.notes.step, run.recipe.run
+        if step in asked.keep or (step and due(step, asked.keep_every)):
+            self.publish(run.steps / name_of(step))
+
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
         if self.notes.epoch != self.feed.tokens:
@@ -205,6 +211,8 @@ class Loop:
         """From where the run stands to its end."""
         settings, notes = self.settings, self.notes
         clock = Clock(self.place, plan, notes.tokens)
+        if not notes.step:
+            self.keep(run)
         with Watch() as watch:
             while notes.step < settings.steps and not notes.stopped:
                 taken = self.take_step()
@@ -223,8 +231,7 @@ class Loop:
                 with clock.stopped():
                     if due(notes.step, settings.evaluate_every) or last:
                         self.judge(run, reporters)
-                    if due(notes.step, run.recipe.run.keep_every):
-                        self.publish(run.steps / name_of(notes.step))
+                    self.keep(run)
                     if saves or notes.stopped:
                         self.save(run)
                         for reporter in reporters:

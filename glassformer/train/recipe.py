@@ -125,12 +125,14 @@ class ScaleSettings:
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """What is written, where, and how often; it has no say in what is learned. The model of every
-    `keep_every` steps is kept, to be looked at and compared. `tensorboard` that is not said is true
-    where it is installed; `wandb` is the name of a project."""
+    `keep_every` steps is kept, and that of the steps in `keep`, of which 0 is before the first, to
+    be looked at and compared. `tensorboard` that is not said is true where it is installed;
+    `wandb` is the name of a project."""
 
     folder: str = "run"
     log_every: int = number(10, least=1)
     keep_every: int = number(0, least=0)
+    keep: tuple[int, ...] = ()
     tensorboard: bool | None = None
     wandb: str | None = None
 

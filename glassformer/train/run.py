@@ -5,7 +5,7 @@ metrics.jsonl   a line for every logged step and every evaluation
 state/          the last checkpoint, from which the run goes on
 model/          the model in the published layout, when the run is over
 best/           the same, at the best evaluation
-steps/          the same, after every so many steps (run.keep_every)
+steps/          the same, after every so many steps (run.keep_every), and after some (run.keep)
 tokenizer/      the one that was learned from the data
 about.json      of the model, the data and the machine what the recipe does not say
 plots/          loss, learning rate and gradient as pictures

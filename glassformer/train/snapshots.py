@@ -1,7 +1,8 @@
 """Train room, models of a run: a run folder comes in, what can be loaded of it goes out by step.
 
-`run.keep_every` keeps the model of every so many steps; besides there are the best one, the last
-one, and of a run that is not over its newest checkpoint.
+`run.keep_every` and `run.keep` keep the models of steps; besides there are the best one, the last
+one, and of a run that is not over its newest checkpoint. A folder that is both, a model with the
+steps that led to it, has its last one in itself.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def snapshots(folder: str | Path) -> list[Snapshot]:
     ending = run.finished or _newest_notes(run)
     found = [(path, step_of(path), None) for path in checkpoints(run.steps)]
     found += [(path, step_of(path), None) for path in checkpoints(run.state)]
-    named = {"best": (run.best, "best_step"), "model": (run.model, "step")}
+    last = run.folder if (run.folder / "config.json").is_file() else run.model
+    named = {"best": (run.best, "best_step"), "model": (last, "step")}
     found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
     by_step = {step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()}
     if not by_step:

@@ -32,9 +32,10 @@ def save_net(
     config: Mapping[str, Any],
     architecture: str,
     shard_bytes: int = SHARD_BYTES,
+    dtype: torch.dtype | None = None,
 ) -> None:
-    """Writes config.json and the weights into an existing folder."""
-    shards = split(published(net, family, architecture), shard_bytes)
+    """Writes config.json and the weights into an existing folder; of `dtype`, if one is given."""
+    shards = split(in_dtype(published(net, family, architecture), dtype), shard_bytes)
     total = sum(tensor.nbytes for shard in shards for tensor in shard.values())
     where: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
@@ -63,6 +64,15 @@ def published(net: Net, family: Family, architecture: str) -> dict[str, Tensor]:
         written = found.rule.op.write(state[name], parts_of(net, name))
         tensors |= dict(zip(found.theirs, written, strict=True))
     return tensors
+
+
+def in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype | None) -> Mapping[str, Tensor]:
+    if dtype is None:
+        return tensors
+    return {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 def split(tensors: Mapping[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
@@ -142,4 +152,8 @@ def _umask() -> int:
 
 def dtype_of(net: Net) -> str:
     floating = {p.dtype for p in net.parameters() if p.is_floating_point()}
-    return str(max(floating, key=lambda d: torch.finfo(d).bits)).removeprefix("torch.")
+    return name_of(max(floating, key=lambda d: torch.finfo(d).bits))
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -33,7 +33,12 @@ def run(tmp_path_factory):
             "evaluate_every": 7,
             "evaluate_batches": 1,
         },
-        "run": {"folder": str(folder / "run"), "keep_every": 2, "tensorboard": False},
+        "run": {
+            "folder": str(folder / "run"),
+            "keep_every": 2,
+            "keep": [0, 3, 4],
+            "tensorboard": False,
+        },
     }
     gf.train(recipe, device="cpu")
     return folder / "run"
@@ -45,8 +50,8 @@ def weights(model):
 
 def test_models_by_step(run):
     found = snapshots(run)
-    assert [one.step for one in found] == [2, 4, 6, 7]
-    assert [one.name for one in found] == [None, None, None, "model"]
+    assert [one.step for one in found] == [0, 2, 3, 4, 6, 7]
+    assert [one.name for one in found] == [*[None] * 5, "model"]
     assert torch.equal(weights(found[-1].load()), weights(gf.load(run / "model")))
     far = [float((weights(one.load()) - weights(found[0].load())).norm()) for one in found]
     assert far == sorted(far) and far[0] == 0 < far[1]
@@ -67,6 +72,21 @@ def test_the_newest_checkpoint_is_a_model_too(run, tmp_path):
         only.load()
     with pytest.raises(GlassformerError, match="holds no model yet"):
         snapshots(copy)
+
+
+def test_a_model_with_the_steps_that_led_to_it(run, tmp_path):
+    """As the zoo has one: the last model is the folder itself."""
+    folder = tmp_path / "both"
+    shutil.copytree(run / "model", folder)
+    shutil.copytree(run / "steps", folder / "steps")
+    for name in ("recipe.toml", "metrics.jsonl", "finished.json"):
+        shutil.copy(run / name, folder / name)
+    found = snapshots(folder)
+    assert [(one.step, one.loss) for one in found] == [
+        (one.step, one.loss) for one in snapshots(run)
+    ]
+    assert found[-1].folder == folder and found[-1].name == "model"
+    assert torch.equal(weights(found[-1].load()), weights(gf.load(folder)))
 
 
 def test_what_is_a_run(run):

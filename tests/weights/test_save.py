@@ -87,3 +87,24 @@ def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
     tokens = torch.randint(30, (2, 7))
     with torch.no_grad():
         assert torch.equal(loaded.net(tokens).logits, made.net(tokens).logits)
+
+
+def test_numbers_in_half_the_bytes(folder, tmp_path):
+    """The file is of another type, the model stays as it is; ours and the reference read it."""
+    model = gf.load(folder.path)
+    model.save(tmp_path / "half", dtype=torch.bfloat16)
+    assert model.net.decoder.embed.token.weight.dtype == torch.float32
+    kept = load_file(tmp_path / "half" / "model.safetensors")
+    for name, tensor in load_file(folder.weights).items():
+        assert torch.equal(kept[name], tensor.to(torch.bfloat16))
+    assert gf.load(tmp_path / "half").net.decoder.embed.token.weight.dtype == torch.bfloat16
+    transformers = pytest.importorskip("transformers")
+    read = transformers.AutoModelForCausalLM.from_pretrained
+    assert read(tmp_path / "half").dtype == torch.bfloat16
+    theirs = read(tmp_path / "half", dtype=torch.float32)
+    tokens = torch.arange(6)[None]
+    with torch.no_grad():
+        said = gf.load(tmp_path / "half", dtype="float32").net(tokens).logits
+        torch.testing.assert_close(said, theirs(tokens).logits)
+    with pytest.raises(gf.GlassformerError, match="saved as they are; leave `dtype` out"):
+        model.quantize("int8").save(tmp_path / "codes", dtype=torch.bfloat16)
