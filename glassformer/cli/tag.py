@@ -129,8 +129,8 @@ def show(
         rows.add((), {**about(record, {"text": result.text}), **result.record(words)})
         return
     named: Sequence[Word | Entity] = result.words if words else result.entities
-    for span in named:
-        name = span.tag if isinstance(span, Word) else span.type
+    names = [one.tag for one in result.words] if words else [one.type for one in result.entities]
+    for name, span in zip(names, named, strict=True):
         place = str(span.start), str(span.end)
         rows.add((*where, name, f"{span.probability:.4f}", *place, span.text), {})
     if not named:
