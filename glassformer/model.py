@@ -99,6 +99,7 @@ class Model:
 
     @property
     def spec(self) -> ModelSpec:
+        """What the model is made of."""
         return self.net.spec
 
     def save(self, folder: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
@@ -172,6 +173,7 @@ class Model:
         return self._changed()
 
     def remove_adapter(self, name: str = "default") -> Model:
+        """Forgets an adapter; the weights are as they were."""
         adapters.remove(self.net, name)
         return self._changed()
 
@@ -182,6 +184,7 @@ class Model:
         return self._changed()
 
     def unmerge_adapter(self, name: str = "default") -> Model:
+        """Takes a merged adapter out of the weights again, to the bit."""
         adapters.unmerge(self.net, name)
         return self._changed()
 

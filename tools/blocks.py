@@ -22,6 +22,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -157,8 +158,8 @@ def shell(words: Sequence[str]) -> str:
         if code:
             raise Wrong(f"{shlex.join(words)} ended with {code}: {complained}")
         return said
-    if program not in PROGRAMS:
-        raise Wrong(f"{program} is no program that pages may use: {', '.join(PROGRAMS)}")
+    if program not in PROGRAMS or "|" in words:
+        raise Wrong(f"{program} is no program that pages may use so: {', '.join(PROGRAMS)}")
     return PROGRAMS[program](rest)
 
 
@@ -230,6 +231,15 @@ def _python(words: Sequence[str]) -> str:
     return ""
 
 
+def _pytest(words: Sequence[str]) -> str:
+    """In the folder of the page, which is a checkout then."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode or " passed" not in ended.stdout:
+        raise Wrong(f"pytest {shlex.join(words)} ended with {ended.returncode}: {ended.stdout}")
+    return ended.stdout
+
+
 def _torchrun(words: Sequence[str]) -> str:
     """tests/train/test_distributed.py runs it. The words behind `-m` are understood."""
     return understand(words[words.index("-m") + 1 :])
@@ -240,6 +250,7 @@ PROGRAMS: dict[str, Callable[[Sequence[str]], str]] = {
     "cat": lambda words: "".join(Path(word).read_text("utf-8") for word in words),
     "make": _make,
     "pip": _pip,
+    "pytest": _pytest,
     "python": _python,
     "torchrun": _torchrun,
 }
@@ -250,15 +261,14 @@ PROGRAMS: dict[str, Callable[[Sequence[str]], str]] = {
 
 def written(text: str, name: str) -> str:
     """The page with what its blocks print now, beneath those that print."""
-    ran = iter(run(text, name))
+    bare = re.sub(r"(?<=```)\n+```text\n.*?^```$", "", text, flags=re.M | re.S)
+    ran = iter(run(bare, name))
 
     def block(match: re.Match[str]) -> str:
-        if match["kind"] == "text" and not match["reason"]:
-            return ""
         printed = "\n".join(line.rstrip() for line in next(ran).printed.rstrip().splitlines())
         return match[0] + (f"\n\n```text\n{printed}\n```" if printed else "")
 
-    return re.sub(r"```\n{3,}", "```\n\n", BLOCK.sub(block, text))
+    return BLOCK.sub(block, bare)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""The site: it builds strictly, looks for nothing outside, and works from a folder by file://."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from blocks import ROOT
+
+OUTSIDE = re.compile(r"^\s*(?:\w+:)?//")
+FETCHED = {  # what a browser asks for by itself when it shows a page
+    "script": ("src",), "img": ("src", "srcset"), "link": ("href",), "iframe": ("src",),
+    "source": ("src", "srcset"), "video": ("src", "poster"), "audio": ("src",), "embed": ("src",),
+    "object": ("data",), "use": ("href",), "form": ("action",),
+}  # fmt: skip
+
+
+class Asked(HTMLParser):
+    """The addresses that a page asks for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "link" and named.get("rel") in ("prev", "next", "canonical"):
+            return
+        self.found += [named[key] or "" for key in FETCHED.get(tag, ()) if key in named]
+        self.found += css_addresses(named.get("style") or "")
+
+
+def css_addresses(text: str) -> list[str]:
+    found = re.findall(r"""url\(\s*["']?(.*?)["']?\s*\)|@import\s+["'](.*?)["']""", text)
+    return [one or other for one, other in found]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    made = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+def test_every_page_is_in_the_navigation(site):
+    pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    assert {str(page) for page in pages} == {one.removesuffix(".md") for one in re.findall(r"[\w/-]+\.md", nav)}
+    assert all((site / f"{page}.html").is_file() for page in pages)
+
+
+def test_nothing_outside_is_asked_for(site):
+    assert Asked('<script src="//cdn.org/x.js"></script><p style="background: url(http://a/b)">').found == [
+        "//cdn.org/x.js", "http://a/b"]  # fmt: skip
+    asked = {}
+    for path in site.rglob("*.html"):
+        asked[path] = Asked(path.read_text("utf-8")).found
+        assert asked[path], path
+    for path in site.rglob("*.css"):
+        asked[path] = css_addresses(path.read_text("utf-8"))
+    outside = {(path.name, one) for path, found in asked.items() for one in found if OUTSIDE.match(one)}
+    assert outside == set()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_by_file_it_is_whole_and_searches(site, browser, scheme):
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 400, "height": 800})
+    page = context.new_page()
+    asked: list[str] = []
+    wrong: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("requestfailed", lambda request: wrong.append(request.url))
+    for name in ("index", "tasks", "recipes", "commands", "course/01-vectors"):
+        page.goto((site / f"{name}.html").as_uri())
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 400, f"{name} is {width} wide"
+    assert page.evaluate("document.body.dataset.mdColorScheme") == {
+        "light": "default", "dark": "slate"}[scheme]  # fmt: skip
+    page.locator("label[for=__search]").first.click()
+    page.locator(".md-search__input").press_sequentially("adalora")
+    page.locator(".md-search-result__item a").first.wait_for()
+    found = page.locator(".md-search-result__item a").first.get_attribute("href")
+    assert found is not None and "adapters.html" in found
+    context.close()
+    assert wrong == []
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob", "about"}
