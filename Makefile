@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: open page page-fresh test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh docs notebooks test test-real test-prompts test-gpu lint bench equality clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -17,6 +17,12 @@ page: page/node_modules/.package-lock.json  # into glassformer/page/static, with
 
 page-fresh: page  # what is committed is what the sources give
 	git diff --exit-code --stat -- glassformer/page/static
+
+docs: $(VENV)/.test  # the site, into build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(VENV)/.test  # runs them, and keeps what they show
+	$(BIN)/python tools/notebooks.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

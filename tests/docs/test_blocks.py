@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from agreement import agree
 from blocks import Wrong, blocks_of, commands_of, run, shell, understand, written
 from own import own_files
 
@@ -13,7 +14,6 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 PAGES = ["README.md", "README.zh.md", *DOCS]
 ELSEWHERE = {"docs/add-a-family.md"}  # test_add_a_family.py: in a copy of the package
-NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 NOT_RUN = {  # whoever adds one here has thought about running it
     ("docs/architecture.md", "a drawing"): 1,
     ("docs/generate.md", "published weights, which the repository does not carry"): 3,
@@ -27,23 +27,6 @@ NOT_RUN = {  # whoever adds one here has thought about running it
 
 def text_of(page: str) -> str:
     return (ROOT / page).read_text("utf-8")
-
-
-def agree(shown: str, printed: str) -> bool:
-    """The same words, and numbers that differ by one in the last digit shown at most: machines
-    round differently. Tensors are printed with as many spaces as their signs need."""
-    if _words(shown) != _words(printed):
-        return False
-    return all(
-        abs(float(one) - float(other)) < 1.5 * 10.0 ** -len(one.partition(".")[2])
-        if "." in one
-        else one == other
-        for one, other in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
-    )
-
-
-def _words(text: str) -> list[str]:
-    return [NUMBER.sub("#", line).replace(" ", "") for line in text.rstrip().splitlines()]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
@@ -67,15 +50,6 @@ def test_what_is_not_run_says_why_and_is_little():
 
 
 # --- the mechanism itself ------------------------------------------------------------------------
-
-
-def test_what_is_shown_is_compared_with_what_is_printed():
-    assert agree("tensor([ 0.00, -0.61])\n", "tensor([-0.00, -0.62])")
-    assert not agree("tensor([0.61])", "tensor([0.63])")
-    assert not agree("lord 0.81", "queen 0.81")
-    assert not agree("4 tokens", "5 tokens")
-    assert not agree("", "something")
-    assert not agree("0.81", "0.81 0.02")
 
 
 @pytest.mark.parametrize(
