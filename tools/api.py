@@ -35,7 +35,8 @@ def entry(name: str, thing: Any, after: str = "") -> str:
     said = (inspect.getdoc(thing) or "").partition("\n\n>>>")[0].partition("\n>>>")[0]
     if not said:
         raise ValueError(f"{name} says nothing of itself")
-    return f"**`{name}{after}`**\n\n{said.strip()}\n"
+    shown = f"`{name}{after}`\n\n" if after else ""
+    return f"### {name}\n\n{shown}{said.strip()}\n"
 
 
 def called(thing: Callable[..., Any]) -> str:

@@ -24,4 +24,4 @@ def test_every_verb_has_its_help_on_the_page():
 def test_the_docstrings_are_those_of_the_code():
     fresh = api.page()
     assert api.PAGE.read_text("utf-8") == fresh, "python tools/api.py writes it anew"
-    assert "**`gf.load(source, " in fresh and "**`model.look(text, " in fresh
+    assert "### gf.load\n\n`gf.load(source, " in fresh and "### model.look\n" in fresh
