@@ -22,7 +22,7 @@ docs: $(VENV)/.test  # the site, into build/site; a link that leads nowhere is a
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 notebooks: $(VENV)/.test  # runs them, and keeps what they show
-	$(BIN)/python tools/notebooks.py
+	$(BIN)/python tools/run_notebooks.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

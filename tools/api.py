@@ -24,9 +24,9 @@ ROOMS = {"train": train, "evaluate": evaluate}  # which can be called themselves
 ADAPTERS = (*(kind.__name__ for kind in adapters.KINDS.values()), "penalty", "after_step")
 HEAD = """# Python
 
-What there is to call, in the words of the code: made by `python tools/api.py`, and held to it by a test. The guides
-have an example of each. Bad input is always a `GlassformerError`, a `ValueError` whose text names the thing and
-the way out.
+What there is to call, in the words of the code: made by `python tools/api.py`, and held to it by a
+test. The guides have an example of each. Bad input is always a `GlassformerError`, a `ValueError`
+whose text names the thing and the way out.
 """
 
 

@@ -43,7 +43,7 @@ TYPED = "ROMEO:\n"  # by whoever is asked for a line
 AROUND = {"model": {"folder": "zoo:shakespeare"}, "data": {"train": "text.txt"}}  # of a table alone
 
 
-class Wrong(AssertionError):
+class WrongError(AssertionError):
     """A block that does not do what the page says."""
 
 
@@ -66,19 +66,19 @@ def blocks_of(text: str) -> list[Block]:
     fences = len(re.findall(r"^ *```", text, re.M))
     matches = list(BLOCK.finditer(text))
     if fences != 2 * len(matches):
-        raise Wrong(f"{fences} lines begin with ```, and {len(matches)} blocks were read")
+        raise WrongError(f"{fences} lines begin with ```, and {len(matches)} blocks were read")
     end = 0
     for match in matches:
         named = match.groupdict(default="")
         line = text[: match.start("code")].count("\n")
         if named["kind"] not in KINDS:
-            raise Wrong(f"line {line}: {named['kind']!r} is none of {', '.join(KINDS)}")
+            raise WrongError(f"line {line}: {named['kind']!r} is none of {', '.join(KINDS)}")
         if named["kind"] == "text" and not named["reason"]:
             if not found or text[end : match.start()].strip():
-                raise Wrong(f"line {line}: text that no block before it prints")
+                raise WrongError(f"line {line}: text that no block before it prints")
             found[-1] = replace(found[-1], shown=named["code"])
         else:
-            found.append(Block(**{k: named[k] for k in ("kind", "code", "title", "reason")}, line=line))
+            found.append(Block(line=line, **named))
         end = match.end()
     return found
 
@@ -156,10 +156,10 @@ def shell(words: Sequence[str]) -> str:
     if program == "glassformer":
         code, said, complained = glassformer(rest, stdin)
         if code:
-            raise Wrong(f"{shlex.join(words)} ended with {code}: {complained}")
+            raise WrongError(f"{shlex.join(words)} ended with {code}: {complained}")
         return said
     if program not in PROGRAMS or "|" in words:
-        raise Wrong(f"{program} is no program that pages may use so: {', '.join(PROGRAMS)}")
+        raise WrongError(f"{program} is no program that pages may use so: {', '.join(PROGRAMS)}")
     return PROGRAMS[program](rest)
 
 
@@ -211,7 +211,7 @@ def _make(words: Sequence[str]) -> str:
     """Not run here: sets an environment up. But there is such a target."""
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
     if not set(words) <= set(targets):
-        raise Wrong(f"the Makefile has no {' '.join(words)}")
+        raise WrongError(f"the Makefile has no {' '.join(words)}")
     return ""
 
 
@@ -220,14 +220,14 @@ def _pip(words: Sequence[str]) -> str:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for extras in re.findall(r"\[(.*?)\]", " ".join(words)):
         if not set(extras.split(",")) <= set(known):
-            raise Wrong(f"pyproject.toml has no extra {extras}")
+            raise WrongError(f"pyproject.toml has no extra {extras}")
     return ""
 
 
 def _python(words: Sequence[str]) -> str:
-    """Scripts of the repository need data or a GPU, and have tests of their own. But there is one."""
+    """Not run here: scripts need data or a GPU, and have tests of their own. But there is one."""
     if not (ROOT / words[0]).is_file():
-        raise Wrong(f"there is no {words[0]}")
+        raise WrongError(f"there is no {words[0]}")
     return ""
 
 
@@ -236,7 +236,9 @@ def _pytest(words: Sequence[str]) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode or " passed" not in ended.stdout:
-        raise Wrong(f"pytest {shlex.join(words)} ended with {ended.returncode}: {ended.stdout}")
+        raise WrongError(
+            f"pytest {shlex.join(words)} ended with {ended.returncode}: {ended.stdout}"
+        )
     return ended.stdout
 
 

@@ -6,6 +6,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import published
+
 import glassformer as gf
 from glassformer.adapters import LoRA
 from glassformer.text import train as train_tokenizer
@@ -84,6 +86,10 @@ def page(root: Path) -> None:
 
 
 def generate(root: Path) -> None:
+    published.t5(root / "path/to/t5")
+    published.m2m100(root / "path/to/m2m100")
+    published.whisper(root / "path/to/whisper")
+    published.sound(root / "hello.wav")
     (root / "play.txt").write_text("To be, or not to be, that is the question. " * 9)
     (root / "in.jsonl").write_text(lines("ROMEO:", {"prompt": "KING:", "id": 7, "seed": 1}))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import notebooks
 import pytest
+import run_notebooks as notebooks
 from agreement import agree
 
 PATHS = sorted(notebooks.FOLDER.glob("*.ipynb"))

@@ -1,7 +1,7 @@
 """Runs the notebooks and keeps what they show.
 
-    python tools/notebooks.py                         # all of notebooks/
-    python tools/notebooks.py notebooks/generate.ipynb
+    python tools/run_notebooks.py                         # all of notebooks/
+    python tools/run_notebooks.py notebooks/generate.ipynb
 
 `tests/docs/test_notebooks.py` runs them the same way and compares.
 """
