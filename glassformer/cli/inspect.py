@@ -82,7 +82,8 @@ def stack_lines(stack: Stack) -> list[str]:
         height, width = embed.image
         tables = [f"images of {height} x {width} pixels in {embed.grid[0] * embed.grid[1]} patches"]
     if embed.position is not None:
-        tables.append(f"{embed.position.length:,} {embed.position.layout} positions")
+        table = "learned" if embed.position.layout == "learned" else "sinusoidal"
+        tables.append(f"{embed.position.length:,} {table} positions")
     if embed.segments:
         tables.append(f"{embed.segments} segments")
     kinds = list(dict.fromkeys(map(layer_line, blocks)))  # how much each drops is not said

@@ -128,12 +128,12 @@ def show(
     if as_json:
         rows.add((), {**about(record, {"text": result.text}), **result.record(words)})
         return
-    named: Sequence[Word | Entity] = result.words if words else result.entities
+    spans: Sequence[Word | Entity] = result.words if words else result.entities
     names = [one.tag for one in result.words] if words else [one.type for one in result.entities]
-    for name, span in zip(names, named, strict=True):
+    for name, span in zip(names, spans, strict=True):
         place = str(span.start), str(span.end)
         rows.add((*where, name, f"{span.probability:.4f}", *place, span.text), {})
-    if not named:
+    if not spans:
         rows.add((*where, "-", "", "", "", result.text), {})
 
 

@@ -62,17 +62,6 @@ def labeled(folder: Path, kind: str, *labels: str) -> None:
     ).save(folder)
 
 
-def readme(root: Path) -> None:
-    for name in ("path/to/folder", "文件夹路径"):
-        built_in(root / name)
-    labeled(root / "path/to/model", "Sequence", "bad", "good")
-    labeled(root / "path/to/tagger", "Token", "O", "B-PER")
-    (root / "reports.txt").write_text("Ada came.\nNobody left.\n")
-    (root / "test.jsonl").write_text(lines(*REVIEWS))
-    (root / "text.txt").write_text(LINE * 20)
-    (root / "recipe.toml").write_text(RECIPE)
-
-
 def page(root: Path) -> None:
     for name in ("my-checkpoint", "base", "fine-tuned"):
         built_in(root / name)
@@ -108,8 +97,6 @@ def recipes(root: Path) -> None:
 
 
 MADE = {
-    "README.md": readme,
-    "README.zh.md": readme,
     "docs/page.md": page,
     "docs/generate.md": generate,
     "docs/vectors.md": vectors,

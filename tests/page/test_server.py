@@ -294,7 +294,7 @@ def test_the_command_says_what_is_wrong(decoder, folders, glassformer):
     code, _, errors = glassformer("open", str(folders["decoder"]), "--port", port)
     assert (code, f"Port {port}" in errors) == (1, True)
     code, _, errors = glassformer("open", "nowhere")
-    assert (code, "built-in models are: shakespeare" in errors) == (1, True)
+    assert (code, "the zoo has: " in errors) == (1, True)
 
 
 def test_the_usual_port_is_not_a_must(folders, glassformer):
