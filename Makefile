@@ -19,7 +19,7 @@ page-fresh: page  # what is committed is what the sources give
 	git diff --exit-code --stat -- glassformer/page/static
 
 docs: $(VENV)/.test  # the site, into build/site; a link that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet, which does not hear warnings
 
 notebooks: $(VENV)/.test  # runs them, and keeps what they show
 	$(BIN)/python tools/run_notebooks.py
