@@ -21,6 +21,20 @@ def text_of(name: str) -> str:
     return (DOCS / name).read_text("utf-8")
 
 
+def test_files_that_pages_name_are_there():
+    folders = "bench|docs|glassformer|notebooks|page|recipes|tests|tools"
+    named = re.compile(rf"`((?:{folders})/[\w./*-]+)`")
+    elsewhere = {
+        "tools/analysis/",  # in TransformerLens
+        "glassformer/families/starcoder2.py",  # which the reader makes
+    }
+    pages = [*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]
+    found = {name for page in pages for name in named.findall(page.read_text("utf-8"))}
+    assert len(found) > 40
+    missing = {name for name in found if not list(DOCS.parent.glob(name.rstrip("/")))}
+    assert missing == elsewhere
+
+
 def test_every_knob_with_its_default():
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", text_of("generate.md"), re.M)
     assert dict(rows) == {name: str(value) for name, value in DEFAULTS.items()}

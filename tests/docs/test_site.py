@@ -89,10 +89,11 @@ def test_by_file_it_is_whole_and_searches(site, browser, scheme):
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("requestfailed", lambda request: wrong.append(request.url))
-    for name in ("index", "tasks", "recipes", "commands", "course/01-vectors"):
-        page.goto((site / f"{name}.html").as_uri())
+    pages = [path for path in sorted(site.rglob("*.html")) if path.name != "404.html"]
+    for path in pages if scheme == "light" else pages[-1:]:
+        page.goto(path.as_uri())
         width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 400, f"{name} is {width} wide"
+        assert width <= 400, f"{path.name} is {width} wide"
     assert page.evaluate("document.body.dataset.mdColorScheme") == {
         "light": "default", "dark": "slate"}[scheme]  # fmt: skip
     page.locator("label[for=__search]").first.click()
