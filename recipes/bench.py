@@ -29,6 +29,8 @@ CORES = os.cpu_count() or 1
 SEEDS = (1, 2, 3)
 
 Rows = list[list[str]]  # a table, its head first
+Job = Callable[[], dict[str, Any]]  # measures one thing; what comes back is kept
+AT_ONCE = "at once"  # in what measure.py keeps: how many processes ran at a time
 
 
 class Bench:
@@ -41,15 +43,19 @@ class Bench:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.results = known(self.path)
 
-    def once(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+    def once(self, name: str, make: Job) -> None:
         if name not in self.results:
-            made = make()
-            with self.lock, alone(self.path.parent):
-                self.results |= known(self.path) | {name: made}
-                self.path.write_text(json.dumps(self.results, indent=1) + "\n")
+            self.keep(name, make())
         print(name, self.results[name], flush=True)
 
-    def once_each(self, jobs: Iterable[tuple[str, Callable[[], dict[str, Any]]]]) -> None:
+    def keep(self, name: str, made: dict[str, Any]) -> None:
+        with self.lock, alone(self.path.parent):
+            self.results |= known(self.path) | {name: made}
+            draft = self.path.with_suffix(".draft")
+            draft.write_text(json.dumps(self.results, indent=1) + "\n")
+            draft.replace(self.path)  # whole, whenever it ends
+
+    def once_each(self, jobs: Iterable[tuple[str, Job]]) -> None:
         """Several at a time, since each alone leaves most of a GPU idle."""
         with ThreadPoolExecutor(max(1, CORES // 2)) as pool:
             for done in [pool.submit(self.once, *job) for job in jobs]:

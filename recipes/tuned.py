@@ -38,7 +38,7 @@ from tuned_tables import table
 from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, recipe_of
 
 import glassformer as gf
-from bench import RESULTS, ROOT, Bench, put, show, started
+from bench import RESULTS, ROOT, Bench, Job, put, show, started
 from glassformer.tasks.classify import Classification
 from glassformer.train.plan import Plan
 from glassformer.train.recipe import Recipe, read_recipe
@@ -97,19 +97,37 @@ def one_side(side: str, kind: str, name: str, mode: str, seed: int, few: bool) -
 
 
 @cache
-def rehearse(kind: str) -> None:
-    """Once a process: what a GPU does first takes longer."""
+def rehearse(kind: str, mode: str) -> None:
+    """Once a process: what is done first takes longer."""
+    if kind == "together":
+        ours(recipe_of("together", 0, few=True))
+        return
     for side in SIDES:
-        one_side(side, kind, KINDS[kind][0], "full", 0, few=True)
+        one_side(side, kind, KINDS[kind][0], mode, 0, few=True)
 
 
-def compare(bench: Bench, kind: str, name: str, mode: str, seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        for side in SIDES:
-            job = f"{mode} {side} {seed}"
-            if job not in bench.results and not bench.trial:
-                rehearse(kind)
-            bench.once(job, partial(one_side, side, kind, name, mode, seed, bench.trial))
+def jobs(bench: Bench, kind: str, name: str, mode: str, seed: int) -> dict[str, Job]:
+    """What is compared with each other, by the names that the results have: both sides, or one
+    model of all tasks and those of one."""
+
+    def rehearsed(job: Job) -> dict[str, Any]:
+        if not bench.trial:
+            rehearse(kind, mode)
+        return job()
+
+    if kind == "together":
+        made: dict[str, Job] = {f"together {seed}": partial(all_tasks, seed, bench.trial)}
+        made |= {f"{task} {seed}": partial(one_task, task, seed, bench.trial) for task in ALONE}
+    else:
+        given = (kind, name, mode, seed, bench.trial)
+        made = {f"{mode} {side} {seed}": partial(one_side, side, *given) for side in SIDES}
+    return {named: partial(rehearsed, job) for named, job in made.items()}
+
+
+def modes_of(name: str, asked: Sequence[str]) -> list[str]:
+    """What starts from scratch has no body to freeze or to adapt."""
+    tuned = name in KINDS["classify"] and recipe_of(name, 0).model.folder is not None
+    return [mode for mode in asked if tuned or mode == "full"]
 
 
 def scope_of_run(run: Run, every: int) -> dict[str, float]:
@@ -144,40 +162,36 @@ def try_settings(bench: Bench, name: str, mode: str) -> None:
             bench.once(f"{mode}, {named}", partial(ours, begun(recipe)))
 
 
-def together(bench: Bench, seeds: Sequence[int]) -> None:
-    def one(seed: int) -> dict[str, Any]:
-        return ours(recipe_of("together", seed, few=bench.trial))
+def all_tasks(seed: int, few: bool) -> dict[str, Any]:
+    return ours(recipe_of("together", seed, few=few))
 
-    def alone(task: str, seed: int) -> dict[str, Any]:
-        whole = recipe_of("together", seed, few=bench.trial)
-        part, architecture, _ = ALONE[task]
-        (own,) = [one for one in whole.objective if one.options["head"] == task]
-        options = {k: v for k, v in own.options.items() if k not in ("head", "weight", "rate")}
-        labels = options.pop("labels")
-        recipe = replace(
-            whole,
-            model=replace(
-                whole.model,
-                architecture=architecture,
-                make=("classifier",),
-                drop=("pooler",) if own.name == "tagging" else (),
-                labels=tuple(labels),
-            ),
-            data=replace(
-                whole.data,
-                train=(f"data/together/{part}-train.jsonl",),
-                test=(f"data/together/{part}-test.jsonl",),
-            ),
-            objective=(replace(own, options=options),),
-            train=replace(whole.train, batch=whole.train.batch // len(ALONE)),
-            run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
-        )
-        return ours(cut(recipe) if bench.trial else recipe)
 
-    for seed in seeds:
-        bench.once(f"together {seed}", partial(one, seed))
-        for task in ALONE:
-            bench.once(f"{task} {seed}", partial(alone, task, seed))
+def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
+    """Of together.toml, by itself."""
+    whole = recipe_of("together", seed, few=few)
+    part, architecture, _ = ALONE[task]
+    (own,) = [one for one in whole.objective if one.options["head"] == task]
+    options = {k: v for k, v in own.options.items() if k not in ("head", "weight", "rate")}
+    labels = options.pop("labels")
+    recipe = replace(
+        whole,
+        model=replace(
+            whole.model,
+            architecture=architecture,
+            make=("classifier",),
+            drop=("pooler",) if own.name == "tagging" else (),
+            labels=tuple(labels),
+        ),
+        data=replace(
+            whole.data,
+            train=(f"data/together/{part}-train.jsonl",),
+            test=(f"data/together/{part}-test.jsonl",),
+        ),
+        objective=(replace(own, options=options),),
+        train=replace(whole.train, batch=whole.train.batch // len(ALONE)),
+        run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
+    )
+    return ours(cut(recipe) if few else recipe)
 
 
 def main() -> None:
@@ -206,15 +220,13 @@ def main() -> None:
             asked.error(f"{given.what} has {', '.join(there)}, not {name!r}")
         bench = Bench(f"try/{name}" if trying else name, given.trial)
         os.chdir(bench.place)
-        if given.what == "together":
-            together(bench, seeds)
-            continue
-        for mode in given.modes.split(",") if name in KINDS["classify"] else ["full"]:
-            if mode == "full" or recipe_of(name, 0).model.folder is not None:
-                if trying:
-                    try_settings(bench, name, mode)
-                else:
-                    compare(bench, given.what, name, mode, seeds)
+        for mode in modes_of(name, given.modes.split(",")):
+            if trying:
+                try_settings(bench, name, mode)
+                continue
+            for seed in seeds:
+                for job in jobs(bench, given.what, name, mode, seed).items():
+                    bench.once(*job)
     if not trying:
         show(table(given.what, bench.path.parent))
 

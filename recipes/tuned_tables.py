@@ -9,13 +9,17 @@ from typing import Any
 
 from tuning import ALONE, FIGURES, KINDS, MODES, SIDES
 
-from bench import Rows, known, spread
+from bench import AT_ONCE, Rows, known, spread
 
 
 def seeds_of(found: Mapping[str, Any], *sides: str) -> list[int]:
-    """Those that every side has run with."""
+    """Those that every side has run with, beside as many others."""
     each = [{key.removeprefix(f"{s} ") for key in found if key.startswith(f"{s} ")} for s in sides]
-    return sorted(int(seed) for seed in set.intersection(*each))
+    return sorted(
+        int(seed)
+        for seed in set.intersection(*each)
+        if len({found[f"{side} {seed}"].get(AT_ONCE) for side in sides}) == 1
+    )
 
 
 def compared(folder: Path, names: Iterable[str], figure: str, *more: str) -> Rows:

@@ -20,9 +20,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from written_data import gather, prepare, running_text, tested
 from written_tables import SIDES, multi30k_table, summaries_table
 
 import glassformer as gf
-from bench import RESULTS, ROOT, SEEDS, Bench, known, put, show, started
+from bench import RESULTS, ROOT, SEEDS, Bench, Job, known, put, show, started
 from glassformer.metrics.texts import summary_figures, translation_figures
 from glassformer.train.recipe import Recipe, read_recipe
 
@@ -111,25 +111,32 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 # --- Both sides, from the same weights ---------------------------------------------------------
 
 
-def compare(bench: Bench, name: str, kind: Kind, given: argparse.Namespace) -> None:
+def jobs(
+    bench: Bench, name: str, kind: Kind, seed: int, variant: str = "", more: Sequence[str] = ()
+) -> dict[str, Job]:
+    """What is compared with each other, by the names that the results have: both sides."""
     recipe_file = ROOT / "recipes" / f"{kind.recipe}.toml"
     plain = read_recipe(recipe_file)
     few = (*TRIAL, *(() if plain.model.folder else FRESH)) if bench.trial else ()
+    folder = Path("runs", "written", variant, name, str(seed))
+    settings = (*kind.settings, *few, *VARIANTS.get(variant, ()), *more, f"train.seed={seed}")
+    recipe = read_recipe(recipe_file, settings)
+    if variant:  # nothing is chosen by test files
+        kind = replace(kind, test=recipe.data.valid)
+    start = cache(partial(started, recipe, folder))
+    return {f"{side} {seed}": partial(one_side, bench, side, kind, folder, start)
+            for side in kind.sides}  # fmt: skip
+
+
+def one_side(
+    bench: Bench, side: str, kind: Kind, folder: Path, start: Callable[[], Recipe]
+) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    for seed in given.seeds:
-        folder = Path("runs", "written", given.variant or "", name, str(seed))
-        settings = (*kind.settings, *few, *VARIANTS.get(given.variant, ()), *given.set,
-                    f"train.seed={seed}")  # fmt: skip
-        recipe = read_recipe(recipe_file, settings)
-        if given.variant:  # nothing is chosen by test files
-            kind = replace(kind, test=recipe.data.valid)
-        for side in kind.sides:
-            if side in given.sides and f"{side} {seed}" not in bench.results:
-                run = {"ours": ours, "theirs": theirs}[side]
-                given_to = (started(recipe, folder), folder, kind, device, bench.trial)
-                if device.type == "cuda":
-                    rehearse(side, *given_to[:2], device)
-                bench.once(f"{side} {seed}", partial(run, *given_to))
+    recipe = start()
+    if device.type == "cuda":
+        rehearse(side, recipe, folder, device)
+    run = {"ours": ours, "theirs": theirs}[side]
+    return dict(run(recipe, folder, kind, device, bench.trial))
 
 
 REHEARSED: set[str] = set()
@@ -207,6 +214,8 @@ def judged(write: Callable[..., list[str]], kind: Kind, trial: bool) -> dict[str
 
 
 def language_model(bench: Bench) -> dict[str, Any]:
+    for group in ("lm", "summaries"):
+        prepare(bench, group)
     running_text(bench)
     settings = (*TRIAL, *FRESH, "model.context=640") if bench.trial else ()
     begun = time.perf_counter()
@@ -260,9 +269,7 @@ def main() -> None:
         try_variants(*given.which, given.trial)
     elif given.what == "lm":
         bench = Bench("written-lm", given.trial)
-        for group in ("lm", "summaries"):
-            prepare(bench, group)
-        bench.once("lm", lambda: language_model(bench))
+        bench.once("lm", partial(language_model, bench))
     else:
         for name in given.which or KINDS[given.what]:
             kind = KINDS[given.what][name]
@@ -270,7 +277,10 @@ def main() -> None:
             bench = Bench(known_as, given.trial)
             prepare(bench, given.what)
             os.chdir(bench.place)
-            compare(bench, name, kind, given)
+            for seed in given.seeds:
+                for named, job in jobs(bench, name, kind, seed, given.variant, given.set).items():
+                    if named.split()[0] in given.sides:
+                        bench.once(named, job)
             show(TABLES[given.what]({name: bench.results}))
 
 

@@ -4,6 +4,7 @@ get the same figures from either."""
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,65 @@ def test_both_sides_learn_and_judge_alike(kind, recipes):
     shared = {"accuracy", "precision", "recall", "f1", "exact"} & ours.keys() & theirs.keys()
     assert figure in shared
     assert {key: ours[key] for key in shared} == pytest.approx({key: theirs[key] for key in shared})
+
+
+ALIKE = [("classification", "full"), ("classification", "lora"), ("classification", "frozen"),
+         ("tagging", "full"), ("span", "full")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "mode"), ALIKE)
+def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
+    """From one head (and one first matrix of LoRA), without dropout and with all texts in a batch,
+    the losses are the same at every step: so is all that makes a step. (But for the padding of
+    windows, which only the other side takes for places of an answer: here are none.)"""
+    import torch
+    import tuned
+    from hugging_tasks import PEERS
+
+    from glassformer.adapters.beside import LowRank
+
+    def first(matrix: torch.Tensor) -> None:
+        matrix.data.copy_(torch.linspace(-0.2, 0.3, matrix.numel()).sin().view(matrix.shape))
+
+    monkeypatch.setattr(LowRank, "draw", lambda part, _: first(part.a))
+
+    tokens = [len(gf.load("body").tokenizer.ids(text)) for text in TEXTS]
+    if kind == "span":
+        usual = max(tokens, key=tokens.count)
+        equal = [text for text, size in zip(TEXTS, tokens, strict=True) if size == usual]
+        monkeypatch.setattr(sys.modules[__name__], "TEXTS", equal)
+
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = json.loads(Path("body/config.json").read_text()) | no_dropout
+    Path("body/config.json").write_text(json.dumps(config))
+    whole = recipe_of(kind, "train.steps=10")
+    tuned.ours(whole, lambda run: gf.load(run.model).save("begun") or {})
+    rate = 0.02 if mode == "lora" else 0.005
+    said = (*tuned.MODES[mode], "model.folder=begun", "model.make=[]", "model.drop=[]",
+            f"train.batch={len(TEXTS)}", "train.steps=12", f"train.learning_rate={rate}",
+            "train.warmup=0", "run.log_every=1")  # fmt: skip
+    found: dict[str, list[float]] = {"ours": [], "theirs": []}
+    tuned.ours(recipe_of(kind, *said), lambda run: found["ours"].extend(losses_of(run)) or {})
+
+    class Overheard(PEERS[kind]):
+        def make_model(self):
+            model = super().make_model()
+            for name, matrix in model.named_parameters():
+                if "lora_A" in name:
+                    first(matrix)
+            model.register_forward_hook(
+                lambda _, given, said: found["theirs"].append(said.loss and float(said.loss))
+            )
+            return model
+
+    Overheard(recipe_of(kind, *said), "cpu").run()
+    assert len(found["ours"]) == 12 and found["ours"][-1] < found["ours"][0] - 0.01
+    assert found["ours"] == pytest.approx(found["theirs"][:12], rel=1e-4)
+
+
+def losses_of(run) -> list[float]:
+    lines = (run.folder / "metrics.jsonl").read_text().splitlines()
+    return [entry["loss"] for entry in map(json.loads, lines) if "loss" in entry]
 
 
 @pytest.mark.parametrize("mode", ["lora", "frozen"])

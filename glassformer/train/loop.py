@@ -77,7 +77,7 @@ class Loop:
         settings = recipe.train
         self.recipe, self.settings = recipe, settings
         self.model, self.feed, self.place = model, feed, place
-        self.task = Task(model.net, objective).to(place.device)
+        self.task = Task(model.net, objective).to(place.device).train()
         self.arranged = split(self.task, place, recipe)
         if settings.bptt:
             truncate(self.task, settings.bptt)
@@ -118,7 +118,6 @@ class Loop:
     def take_step(self) -> Taken:
         settings, step, place = self.settings, self.notes.step, self.place
         objective = self.task.objective
-        self.task.train()
         objective.advance(step / settings.steps)
         unfreeze(self.optimizer, settings, step)
         batches = self.feed.batches(step)

@@ -146,7 +146,6 @@ def _measured(loop: Loop) -> tuple[int, float]:
             held[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    loop.task.train()
     batch = loop.feed.batches(0)[:1]
     factors = loop.task.factors(loop.place.total(loop.task.counts(batch)))
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):

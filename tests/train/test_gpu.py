@@ -14,6 +14,7 @@ from glassformer.train.distributed import find_place
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
+from glassformer.train.objectives.parts import with_heads
 from glassformer.train.recipe import read_recipe
 from glassformer.train.record import Recorded
 from glassformer.train.start import dry_run
@@ -111,6 +112,36 @@ def test_every_family_is_recorded(model_type, precision, monkeypatch):
         assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
     monkeypatch.setattr(record, "SHAPES", 0)
     assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)
+
+
+def mixed_steps(device: str) -> tuple[list[float], Loop]:
+    """Two tasks on one body, each with padding."""
+    parts = [{"name": "classification", "head": "kind", "labels": ["LABEL_0", "LABEL_1"]},
+             {"name": "tagging", "head": "names", "labels": ["O", "X"]}]  # fmt: skip
+    model = with_heads(make("bert", "BertModel"), parts)
+    objective = make_objective("mixture", model, {"parts": parts})
+    words = ["the", "cat", "sat", "on", "the", "mat"]
+    records = [
+        {"objective": "classification", "text": " ".join(words[:i]), "label": f"LABEL_{i % 2}"}
+        for i in range(1, 5)
+    ]
+    records += [
+        {"objective": "tagging", "words": words[:i], "tags": [*"OXOOXO"][:i]} for i in range(2, 6)
+    ]
+    given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": "bfloat16"}
+    whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
+    feed = OneBatch(objective, records, 24)
+    loop = Loop(read_recipe(whole), model, objective, feed, find_place(device))
+    return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
+
+
+def test_every_part_of_a_mixture_is_recorded_and_told_where_texts_end(monkeypatch):
+    losses, loop = mixed_steps("cuda")
+    assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 2
+    for recording in loop.learn._recordings.values():
+        assert any(name.endswith("/runs") for name in recording.batch.inputs)
+    monkeypatch.setattr(record, "SHAPES", 0)
+    assert losses == pytest.approx(mixed_steps("cuda")[0], rel=2e-3)
 
 
 def test_a_pass_that_waits_for_the_device_goes_on_unrecorded(tmp_path, monkeypatch):

@@ -17,12 +17,12 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.source import BUILT_IN
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run import open_run
 from glassformer.train.trouble import explained, model_explained
+from glassformer.zoo import folder_of
 
 
 def checkpoints(folder: Path) -> list[str]:
@@ -319,7 +319,7 @@ def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
 
 def test_a_model_of_a_folder_is_trained_further(tmp_path):
     """And the folder stays as it was."""
-    files = {path: path.read_bytes() for path in (BUILT_IN / "shakespeare").iterdir()}
+    files = {path: path.read_bytes() for path in folder_of("shakespeare").iterdir()}
     whole = recipe(tmp_path / "run", steps=2, batch=1)
     del whole["tokenizer"]
     run = gf.train({**whole, "model": {"folder": "shakespeare"}}, ["data.length=8"])

@@ -37,7 +37,6 @@ class Loader:
     ) -> None:
         self.rows, self.order, self.objective = rows, order, objective
         self.seed, self.accumulate, self.ahead = seed, accumulate, ahead
-        self._draws = objective.others > 0 or type(objective).vary is not Objective.vary
         self._threads: ThreadPoolExecutor | None = None
         self._coming: dict[tuple[int, int, int], Future[list[Batch]]] = {}
 
@@ -120,8 +119,8 @@ class Loader:
         """A row, as many others, drawn from all, as the objective wants beside it, and what it
         draws itself."""
         found = row(number)
-        if not self._draws:
-            return found
+        if not self.objective.others and not self.objective.draws(found):
+            return found  # to make a generator takes longer than to read the row
         rng = np.random.default_rng(seed)
         others = [row(int(rng.integers(count))) for _ in range(self.objective.others)]
         for i, other in enumerate(others):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.train.data.order import Numbers, Place, Shuffle
+from glassformer.train.data.order import Numbers, Place, shuffled
 
 PERIOD = 1000
 """Shares hold exactly over so many rows."""
@@ -40,7 +40,7 @@ class Shared:
             epochs[mine], places = np.divmod(places, len(rows))
             for epoch in np.unique(epochs[mine]):
                 now = epochs[mine] == epoch
-                places[now] = Shuffle(len(rows), self.seed, int(epoch), int(kind))(places[now])
+                places[now] = shuffled(places[now], len(rows), self.seed, int(epoch), int(kind))
             found[mine] = rows[places]
         return list(zip(epochs.tolist(), found.tolist(), strict=True))
 

@@ -84,6 +84,9 @@ class Distillation(Judged):
     def foresee(self, records: Sequence[Record]) -> None:
         self.task.foresee(records)
 
+    def draws(self, example: Example) -> bool:
+        return self.task.draws(example)
+
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         return self.task.vary(example, rng)
 

@@ -4,6 +4,7 @@ the shares that were asked for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,20 @@ class Mixture(Judged):
         self.parts: dict[str, Any] = nn.ModuleDict(made)  # type: ignore[assignment]
         self.learning: Mapping[str, Any] = dict(made)  # the same, perhaps compiled
         self.names = [*made]
+        self._varying = {
+            name for name, part in made.items() if type(part).vary is not Objective.vary
+        }
+        self._stored = {
+            name: [f"{name}{AT}{field}" for field in part.fields] for name, part in made.items()
+        }
         self.others = max(part.others for part in made.values())
         if any(part.before for part in made.values()):
             raise GlassformerError("The rows of a mixture have no memory of the row before.")
         self.rates = np.array(rates) / sum(rates)
+        self._shares: dict[tuple[str, ...], NDArray[np.float64]] = {}
         self.length = length_of(model, length)
 
-    @property
+    @cached_property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
         return {
             f"{name}{AT}{field}": kind
@@ -120,31 +128,36 @@ class Mixture(Judged):
         shares = (self.rates[:, None] * sets / np.maximum(1, sets.sum(1, keepdims=True))).sum(0)
         return [(np.flatnonzero(kind.flatten() == i), float(s)) for i, s in enumerate(shares)]
 
+    def draws(self, example: Example) -> bool:
+        there = self._there(example)
+        return len(there) > 1 or there[0] in self._varying
+
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         """The row's part is drawn first, then what that one draws. What others would read comes
         along for a part that gets no row."""
-        there = np.array([self._has(example, name) for name in self.names])
-        rates = self.rates * there
-        if not rates.sum():  # only parts that were to get nothing
-            rates = there.astype(float)
-        chosen = int(rng.choice(len(self.names), p=rates / rates.sum()))
-        varied: Example = {"part": np.array([chosen])}
-        for number, name in enumerate(self.names):
-            if there[number]:
-                state = np.random.default_rng([int(rng.integers(2**63)), number])
-                own = self.parts[name].vary(_own(example, name), state)
-                varied |= {f"{name}{AT}{field}": value for field, value in own.items()}
+        own, there = _by_part(example), self._there(example)
+        varied: Example = {"part": self._ends(*there).searchsorted([rng.random()], side="right")}
+        for name in there:
+            state = [int(rng.integers(2**63)), self.names.index(name)]
+            found = own[name]
+            if name in self._varying:
+                found = self.parts[name].vary(found, np.random.default_rng(state))
+            varied |= {f"{name}{AT}{field}": value for field, value in found.items()}
         return varied
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         whole = Batch({}, {}, {}, 0)
-        for number, name in enumerate(self.names):
-            part: Objective = self.parts[name]
-            rows = [example for example in examples if example["part"][0] == number]
-            stands_in = [example for example in examples if self._has(example, name)][:1]
+        parts = [_by_part(example) for example in examples]
+        turns = [
+            self.names[example["part"][0]] if "part" in example else self._there(example)[0]
+            for example in examples
+        ]
+        for name in self.names:
+            rows = [own[name] for own, turn in zip(parts, turns, strict=True) if turn == name]
+            stands_in = () if rows else [own[name] for own in parts if _holds(own, name)][:1]
             if not rows and not stands_in:
                 continue
-            batch = part.collate([_own(example, name) for example in rows or stands_in])
+            batch: Batch = self.parts[name].collate(rows or stands_in)
             counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
             whole.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
             whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
@@ -154,7 +167,8 @@ class Mixture(Judged):
         return whole
 
     def apart(self, batch: Batch) -> list[Batch]:
-        return [_of_part(batch, name) for name in self.names if _own(batch.inputs, name)]
+        there = _by_part(batch.inputs)
+        return [_of_part(batch, name) for name in self.names if name in there]
 
     def advance(self, progress: float) -> None:
         for part in self.parts.values():
@@ -197,36 +211,58 @@ class Mixture(Judged):
         return scores
 
     def _split(self, batch: Batch) -> Iterable[tuple[str, Batch]]:
+        inputs, targets = _by_part(batch.inputs), _by_part(batch.targets)
+        counts = _by_part(batch.counts)
         for name in self.names:
-            inputs, targets = _own(batch.inputs, name), _own(batch.targets, name)
-            if inputs:
-                counts, aside = _own(batch.counts, name), batch.aside.get(name, {})
-                yield name, Batch(inputs, targets, counts, batch.tokens, aside, batch.heard)
+            if name in inputs:
+                own = inputs[name], targets.get(name, {}), counts.get(name, {})
+                aside = batch.aside.get(name, {})
+                yield name, Batch(*own, batch.tokens, aside, batch.heard)
 
-    def _has(self, example: Example, name: str) -> bool:
-        return any(len(value) for value in _own(example, name).values())
+    def _ends(self, *there: str) -> NDArray[np.float64]:
+        """Where every part's share of the numbers from 0 to 1 ends, for a row that could serve
+        these; `rng.choice` would work them out each time."""
+        if there not in self._shares:
+            served = np.array([name in there for name in self.names])
+            rates = self.rates * served
+            if not rates.sum():  # only parts that were to get nothing
+                rates = served.astype(float)
+            ends = (rates / rates.sum()).cumsum()
+            self._shares[there] = ends / ends[-1]
+        return self._shares[there]
+
+    def _there(self, example: Example) -> list[str]:
+        """The parts that a stored row could serve."""
+        return [
+            name for name, keys in self._stored.items() if any(len(example[key]) for key in keys)
+        ]
 
 
 def _of_part(batch: Batch, name: str) -> Batch:
     """Named as in the whole batch."""
 
-    def mine(key: str) -> bool:
-        return bool(_own({key: None}, name))
+    def mine(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if _place(key)[0] == name}
 
-    return Batch(
-        {key: value for key, value in batch.inputs.items() if mine(key)},
-        {key: value for key, value in batch.targets.items() if mine(key)},
-        {key: value for key, value in batch.counts.items() if mine(key)},
-        batch.tokens,
-    )
+    return Batch(mine(batch.inputs), mine(batch.targets), mine(batch.counts), batch.tokens)
 
 
-def _own(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What belongs to a part; also of other rows, as "other.0.part/field"."""
-    found: dict[str, Any] = {}
+def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What belongs to every part, by the names it has there."""
+    found: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        owner, _, field = key.rpartition(AT)
-        *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
-        if owner == name:
-            found[".".join([*other, field])] = value
+        owner, field = _place(key)
+        found.setdefault(owner, {})[field] = value
     return found
+
+
+def _holds(parts: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    return any(map(len, parts.get(name, {}).values()))
+
+
+@cache  # there are few, and a step asks for each of them many times
+def _place(key: str) -> tuple[str, str]:
+    """The part and the field of "part/field"; of another row's, "other.0.part/field", too."""
+    owner, _, field = key.rpartition(AT)
+    *other, owner = owner.rsplit(".", 1) if owner.startswith("other.") else [owner]
+    return owner, ".".join([*other, field])

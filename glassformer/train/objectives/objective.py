@@ -61,6 +61,10 @@ class Objective(nn.Module, ABC):
     def prepare(self, record: Record) -> Iterable[Example]:
         """Token ids of a record; done once, before training."""
 
+    def draws(self, example: Example) -> bool:
+        """Whether `vary` has anything to do; or else the example is taken as it is stored."""
+        return type(self).vary is not Objective.vary
+
     def vary(self, example: Example, rng: np.random.Generator) -> Example:
         """What is drawn anew each time an example is read: masks, noise, orders."""
         return example

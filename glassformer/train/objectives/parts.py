@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from torch import nn
+
 from glassformer.errors import GlassformerError
 from glassformer.families import heads
 from glassformer.model import Model
@@ -46,9 +48,9 @@ def with_part_labels(
 
 
 def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) -> Model:
-    """The same body with a fresh head for every part of a mixture that lacks its own. No published
-    class has such heads, so the model is saved with its description in the place of a family's
-    config."""
+    """The same body with a fresh head for every part of a mixture that lacks its own; its dense
+    layer starts as that of a head which is there (BERT's pooler). No published class has such
+    heads, so the model is saved with its description in the place of a family's config."""
     known = {head.name for head in model.spec.heads}
     fresh: list[Head] = []
     for table in parts:
@@ -65,13 +67,19 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
         return model
     described = replace(model.spec, heads=(*model.spec.heads, *fresh))
     made = create(described, seed, tokenizer=model.tokenizer)
-    made.net.load_state_dict(model.net.state_dict(), strict=False)
+    weights = model.net.state_dict()
+    for head in fresh:
+        for twin in model.spec.heads:
+            if twin.transform is not None and twin.transform == head.transform:
+                dense: nn.Module = model.net.heads.get_submodule(f"{twin.name}.transform")
+                weights |= dense.state_dict(prefix=f"heads.{head.name}.transform.")
+    made.net.load_state_dict(weights, strict=False)
     return made
 
 
 def _usual_head(model: Model, kind: str, count: int) -> Head:
     """BERT's on an encoder, GPT's on a decoder."""
-    spec = model.spec
+    spec, dropout = model.spec, model.spec.last_stack.embed.dropout
     if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):
         raise GlassformerError(
             f"{model.architecture} has no head {kind!r}, and none can be put on it; choose a class "
@@ -80,11 +88,11 @@ def _usual_head(model: Model, kind: str, count: int) -> Head:
     if kind == "span":
         return heads.span()
     if kind == "tag":
-        return heads.tag(count)
+        return heads.tag(count, dropout)
     head = heads.classify_last(count)
     if spec.decoder is None:
         pooled = heads.pooler(spec.last_stack.out_width)
-        head = replace(pooled, name=kind, outputs=count)
+        head = replace(pooled, name=kind, outputs=count, dropout=dropout)
     return replace(head, outputs=1, choices=True) if kind == "choose" else head
 
 

@@ -57,3 +57,8 @@ def test_runs_begin_where_rows_texts_and_padding_do():
     assert found(8, mask=mask, documents=documents) == [0, 2, 4, 5, 8, 10, 11, 12]
     assert runs_of({"tokens": tokens}) == {}
     assert runs_of({"tokens": tokens[0], "mask": mask}) == {}  # a mask of something else
+    parts = {"a/tokens": tokens, "a/mask": mask, "b/tokens": tokens, "notokens": tokens}
+    (own,) = runs_of(parts).items()  # the other part has no padding to be told of
+    assert own[0] == "a/runs" and torch.equal(
+        own[1], runs_of({"tokens": tokens, "mask": mask})["runs"]
+    )

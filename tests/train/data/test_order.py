@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.order import GRAIN, Bucketed, Even, Shuffle, Shuffled, _few
+from glassformer.train.data.order import GRAIN, Bucketed, Even, Shuffle, Shuffled, _few, shuffled
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16, 17, 100, 1023, 4097, 70_001])
@@ -19,6 +19,8 @@ def test_a_shuffle_is_a_permutation(size):
     assert sorted(found.tolist()) == everything.tolist()
     one_by_one = [int(Shuffle(size, 3, 0)(np.array([i]))[0]) for i in range(min(size, 50))]
     assert one_by_one == found[:50].tolist()
+    some = everything[[*range(0, size, 7), size - 1]]
+    assert shuffled(some, size, 3, 0).tolist() == found[some].tolist()
     if size > 50:
         for other in (Shuffle(size, 3, 1), Shuffle(size, 4, 0)):
             assert (other(everything) != found).mean() > 0.9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
+from dataclasses import replace
 
 import material
 import numpy as np
@@ -115,6 +116,25 @@ def test_a_record_may_say_which_part_it_is_for():
         prepared(objective, [{**RECORDS[0], "objective": "span"}])
 
 
+def test_nothing_is_drawn_for_rows_of_a_part_that_draws_nothing():
+    """And a batch of them as they are stored is the one that drawing would have made."""
+    _, objective = made()
+    assert all(objective.draws(example) for example in prepared(objective))  # of two parts
+    own = [{**r, "objective": PARTS[i % 2]["name"]} for i, r in enumerate(RECORDS)]
+    stored = prepared(objective, own)
+    assert not any(objective.draws(example) for example in stored)
+    plain, drawn = objective.collate(stored), objective.collate(material.varied(objective, stored))
+    assert plain.counts == drawn.counts and plain.tokens == drawn.tokens
+    for one, other in ((plain.inputs, drawn.inputs), (plain.targets, drawn.targets)):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    model = readers.make("bert", "ForMaskedLM", LABELS)
+    parts = [{"name": "masked-lm"}, {"name": "classification"}]
+    words = make_objective("mixture", with_heads(model, parts), {"parts": parts})
+    assert words.draws(*prepared(words, [{**RECORDS[0], "objective": "masked-lm"}]))
+    assert not words.draws(*prepared(words, [{**RECORDS[0], "objective": "classification"}]))
+
+
 def test_a_part_without_rows_runs_and_counts_nothing():
     model, objective = made()
     rows = [
@@ -137,6 +157,21 @@ def test_with_words_beside():
     assert set(model.net.heads) == {"lm", "classify"}
     first, last = material.falls(objective, model, prepared(objective))
     assert last < first
+
+
+def test_heads_are_those_that_a_model_of_one_task_would_have():
+    """With dropout, and a dense layer that starts as the pooler."""
+    body = readers.make("bert", "Model", hidden_dropout_prob=0.1)
+    parts = [{"name": "classification", "head": "kind", "labels": LABELS},
+             {"name": "tagging", "head": "names", "labels": TAGS}]  # fmt: skip
+    model = with_heads(body, parts)
+    single = readers.make("bert", "ForSequenceClassification", LABELS, hidden_dropout_prob=0.1)
+    (alone,) = single.spec.heads
+    heads = {head.name: head for head in model.spec.heads}
+    assert heads["kind"] == replace(alone, name="kind") and alone.dropout == 0.1
+    assert heads["names"].dropout == alone.dropout
+    pooler, kind = (model.net.heads[name].transform.state_dict() for name in ("pooler", "kind"))
+    assert all(torch.equal(pooler[name], kind[name]) for name in pooler)
 
 
 def test_the_body_stays_and_the_model_is_saved(tmp_path):
