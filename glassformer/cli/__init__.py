@@ -8,18 +8,19 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from glassformer import __version__
 from glassformer.cli.answer import answer
 from glassformer.cli.check import check
 from glassformer.cli.classify import classify
+from glassformer.cli.completion import colons_kept
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.families import families
+from glassformer.cli.fetch import fetch
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
-from glassformer.cli.help import Misused, Verb, Verbs, mistake
+from glassformer.cli.help import Misused, Verb, Verbs, mistake, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.open import open_page
@@ -44,6 +45,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check,
         "families": families,
         "zoo": zoo,
+        "fetch": fetch,
     },
     "Write": {
         "generate": generate,
@@ -83,7 +85,9 @@ def show_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Say the version."),
+        typer.Option(
+            "--version", "-V", callback=show_version, is_eager=True, help="Say the version."
+        ),
     ] = False,
 ) -> None:
     """One Transformer, made of glass: look inside models, run them, train them.
@@ -98,7 +102,8 @@ def main() -> None:
     """Bad input is one sentence on standard error and exit code 1, a word that is not understood
     code 2, Ctrl-C 130. Whoever stops reading (`| head -1`) hears nothing more."""
     try:
-        code = app(prog_name="glassformer", standalone_mode=False)
+        with colons_kept():
+            code = app(prog_name="glassformer", standalone_mode=False)
         sys.stdout.flush()
     except GlassformerError as error:
         say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
@@ -117,11 +122,6 @@ def main() -> None:
     if code == 130 and half_imported("torch"):
         os._exit(130)  # Python itself would sometimes end by the signal
     sys.exit(code)
-
-
-def say(error: str, quiet: bool = False) -> None:
-    console = Console(stderr=True, soft_wrap=True, quiet=quiet)
-    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
 
 
 def half_imported(package: str) -> bool:

@@ -55,6 +55,11 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`help VERB` is `VERB --help`."""
+        asked = args[:1] == ["help"]
+        return super().parse_args(ctx, [*args[1:], "--help"] if asked else args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             near = nearest(args[0], self.list_commands(ctx))
@@ -67,6 +72,9 @@ def mistake(error: Any) -> str:
     """One sentence, with the way out. Empty if the help itself was the answer."""
     said: str = error.format_message()
     said = said.replace("Value error, ", "").replace("argument(s)", "argument")
+    said = re.sub(
+        r"Input should be a valid (\w+), unable to parse.*", r"it must be a valid \1.", said
+    )
     if not said.strip() or "; " in said:
         return said.strip()
     if hasattr(error, "possibilities"):  # click's NoSuchOption
@@ -81,6 +89,11 @@ def mistake(error: Any) -> str:
         said = said.replace(f"'{missing.name}'", name_of(missing))
     path = "glassformer" if error.ctx is None else error.ctx.command_path
     return f"{said.rstrip('.')}; {path} --help says more."
+
+
+def say(error: str, quiet: bool = False) -> None:
+    console = Console(stderr=True, soft_wrap=True, quiet=quiet)
+    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
@@ -136,7 +149,7 @@ def columns(rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[str]]]:
         lines = wrap(right, max(width - indent, 20), break_on_hyphens=False) or [""]
         below = [" " * indent + part for part in lines]
         if width < NARROW or len(left) > NAMES:
-            yield f"  {left}", ["", *below]
+            yield f"  {left.rstrip()}", ["", *below]
         else:
             yield f"  {left:{indent - 2}}", [lines[0], *below[1:]]
 

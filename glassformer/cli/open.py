@@ -14,6 +14,7 @@ import typer
 
 from glassformer.cli.options import zoo_names
 from glassformer.errors import GlassformerError
+from glassformer.zoo import PREFIX, for_a_visitor
 
 if TYPE_CHECKING:
     from glassformer.page import Server, Session
@@ -25,8 +26,8 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Models' folders or files, run folders of training, zoo:NAME; several can be "
-            "compared. Without one: zoo:shakespeare.",
+            help="Models' folders or files, run folders of training, zoo:NAME or real:NAME; "
+            "several can be compared. Without one: all that ship.",
             autocompletion=zoo_names,
             show_default=False,
         ),
@@ -54,7 +55,7 @@ def open_page(
     """
     from glassformer.page import Session
 
-    session = Session(models or ["shakespeare"], text)
+    session = Session(models or [f"{PREFIX}{name}" for name in for_a_visitor()], text)
     session.prepare()
     server = listen(session, port)
     names = ", ".join(source.id for source in session.sources)

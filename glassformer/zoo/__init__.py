@@ -1,5 +1,6 @@
 """Room 10, the zoo: small models that the project trained itself, so that all works offline. What
-is known of one stands in its own folder: config.json, the weights' header, the card (README.md)."""
+is known of one stands in its own folder: config.json, the weights' header, the card (README.md).
+Beside it, models that others have published: `real.py`."""
 
 from __future__ import annotations
 
@@ -27,11 +28,30 @@ class Animal:
     about: str
     size: int  # bytes on disk
     license: str
-    path: str
+    path: str | None
 
 
 def names() -> list[str]:
     return sorted(path.parent.name for path in HOME.glob("*/config.json"))
+
+
+def for_a_visitor() -> list[str]:
+    """All of them, those first whose cards say `shown: 1`, `shown: 2` and so on."""
+    places = {name: card_of(name)[0].get("shown", "") for name in names()}
+    return sorted(places, key=lambda name: (not places[name], places[name], name))
+
+
+def samples_of(name: str) -> list[dict[str, str]]:
+    """Inputs that show something worth seeing, as cards have them: `widget:` and a list, here with
+    an object a line, `- {"text": ...}`, which may have a `pair` or a `target`."""
+    listed = re.search(r"^widget:\n((?:- .*(?:\n|$))+)", halves_of(name)[0], re.M)
+    lines = listed[1].splitlines() if listed else []
+    try:
+        return [json.loads(line.removeprefix("- ")) for line in lines]
+    except ValueError as error:
+        raise GlassformerError(
+            f"The samples in the card of zoo:{name} are not one JSON object a line ({error})."
+        ) from None
 
 
 def folder_of(name: str) -> Path:
@@ -62,12 +82,15 @@ def read(name: str) -> Animal:
 
 def card_of(name: str) -> tuple[dict[str, str], str]:
     """What stands in the front matter as `key: value`, and the text behind it."""
+    front, text = halves_of(name)
+    return dict(re.findall(r"^(\w+): *(.+?) *$", front, re.M)), text
+
+
+def halves_of(name: str) -> tuple[str, str]:
+    """The card's front matter, and the text behind it."""
     card = (folder_of(name) / "README.md").read_text("utf-8")
     found = re.match(r"---\n(.*?)\n---\n", card, re.S)
-    if found is None:
-        return {}, card
-    pairs = re.findall(r"^(\w+): *(.+?) *$", found[1], re.M)
-    return dict(pairs), card[found.end() :].lstrip("\n")
+    return ("", card) if found is None else (found[1], card[found.end() :].lstrip("\n"))
 
 
 def numbers_in(weights: Path) -> int:

@@ -62,7 +62,7 @@ export interface ModelEntry {
   kind: ModelKind;
   architecture: string;
   parameters: number;
-  /** Texts worth looking at with a model of this kind. */
+  /** Texts worth looking at with this model, or with one of its kind. */
   examples: Example[];
   /** Of a run folder: models in the order of their steps; `id` above is the last of them. */
   checkpoints: Checkpoint[];

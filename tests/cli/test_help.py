@@ -109,6 +109,12 @@ def test_without_arguments_the_verbs_in_groups(glassformer):
             assert len(re.findall(rf"^  {verb} +[A-Z].*\.$", shown.stdout, re.M)) == 1, verb
     assert run("--help").stdout == shown.stdout + "\n" or run("--help").stdout == shown.stdout
     assert glassformer("--version")[1].startswith("glassformer 0.")
+    assert glassformer("-V") == glassformer("--version")
+
+
+@pytest.mark.parametrize("verb", ["", "zoo", "vectors train"])
+def test_help_is_a_verb_too(helped, glassformer, verb):
+    assert glassformer("help", *verb.split())[1] == helped(verb, 120)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,11 @@ def test_without_arguments_the_verbs_in_groups(glassformer):
             "Invalid value for '--long': 'cutt' is not one of 'cut', 'split'; "
             "glassformer summarize --help says more.",
         ),
+        (
+            "open --port x",
+            "Invalid value for '--port': it must be a valid integer; "
+            "glassformer open --help says more.",
+        ),
         ("vectors nearest", "Missing argument FILE; glassformer vectors nearest --help says more."),
     ],
 )
@@ -143,12 +154,18 @@ def test_a_mistake_is_one_sentence(glassformer, words, said):
         ("glassformer summarize m --long ", ["cut", "split"]),
         ("glassformer generate sh", ["shakespeare"]),
         ("glassformer generate zoo:sh", ["zoo:shakespeare"]),
+        ("glassformer generate real:mi", ["real:minilm", "real:microformer"]),
+        ("glassformer fetch rx", ["rxnfp"]),
+        ("glassformer generate zoo : sh", ["shakespeare"]),  # as bash takes words apart
+        ("glassformer generate zoo :", ["shakespeare"]),
+        ("glassformer generate real : mi", ["minilm", "microformer"]),
+        ("glassformer generate zoo : shakespeare --max", ["--max-new-tokens", "--max-time"]),
         ("glassformer zoo x", []),
     ],
 )
 def test_completion_without_torch(line, wanted):
-    count = len(line.split(" ")) - 1
-    shell = {"COMP_WORDS": line, "COMP_CWORD": str(count)}
+    words = line.split(" ")
+    shell = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     shown = run(_GLASSFORMER_COMPLETE="complete_bash", **shell)
     assert (shown.stdout.split(), shown.stderr) == (wanted, "")
 

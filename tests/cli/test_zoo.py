@@ -10,12 +10,13 @@ import torch
 import glassformer as gf
 from glassformer.weights.quantize import count_parameters
 from glassformer.zoo import HOME, names
+from glassformer.zoo.real import REAL
 
 
 @pytest.mark.parametrize("name", names())
 def test_what_is_listed_is_what_is_loaded(glassformer, name):
     listed = {one["name"]: one for one in json.loads(glassformer("zoo", "--json")[1])}
-    assert list(listed) == names()
+    assert list(listed) == [*names(), *(f"real:{one}" for one in REAL)]
     one, model = listed[name], gf.load(f"zoo:{name}")
     assert one["parameters"] == count_parameters(model.net)
     assert one["kind"] == model.architecture
@@ -24,12 +25,16 @@ def test_what_is_listed_is_what_is_loaded(glassformer, name):
     assert one["license"] != "unknown" and one["about"].endswith(".")
 
 
-def test_a_table_and_what_fits_a_narrow_window(glassformer, monkeypatch, capsys):
+def test_a_table_and_what_fits_a_narrow_window(glassformer, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code, wide, _ = glassformer("zoo")
-    head, *rows = wide.splitlines()
-    assert code == 0 and len(rows) == len(names())
+    ours, others = wide.split("\n\n")[:2]
+    title, head, *rows = ours.splitlines()
+    assert code == 0 and len(rows) >= len(names()) and title == "Models that ship with Glassformer"
     assert head.split() == ["name", "kind", "parameters", "size", "license", "what", "it", "does"]
     assert "2,915,328" in wide and "Writes lines that look like Shakespeare's." in wide
+    assert others.count("not here yet") == len(REAL)
+    assert wide.endswith("What is not here comes with: glassformer fetch NAME\n")
     import sys
 
     from glassformer.cli import main
@@ -41,6 +46,17 @@ def test_a_table_and_what_fits_a_narrow_window(glassformer, monkeypatch, capsys)
     narrow = capsys.readouterr().out
     assert max(map(len, narrow.splitlines())) <= 40
     assert "2,915,328 parameters" in narrow and "apache-2.0" in narrow
+
+
+def test_whether_published_weights_are_here(glassformer, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "glassformer/real/microformer"
+    folder.mkdir(parents=True)
+    listed = {one["name"]: one["path"] for one in json.loads(glassformer("zoo", "--json")[1])}
+    assert listed["real:microformer"] == str(folder) and listed["real:rxnfp"] is None
+    here, missing = (glassformer("zoo", f"real:{name}")[1] for name in ("microformer", "rxnfp"))
+    assert here.startswith("# real:microformer\n\nContinues") and f"there: {folder}\n" in here
+    assert missing.endswith("It is not there yet: `glassformer fetch rxnfp`\n")
 
 
 def test_a_card(glassformer):

@@ -299,6 +299,7 @@ def test_the_command_says_what_is_wrong(decoder, folders, glassformer):
 
 def test_the_usual_port_is_not_a_must(folders, glassformer):
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
         try:
             taken.bind(("127.0.0.1", 8700))
             taken.listen()

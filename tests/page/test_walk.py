@@ -166,14 +166,32 @@ def test_the_choice_continues_the_text(page, decoder):
     assert page.locator("textarea").first.input_value().startswith("time flies like an arrow")
 
 
+def test_the_tour_is_offered_once(page, decoder, axe):
+    page.goto(decoder.address)
+    card = page.get_by_role("dialog", name="Guided tour")
+    card.wait_for()
+    arrives(page, "The whole model")
+    assert page.locator(".frame").count() == 0 and page.evaluate("scrollY") == 0
+    assert axe(page) == []
+    page.get_by_role("button", name="中文").click()
+    declined = page.get_by_role("dialog", name="导览").get_by_role("button", name="以后再说")
+    declined.click()
+    assert page.get_by_role("dialog").count() == 0
+    page.reload()
+    page.get_by_role("navigation").first.wait_for()
+    assert page.get_by_role("dialog").count() == 0
+
+
 def test_the_tour_leads_and_is_remembered(page, decoder):
     page.goto(decoder.address)
     card = page.get_by_role("dialog", name="Guided tour")
     card.wait_for()
+    welcome = card.locator("h2").inner_text()
+    card.get_by_role("button", name="Take the tour").click()
     stops = int(card.locator(".count").inner_text().split()[-1])
     assert stops == 12
-    titles = set()
-    for _ in range(stops - 1):
+    titles = {welcome}
+    for _ in range(stops - 2):
         titles.add(card.locator("h2").inner_text())
         card.get_by_role("button", name="Next").focus()
         page.keyboard.press("Enter")

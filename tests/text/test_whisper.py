@@ -10,6 +10,7 @@ import transformers
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
+from glassformer.text.load import holds_tokenizer
 from glassformer.text.tiktoken import byte_letters
 from glassformer.text.whisper import LANGUAGES, start_tokens
 
@@ -63,6 +64,16 @@ def test_the_hundredth_language_follows_from_the_size(table: Path) -> None:
     config.write_text(json.dumps({"model_type": "whisper", "vocab_size": size + 9}))
     with pytest.raises(GlassformerError, match="of 99 or 100 languages"):
         Tokenizer.load(table)
+
+
+def test_a_table_beside_a_model_file_is_its_own(table: Path) -> None:
+    (table / "config.json").unlink()
+    model = table / "tiny.pt"
+    model.touch()
+    assert holds_tokenizer(model)
+    assert Tokenizer.load(model).fingerprint == Tokenizer.load(table).fingerprint
+    (table / "multilingual.tiktoken").unlink()
+    assert not holds_tokenizer(model)
 
 
 def test_a_broken_table_names_its_line(table: Path) -> None:

@@ -12,9 +12,8 @@ from glassformer.page.sources import Source
 from glassformer.weights.plan import make_net
 from glassformer.weights.quantize import count_parameters
 
-EXAMPLES: dict[str, list[dict[str, str]]] = {
+EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of their own
     "decoder": [
-        {"text": "ROMEO:\nIs the day so young?"},
         {"text": "The animal didn't cross the street because it was too tired"},
         {"text": "Thanks for all the"},
     ],
@@ -47,7 +46,7 @@ def entry(source: Source) -> dict[str, Any]:
         "kind": kind,
         "architecture": architecture,
         "parameters": count_parameters(make_net(spec)),
-        "examples": EXAMPLES[kind],
+        "examples": [*source.samples] or EXAMPLES[kind],
         "checkpoints": [checkpoint(one) for one in source.checkpoints],
     }
 

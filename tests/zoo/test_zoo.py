@@ -1,0 +1,61 @@
+"""Models that ship: what their cards say to the page, for every one that is there."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import glassformer as gf
+from glassformer import zoo
+from glassformer.page import Session
+from glassformer.page.asked import Asked
+from glassformer.page.questions.models import models
+from glassformer.page.questions.text import read
+from glassformer.page.sources import find_sources
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_model_has_samples_that_it_reads(name):
+    session = Session([f"zoo:{name}"])
+    model, samples = session.model(name), zoo.samples_of(name)
+    assert samples
+    for sample in samples:
+        assert set(sample) <= {"text", "pair", "target"} and sample["text"]
+        ids = model.tokenizer.encode(sample["text"], sample.get("pair")).ids
+        assert len(ids) > 3 and model.tokenizer.special.get("unk") not in ids
+        told = read(session, Asked({"model": name, **sample}))
+        assert any(told[stack] for stack in ("encoder", "decoder"))
+    assert session.close()
+
+
+def test_a_visitor_is_shown_all_of_them():
+    names = zoo.for_a_visitor()
+    assert sorted(names) == zoo.names()
+    session = Session([f"zoo:{name}" for name in names])
+    told = models(session, Asked({}))
+    assert [one["id"] for one in told["models"]] == names
+    assert [one["examples"] for one in told["models"]] == [zoo.samples_of(one) for one in names]
+    assert told["start"] == {"model": names[0], **zoo.samples_of(names[0])[0]}
+    assert session.close()
+
+
+def test_cards_say_in_which_order_models_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "HOME", tmp_path)
+    for name, front in {"a": "", "b": "shown: 2\n", "c": "", "d": "shown: 1\n"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "README.md").write_text(f"---\nlicense: mit\n{front}---\n# {name}\n")
+    assert zoo.for_a_visitor() == ["d", "b", "a", "c"] and zoo.samples_of("a") == []
+    broken = "---\nwidget:\n- text: plain\n---\n"
+    (tmp_path / "a/README.md").write_text(broken)
+    with pytest.raises(gf.GlassformerError, match="card of zoo:a are not one JSON object a line"):
+        zoo.samples_of("a")
+
+
+def test_a_model_with_its_recipe_beside_it_is_no_run(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(zoo.folder_of("shakespeare"), folder)
+    (folder / "recipe.toml").write_text("")
+    (source,) = find_sources([str(folder)])
+    assert source.checkpoints == () and source.describe()[0] == "GPT2LMHeadModel"
