@@ -86,9 +86,10 @@ def test_by_file_it_is_whole_and_searches(site, browser, scheme):
     page = context.new_page()
     asked: list[str] = []
     wrong: list[str] = []
+    failed: list[tuple[str, str | None]] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("requestfailed", lambda request: wrong.append(request.url))
+    page.on("requestfailed", lambda request: failed.append((request.url, request.failure)))
     pages = [path for path in sorted(site.rglob("*.html")) if path.name != "404.html"]
     for path in pages if scheme == "light" else pages[-1:]:
         page.goto(path.as_uri())
@@ -103,4 +104,6 @@ def test_by_file_it_is_whole_and_searches(site, browser, scheme):
     assert found is not None and "adapters.html" in found
     context.close()
     assert wrong == []
+    missing = [url for url, why in failed if why != "net::ERR_ABORTED"]  # by going to the next page
+    assert missing == []
     assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob", "about"}
