@@ -13,7 +13,8 @@ from glassformer.train.recipe import differences, read_recipe
 from glassformer.train.start import dry_run
 
 ROOT = Path(__file__).parent.parent
-# ULMFiT's need each other: tests/train/test_ulmfit.py runs them.
+# ULMFiT's need each other: tests/train/test_ulmfit.py runs them. Those of the zoo have a test of
+# their own, too: tests/test_zoo_recipes.py.
 RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("**/*.toml"))}
 TEXT = "The old miller walked to the river <unk> and nobody [UNK] asked him why . <eos>\n" * 30
 ROWS = {
@@ -59,7 +60,10 @@ def stand_in(path: Path, form: str) -> str:
     return HEADS.get(task, "") + "".join(ROWS[task].format(i % 2, i) for i in range(12))
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if "ulmfit" not in name])
+ELSEWHERE = {name for name, path in RECIPES.items() if "ulmfit" in name or "zoo" in path.parts}
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ELSEWHERE])
 def test_a_recipe_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     recipe = read_recipe(RECIPES[name])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from glassformer.metrics.bootstrap import Figure
 
 COLUMNS = (
-    Column("", 12, "cyan"),
+    Column("", 13, "cyan"),
     *(Column(name, 12, right=True) for name in ("value", "from", "to", "error")),
 )
 CLASSES = 40  # a table of more is for --json

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluate.judge import Judge, field
-from glassformer.evaluate.lm.judge import perplexities, require_language_model
+from glassformer.evaluate.lm.judge import context_of, perplexities, require_language_model
 from glassformer.generate import Score
-from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_sums
+from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
 from glassformer.model import Model
 from glassformer.train.objectives.objective import Record
 
@@ -16,8 +17,9 @@ BLOCK = 512  # tokens
 
 
 class TextJudge(Judge[str, Score]):
-    """The column `text`, or a file of plain text as a whole, read in windows as by `score`. All
-    tokens count for the perplexity but the first of a text, which is given."""
+    """The column `text`, or a file of plain text as a whole, read as by `score` in windows of as
+    many tokens as the model was made for. All tokens count for the perplexity but the first of a
+    text, which is given."""
 
     form = "text"
 
@@ -32,20 +34,37 @@ class TextJudge(Judge[str, Score]):
         return text
 
     def answers(self, asked: Iterable[str]) -> Iterator[Score | GlassformerError]:
+        context = context_of(self.model)
         for text in asked:
             try:
-                yield self.model.score(text)
+                yield self.model.score(text, window=context)
             except GlassformerError as error:
                 yield error
 
     def figures(
         self, asked: Sequence[str], answers: Sequence[Score], draws: Draws
     ) -> dict[str, Figure]:
-        """Draws are of blocks of tokens, since a long text is one record."""
-        blocks = [
-            score.logprobs[start : start + BLOCK]
-            for score in answers
-            for start in range(0, len(score.logprobs), BLOCK)
-        ]
-        sums = [(sum(block), len(block)) for block in blocks]
-        return bootstrap_sums(sums, {"perplexity": perplexities}, draws)
+        """Draws are of blocks of tokens, since a long text is one record; its bytes belong to them
+        by their share of its tokens."""
+        sums = []
+        for text, score in zip(asked, answers, strict=True):
+            each = self.foreseen(text) / len(score.logprobs)
+            for start in range(0, len(score.logprobs), BLOCK):
+                block = score.logprobs[start : start + BLOCK]
+                sums.append((sum(block), len(block), each * len(block)))
+        named = {"perplexity": perplexities, "bits_per_byte": bits_per_byte}
+        return bootstrap_sums(sums, named, draws)
+
+    def foreseen(self, text: str) -> int:
+        """The bytes of a text but for those of its first token, which is none of them where that
+        only marks the beginning."""
+        assert self.model.tokenizer is not None
+        given = self.model.tokenizer.decode(self.model.tokenizer.encode(text).ids[:1])
+        return len(text.encode("utf-8")) - len(given.encode("utf-8"))
+
+
+def bits_per_byte(sums: Numbers) -> Numbers:
+    """Of sums of log-probabilities, tokens and bytes, [draw, 3]: unlike a perplexity it can be
+    compared between vocabularies."""
+    found: Numbers = -sums[:, 0] / (sums[:, 2] * math.log(2))
+    return found

@@ -149,6 +149,8 @@ def test_perplexity_is_that_of_all_tokens(tmp_path):
     total, count = sum(s.total for s in scores), sum(len(s.logprobs) for s in scores)
     assert found.task == "perplexity"
     assert found["perplexity"] == pytest.approx(math.exp(-total / count))
+    size = sum(len(model.tokenizer.decode(s.tokens).encode()) for s in scores)
+    assert found["bits_per_byte"] == pytest.approx(-total / math.log(2) / size)
     whole = tmp_path / "a.txt"
     whole.write_text("\n\n".join(texts), "utf-8")
     one = gf.evaluate(model, whole)

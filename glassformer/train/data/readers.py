@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import PIECE, RecordError, Shelf
 from glassformer.train.data.settings import DataSettings
@@ -233,6 +235,31 @@ def _uneven(one: Path, lines: int, other: Path, others: int) -> GlassformerError
     )
 
 
+def read_tokens(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+    """One document of token ids, as numpy saves an array of them, in pieces."""
+    with shelf.open(path) as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            shape, _, kind = np.lib.format.read_array_header_1_0(stream)
+        except ValueError:
+            version, shape, kind = (0, 0), (), np.dtype(object)
+        if version != (1, 0) or len(shape) != 1 or kind.kind not in "iu":
+            raise GlassformerError(
+                f"{path} is no list of token ids; save a flat array of whole numbers by np.save."
+            )
+        for first in range(0, shape[0], PIECE):
+            count = min(PIECE, shape[0] - first)
+            data = stream.read(count * kind.itemsize)
+            if len(data) < count * kind.itemsize:
+                raise GlassformerError(f"{path} breaks off before token {shape[0]:,}.")
+            yield {
+                "tokens": np.frombuffer(data, kind),
+                "begins": first == 0,
+                "ends": first + count == shape[0],
+                "where": f"{path}, token {first:,}",
+            }
+
+
 READERS: dict[str, Callable[[Shelf, Path, DataSettings], Found]] = {
     "text": read_text,
     "jsonl": read_json_lines,
@@ -241,6 +268,7 @@ READERS: dict[str, Callable[[Shelf, Path, DataSettings], Found]] = {
     "conll": read_conll,
     "squad": read_squad,
     "parquet": read_parquet,
+    "tokens": read_tokens,
 }
 ENDINGS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -248,6 +276,7 @@ ENDINGS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".npy": "tokens",
 }
 
 

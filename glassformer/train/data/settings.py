@@ -8,7 +8,7 @@ from typing import Literal
 
 from glassformer.errors import GlassformerError
 
-Format = Literal["text", "jsonl", "csv", "tsv", "conll", "squad", "parallel", "parquet"]
+Format = Literal["text", "jsonl", "csv", "tsv", "conll", "squad", "parallel", "parquet", "tokens"]
 Arrangement = Literal["stream", "varying", "pack", "single", "buckets"]
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.core import Cache
@@ -70,7 +71,11 @@ class CausalLM(Objective):
         self.advance(0.0)
 
     def prepare(self, record: Record) -> Iterable[Example]:
-        """A document ends with the end-of-text token where the vocabulary has one."""
+        """A document ends with the end-of-text token where the vocabulary has one. Of a record of
+        `tokens` these are all."""
+        if "tokens" in record and "text" not in record:
+            yield {"tokens": self._known(np.asarray(record["tokens"]))}
+            return
         tokens = self.frame.ids(column(record, "text"))
         if record.get("begins", True):
             tokens = [*self.frame.before, *tokens]
@@ -79,6 +84,12 @@ class CausalLM(Objective):
             tokens += self.frame.behind or ([] if end is None else [end])
         if tokens:
             yield {"tokens": np.array(tokens, dtype=np.int32)}
+
+    def _known(self, tokens: NDArray[Any]) -> NDArray[np.int32]:
+        size = self.frame.tokenizer.size
+        if not len(tokens) or tokens.min() < 0 or tokens.max() >= size:
+            raise GlassformerError(f"these are no tokens of a vocabulary of {size:,}")
+        return tokens.astype(np.int32)
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)

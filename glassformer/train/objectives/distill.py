@@ -3,15 +3,15 @@ perhaps the hidden states, of another: mostly a smaller one from a larger."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Capture, Net, Output
+from glassformer.core import Net, Output
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
@@ -33,7 +33,8 @@ class Distillation(Judged):
     divergence of softened answers (times `soft`), the squared distance of hidden states (`hidden`)
     and their angle (`cosine`). Hidden states are the last, or with `layers` "all" every layer's
     beside that of the teacher at the same share of its depth; where widths differ, a matrix that
-    is learned along leads from one to the other.
+    is learned along leads from one to the other. With `until` their weights fall to nothing over
+    that share of training: they lead the way, and what is said at the end is what counts.
 
     The teacher is a folder that `gf.load` reads. It is not trained and not saved with the run.
     """
@@ -52,9 +53,12 @@ class Distillation(Judged):
         hidden: float = 0.0,
         cosine: float = 0.0,
         layers: Literal["last", "all"] = "last",
+        until: float | None = None,
         length: int | None = None,
     ) -> None:
         super().__init__()
+        if until is not None and not 0 < until <= 1:
+            raise GlassformerError(f"objective.until is a share of training, not {until}.")
         if loss not in ("kl", "cross-entropy"):
             raise GlassformerError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
         if layers not in ("last", "all"):
@@ -71,12 +75,19 @@ class Distillation(Judged):
         self._teacher = (net,)  # in a tuple it is no part of this module: not trained, not saved
         self.states = States(model.net, net, layers) if hidden or cosine else None
         own = {"soft": soft, "hidden": hidden, "cosine": cosine}
-        self.weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
-        self.weights |= {part: weight for part, weight in own.items() if weight}
+        weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
+        self._weights = weights | {part: weight for part, weight in own.items() if weight}
+        self.until, self.share = until, 1.0
 
     @property
     def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
         return self.task.fields
+
+    @property
+    def weights(self) -> dict[str, float]:  # type: ignore[override]
+        """Not for a pass to look at: they change with every step, and what is compiled stays."""
+        states = ("hidden", "cosine")
+        return {p: w * self.share if p in states else w for p, w in self._weights.items()}
 
     def prepare(self, record: Record) -> Iterable[Example]:
         return self.task.prepare(record)
@@ -92,6 +103,7 @@ class Distillation(Judged):
 
     def advance(self, progress: float) -> None:
         self.task.advance(progress)
+        self.share = 1.0 if self.until is None else max(0.0, 1 - progress / self.until)
 
     def stage(self) -> Hashable:
         return self.task.stage()
@@ -107,7 +119,7 @@ class Distillation(Judged):
         return Batch(
             batch.inputs,
             batch.targets,
-            {**counts, **{part: own[part] for part in own if part in self.weights}},
+            {**counts, **{part: own[part] for part in own if part in self._weights}},
             batch.tokens,
             batch.aside,
         )
@@ -117,14 +129,14 @@ class Distillation(Judged):
         student = Overheard(net, self.head, self.states)
         hard = self.task(student, batch)
         parts: dict[str, Tensor] = dict(hard) if self.hard else {}
-        teacher = Overheard(self._teacher_on(batch), self.head, self.states)
+        teacher = Overheard(self._teacher[0], self.head, self.states)
         with torch.no_grad():
             teacher(**_readable(teacher.net, student.inputs))
-        if "soft" in self.weights:
+        if "soft" in self._weights:
             parts["soft"] = self._soft(student, teacher, batch)
         if self.states is not None:
             found = self.states(student.seen, teacher.seen, _real(batch))
-            parts |= {part: found[part] for part in found if part in self.weights}
+            parts |= {part: found[part] for part in found if part in self._weights}
         return parts
 
     def _soft(self, student: Overheard, teacher: Overheard, batch: Batch) -> Tensor:
@@ -148,8 +160,11 @@ class Distillation(Judged):
 
         return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
 
-    def _teacher_on(self, batch: Batch) -> Net:
-        return self._teacher[0].to(next(iter(batch.inputs.values())).device)
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """The teacher goes along to another device, before a pass is compiled."""
+        self._teacher[0]._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         return self.task.answers(net, batch) if isinstance(self.task, Judged) else []
@@ -171,7 +186,7 @@ class Overheard:
 
     def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> Output:
         """A tap is the task's own, of which the teacher is not told."""
-        kept = Capture("*.resid_post")
+        kept = Layers("encoder." if self.net.spec.decoder is None else "decoder.")
 
         def both(name: str, value: Tensor) -> Tensor:
             return kept(name, value if tap is None else tap(name, value))
@@ -182,15 +197,28 @@ class Overheard:
             said = self.net(tokens, **inputs, tap=tap)
         if self.head in said.heads:
             self.inputs, self.said = {"tokens": tokens, **inputs}, said
-            self.seen = [said.hidden]
-            if self.every:
-                stack = "encoder" if self.net.spec.decoder is None else "decoder"
-                layers = range(len(self.net.spec.last_stack.order))
-                self.seen = [kept[f"{stack}.blocks.{layer}.resid_post"] for layer in layers]
+            self.seen = kept.seen if self.every else [said.hidden]
         return said
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.net, name)
+
+
+class Layers:
+    """A tap that keeps what the layers of a stack hand on, in turn. (A `Capture` by patterns does
+    the same; a compiler cannot look through those.)"""
+
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
+        self.seen: list[Tensor] = []
+
+    def wants(self, name: str) -> bool:
+        return name.startswith(self.stack) and name.endswith(".resid_post")
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if self.wants(name):
+            self.seen.append(value)
+        return value
 
 
 class States(nn.Module):

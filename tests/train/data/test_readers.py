@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 
+import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError, Shelf, find_files, place_to_cut
+from glassformer.train.data.files import PIECE, RecordError, Shelf, find_files, place_to_cut
 from glassformer.train.data.readers import _between_blanks
 from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
@@ -202,6 +203,30 @@ class TestTables:
         assert records[2400]["where"] == "a.parquet: row 2401"
         with pytest.raises(GlassformerError, match=r"b.parquet is no Parquet file"):
             read(write("b.parquet", "text"), format="parquet")
+
+
+class TestTokens:
+    def test_ids_in_pieces(self, write, tmp_path):
+        ids = (np.arange(PIECE + 5) * 7 % 60_000).astype(np.uint16)
+        np.save(tmp_path / "a.npy", ids)
+        with gzip.open(tmp_path / "b.npy.gz", "wb") as stream:
+            np.save(stream, ids[:3].astype(np.int64))
+        first, second, other = read("a.npy", "b.npy.gz", format="tokens")
+        assert np.array_equal(np.concatenate([first["tokens"], second["tokens"]]), ids)
+        assert [one["begins"] for one in (first, second, other)] == [True, False, True]
+        assert [one["ends"] for one in (first, second, other)] == [False, True, True]
+        assert second["where"] == "a.npy, token 65,536" and other["tokens"].tolist() == [0, 7, 14]
+
+    def test_what_is_no_list_of_ids(self, write, tmp_path):
+        np.save(tmp_path / "rows.npy", np.zeros((2, 3), np.int32))
+        np.save(tmp_path / "shares.npy", np.zeros(3))
+        for name in ("rows.npy", "shares.npy", write("text.npy", "Once upon a time")):
+            with pytest.raises(GlassformerError, match=f"{name} is no list of token ids"):
+                read(name, format="tokens")
+        np.save(tmp_path / "cut.npy", np.zeros(300, np.uint16))
+        (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-9])
+        with pytest.raises(GlassformerError, match=r"cut.npy breaks off before token 300"):
+            read("cut.npy", format="tokens")
 
 
 class TestConll:

@@ -219,6 +219,19 @@ def test_a_document_ends_where_its_last_piece_does():
     assert start not in middle and end not in middle
 
 
+def test_tokens_are_learned_as_they_are():
+    tokenizer = material.bytelevel()
+    objective = make_objective("causal-lm", material.model("gpt2", tokenizer, **GPT2), {})
+    ids = np.array([tokenizer.size - 1, 0, 5], np.uint16)
+    (example,) = objective.prepare({"tokens": ids, "begins": True, "ends": True})
+    assert example["tokens"].tolist() == ids.tolist() and example["tokens"].dtype == np.int32
+    for wrong in ([1, tokenizer.size], [-1, 2]):
+        with pytest.raises(
+            GlassformerError, match=f"no tokens of a vocabulary of {tokenizer.size}"
+        ):
+            list(objective.prepare({"tokens": wrong}))
+
+
 @pytest.mark.parametrize("shrink", [1, 2])
 def test_clusters_of_words_are_judged_where_they_are(shrink):
     """The same sum and gradients as with all log-probabilities, also of clusters nobody asked."""

@@ -12,6 +12,7 @@ from glassformer.core import Capture
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.tokens import IGNORED
+from glassformer.train.step import Task
 
 LABELS = ("bad", "good", "so-so")
 RECORDS = [{"text": text, "label": LABELS[i % 3]} for i, text in enumerate(material.SENTENCES[:5])]
@@ -116,6 +117,31 @@ def test_answers_about_masked_tokens(teacher):
 
     frozen(objective)
     material.check_gradients(objective, model, prepared(objective), reference)
+
+
+def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
+    """And the same one while the weights of hidden states fall."""
+    model = readers.make("llama", "ForCausalLM")
+    options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden": 1.0}
+    options |= {"task": "causal-lm", "layers": "all", "until": 0.5}
+    objective = make_objective("distillation", model, options)
+    batch, task = objective.collate(prepared(objective)[:2]), Task(model.net, objective)
+    graphs = []
+
+    def compiler(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    whole = torch.compile(task, fullgraph=True, backend=compiler)
+    for progress, share in ((0.0, 1.0), (0.2, 0.6), (0.5, 0.0), (0.9, 0.0)):
+        objective.advance(progress)
+        assert task.weights == {"lm": 0.5, "soft": 0.5, "hidden": pytest.approx(share)}
+        found = whole(batch)
+        for part, value in task(batch).items():
+            torch.testing.assert_close(found[part], value)
+    assert len(graphs) == 1
+    moved = frozen(task.to("meta").objective)
+    assert {weight.device.type for weight in moved.parameters()} == {"meta"}
 
 
 @pytest.mark.parametrize("width", [32, 48])
@@ -233,6 +259,8 @@ def test_teachers_that_do_not_fit(teacher):
         make_objective("distillation", model, {"task": "classification"})
     with pytest.raises(GlassformerError, match="There is no objective 'x'"):
         make_objective("distillation", model, {"teacher": folder, "task": "x"})
+    with pytest.raises(GlassformerError, match="until is a share of training, not 2"):
+        make_objective("distillation", model, {"teacher": folder, "task": "x", "until": 2})
 
 
 def test_a_task_that_looks_inside_the_student(tmp_path):
