@@ -57,6 +57,7 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "edit": {**SPEECH, "panel": "edit", "layer": 3, "head": 3, "edit.list": OFF},
     "compare": {**SPEECH, "panel": "compare", "layer": 5, "head": 2, **CHANGED},
     "parameters": {**SPEECH, "panel": "parameters"},
+    "circuits": {**SPEECH, "panel": "parameters", "parameters.view": "circuits", "layer": 3},
     "encoder-walk": {**GAP, "panel": "walk"},
     "encoder-attention": {**GAP, "panel": "attention", "layer": 2, "head": 1, **SEEN},
     "encoder-lens": {**GAP, "panel": "lens", "layer": 1},
@@ -65,7 +66,7 @@ SHOTS: dict[str, dict[str, str | int]] = {
     "encoder-decoder-lens": {**FRENCH, "panel": "lens"},
     "dark": {**FRENCH, "panel": "walk", "walk.at": "block", "layer": 1},
 }
-TALLEST = {"compare": 1090}
+TALLEST = {"compare": 1090, "circuits": 1700}
 
 
 def main(wanted: list[str]) -> None:

@@ -23,6 +23,7 @@ from glassformer.cli.generate import generate
 from glassformer.cli.help import Misused, Verb, Verbs, mistake, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
+from glassformer.cli.lens import lens
 from glassformer.cli.open import open_page
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
@@ -42,6 +43,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
     "Look inside": {
         "open": open_page,
         "inspect": inspect,
+        "lens": lens,
         "check": check,
         "families": families,
         "zoo": zoo,

@@ -130,6 +130,21 @@ class State:
             and self.origin.holds(*tensors)
         )
 
+    def only_moved(self, net: nn.Module) -> bool:
+        """Whether all numbers are what they were, wherever they lie now: the first generation lays
+        weights where its kernels read them best."""
+        tensors, settings = _walk(net)
+        seen = self.origin.seen
+        return (
+            self.settings == settings
+            and len(tensors) == len(seen)
+            and all(
+                tensor._version == version
+                and (tensor.data_ptr() == was.data_ptr() or torch.equal(tensor, was))
+                for tensor, (was, version) in zip(tensors, seen, strict=True)
+            )
+        )
+
 
 def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
     """Its tensors; and of each module the settings (an adapter's scale may be one), and its hooks,

@@ -10,38 +10,46 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.lens import stage_names, stage_of
 from glassformer.inside.named import Named
-from glassformer.inside.predictions import language_head
+from glassformer.inside.stages import language_head, stage_label, stage_names
 
 if TYPE_CHECKING:
+    from glassformer.inside.tuned import TunedLens
     from glassformer.inside.view import View
 
 
 @torch.no_grad()
-def apart(view: View, other: View, measure: str = "divergence") -> Named:
+def apart(
+    view: View, other: View, measure: str = "divergence", tuned: TunedLens | None = None
+) -> Named:
     """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
     and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
-    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1."""
+    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1. `tuned`: through a tuned
+    lens."""
     if measure not in APART:
         raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
-    if len(view.tokens) != len(other.tokens) or stage_names(view) != stage_names(other):
+    names = stage_names(view.model.spec)
+    if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
         raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
-    head, names, rows = language_head(view).name, stage_names(view), []
+    head, rows = language_head(view.model).name, []
     for each in (view, other):
         each.read_through(names)
     for name in names:
         p, q = (
-            each.model.net.readout(each.seen[name], head)[0].float().log_softmax(-1)
+            each.model.net.readout(_mapped(tuned, name, each), head)[0].float().log_softmax(-1)
             for each in (view, other)
         )
         rows.append(APART[measure](p, q))
-    stages = [stage_of(name) for name in names]
     labels = {
-        "stage": [part if n is None else f"{n} {part}" for n, part in stages],
+        "stage": [*map(stage_label, names)],
         "position": [token.text for token in view.tokens],
     }
     return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
+
+
+def _mapped(tuned: TunedLens | None, name: str, view: View) -> Tensor:
+    stream = view.seen[name]
+    return stream if tuned is None else tuned.check(view.model).map(name, stream)
 
 
 def _kl(p: Tensor, q: Tensor) -> Tensor:

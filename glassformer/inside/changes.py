@@ -12,10 +12,11 @@ from torch import Tensor
 from glassformer.core import Net
 from glassformer.inside.choices import Choice, choices
 from glassformer.inside.compare import Mover, divergence, movers
-from glassformer.inside.lens import pieces, stage_names, stage_of
+from glassformer.inside.lens import pieces
 from glassformer.inside.named import Named, check_index
 from glassformer.inside.predicted import Predicted
-from glassformer.inside.predictions import language_head, output_text
+from glassformer.inside.predictions import output_text
+from glassformer.inside.stages import language_head, stage_names, stage_of
 from glassformer.inside.view import View
 from glassformer.spec import Head
 
@@ -62,11 +63,11 @@ class LensChanges:
 def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
     """Of two views of one text, at all positions or some. Only what the edits have touched is read
     again."""
-    head, size = language_head(before), len(before.tokens)
+    head, size = language_head(before.model), len(before.tokens)
     places = list(range(size) if positions is None else positions)
     for place in places:
         check_index(place, size, "position")
-    names = [name for name in stage_names(before) if stage_of(name)[1] != "attention"]
+    names = [name for name in stage_names(before.model.spec) if stage_of(name)[1] != "attention"]
     was, now = (_streams(view, names, places) for view in (before, after))
     first = before.once(f"said at {places}", lambda: _said(before, head, was))
     touched = (was != now).any(-1)

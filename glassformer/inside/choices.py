@@ -12,11 +12,12 @@ from torch import Tensor
 
 from glassformer.generate.knobs import Knobs
 from glassformer.generate.sampling import shaped
-from glassformer.inside.lens import stage_names
 from glassformer.inside.named import check_index
 from glassformer.inside.predicted import Predicted
+from glassformer.inside.stages import stage_names
 
 if TYPE_CHECKING:
+    from glassformer.inside.tuned import TunedLens
     from glassformer.inside.view import View
 
 
@@ -63,12 +64,16 @@ def choices(
 
 
 @torch.no_grad()
-def stage_choice(view: View, stage: int, position: int, top: int = 10) -> Choice:
+def stage_choice(
+    view: View, stage: int, position: int, top: int = 10, tuned: TunedLens | None = None
+) -> Choice:
     """What a stage of the lens would say at a position."""
-    names = stage_names(view)
+    names = stage_names(view.model.spec)
     check_index(stage, len(names), "row")
     view.capture(names)
     stream = view.seen[names[stage]][:, position : position + 1]
+    if tuned is not None:
+        stream = tuned.check(view.model).map(names[stage], stream)
     found = Predicted(view)
     logits = view.model.net.readout(stream, found.head.name)[0]
     return choose(found, [position], logits, [found.actual(position)], Knobs(), top)[0]

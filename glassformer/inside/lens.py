@@ -18,17 +18,17 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.inside.gradients import Stand
 from glassformer.inside.named import Named, check_index
-from glassformer.inside.names import names_of
 from glassformer.inside.pauses import pause
-from glassformer.inside.predictions import language_head, output_id, output_text
+from glassformer.inside.predictions import output_id, output_text
 from glassformer.inside.shown import Shown
+from glassformer.inside.stages import language_head, stage_label, stage_names, stage_of
 from glassformer.spec import Head
 
 if TYPE_CHECKING:
+    from glassformer.inside.tuned import TunedLens
     from glassformer.inside.view import View
 
 ROOM = 1 << 22  # logits at once: many more would be written to memory, and read from there again
-STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,7 @@ class Lens(Shown):
     entropy: Named
     norm: Named
     words: dict[int, str]
+    heading: str = "Logit lens"
 
     def text(self, stage: int, position: int, rank: int = 0) -> str:
         """The token that a stage would say, counted in stages and positions of this lens."""
@@ -69,10 +70,6 @@ class Lens(Shown):
 
         return lens_html(self)
 
-    @property
-    def heading(self) -> str:
-        return "Logit lens"
-
 
 @torch.no_grad()
 def lens(
@@ -83,18 +80,24 @@ def lens(
     positions: Sequence[int] | None = None,
     head: str | None = None,
     through: int = 0,
+    tuned: TunedLens | None = None,
 ) -> Lens:
     """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
     for none). `positions`: those alone. `through`: the last so many layers read a stream too, as if
-    those between were not there."""
-    spec = language_head(view, head)
+    those between were not there. `tuned`: a trained lens (`tune.py`), whose map carries each stream
+    toward the last layer's before it is read."""
+    spec = language_head(view.model, head)
     size = len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
     for place in places:
         check_index(place, size, "position")
-    names = stage_names(view)
+    names = stage_names(view.model.spec)
     view.read_through(names)
     names, streams = _through(view, names, through)
+    if tuned is not None:
+        if through:
+            raise GlassformerError("A tuned lens maps to the last layer; leave out `through`.")
+        streams = tuned.check(view.model, spec.name).map_all(names, streams)
     rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
     ends = view.output.heads[spec.name][0][rows]  # [position, token]
     if token is None:
@@ -117,7 +120,7 @@ def lens(
     stages = tuple(stage_of(name) for name in names)
     words = tuple(view.tokens[int(row)].text for row in rows)
     labels = {
-        "stage": [part if n is None else f"{n} {part}" for n, part in stages],
+        "stage": [*map(stage_label, names)],
         "position": words,
     }
 
@@ -143,6 +146,7 @@ def lens(
             "norm of the stream",
         ),
         words={id: output_text(view, spec, id) for id in said},
+        heading="Logit lens" if tuned is None else "Tuned lens",
     )
 
 
@@ -174,22 +178,6 @@ def pieces(view: View, head: Head, streams: Tensor) -> Iterator[tuple[int, Tenso
 def _by_stage(rows: Tensor, stages: int) -> Tensor:
     """[stage * position, ...] as [stage, position, ...]."""
     return rows.view(stages, -1, *rows.shape[1:])
-
-
-def stage_names(view: View) -> list[str]:
-    """The streams that can be read; in baselines some are of another width than the last."""
-    stack, front = view.model.spec.last_stack, f"{view.stack}."
-    widths = {f"{front}embed": stack.width}
-    for depth, width in enumerate(stack.widths[1:]):
-        widths[f"{front}blocks.{depth}.resid_mid"] = stack.widths[depth]
-        widths[f"{front}blocks.{depth}.resid_post"] = width
-    known = names_of(view.model.spec)
-    return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
-
-
-def stage_of(name: str) -> tuple[int | None, str]:
-    parts = name.split(".")
-    return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
 
 
 def _read(logits: Tensor, end: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:

@@ -83,6 +83,9 @@ class Named(Shown):
     def __float__(self) -> float:
         return float(self.array)
 
+    def __int__(self) -> int:
+        return int(self.array)
+
     def __repr__(self) -> str:
         size = ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True))
         return f"<{self.title or 'array'} [{size}]>"

@@ -4,7 +4,7 @@
 |--------------|------------------------------------|--------------------------------|
 | next, masked | a position: what comes, or stands  | tokens of the vocabulary       |
 | tag          | a position                         | labels                         |
-| classify     | the whole text                     | labels                         |
+| classify     | the whole text                     | labels, or numbers to say      |
 | span         | where an answer starts, or ends    | the positions of the text      |
 """
 
@@ -22,7 +22,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
 from glassformer.spec import Head
 from glassformer.tasks.base import Model, kind_of, labels_of
-from glassformer.tasks.classify import has_several
+from glassformer.tasks.classify import REGRESSION, has_several, problem_type
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -35,12 +35,14 @@ VOCABULARY = ("position", "token")
 @dataclass(frozen=True)
 class Predicts:
     """What a model predicts, and by which of its heads. `labels` are the names of outcomes, where
-    these are labels; `several` says that each of them holds or not by itself."""
+    these are labels; `several` says that each of them holds or not by itself, and `number` that it
+    is the logit itself which is said, of a regression."""
 
     what: str
     head: Head
     labels: tuple[str, ...] = ()
     several: bool = False
+    number: bool = False
 
     @property
     def tokens(self) -> bool:
@@ -64,8 +66,15 @@ def predicts(model: Model) -> Predicts:
         if kind == "span":
             return Predicts(kind, head)
         if kind in ("classify", "tag"):
-            several = head.outputs == 1 or (kind == "classify" and has_several(model, head))
-            return Predicts(kind, head, output_names(model, head), several)
+            number = kind == "classify" and problem_type(model, head) == REGRESSION
+            several = head.outputs == 1 or number
+            several = several or (kind == "classify" and has_several(model, head))
+            return Predicts(kind, head, output_names(model, head), several, number)
+    if "choose" in by_kind:
+        raise GlassformerError(
+            f"{model.architecture} chooses among several texts; of one it gives a score alone, "
+            "view.logits, which view.contributions() takes apart."
+        )
     has = ", ".join(by_kind) or "no head at all"
     raise GlassformerError(
         f"This model has no head for the vocabulary, labels or answers (it has {has}), so it "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
@@ -41,7 +42,7 @@ class Predictions(list[Prediction], Shown):
 
 def predictions(view: View, position: int | None, top: int) -> Predictions:
     """Of a model for answers, where one starts, or ends at position 1; `id` is then a token's
-    place."""
+    place. Of one that says numbers, the logit is the number, and there is no probability."""
     found = Predicted(view)
     if found.what == "span":
         row = found.row(position or 0)
@@ -49,6 +50,8 @@ def predictions(view: View, position: int | None, top: int) -> Predictions:
         row = found.row(default_position(view, position))
     logits = found.logits([row])
     (chances,), (scores,) = found.log_chances(logits).exp(), logits.float()
+    if found.by.number:
+        chances = torch.full_like(chances, float("nan"))
     best = scores.topk(min(top, len(scores))).indices
     return Predictions(
         Prediction(id, found.text(id), float(chances[id]), float(scores[id]))
@@ -68,20 +71,6 @@ def first_head(view: View, name: str | None = None) -> Head:
     if not found:
         raise GlassformerError(
             f"There is no head {name!r}, only {', '.join(head.name for head in heads)}."
-        )
-    return found[0]
-
-
-def language_head(view: View, name: str | None = None) -> Head:
-    """The head that says a token, or a tag, at every position."""
-    spec = view.model.spec
-    each = [h for h in spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
-    each = [head for head in each if (head.outputs or 1) > 1]
-    found = [head for head in each if name in (None, head.name)]
-    if not found:
-        raise GlassformerError(
-            f"{view.model.architecture} has no language head, so there is no lens; attention, "
-            "residuals, roll-out, edits and (with another head) attributions work without one."
         )
     return found[0]
 

@@ -281,16 +281,14 @@ def _ending(way: Steps) -> None:
     if way.said is None:
         return
     head = way.said.head
-    told: dict[str, Any] = {
-        "scale": head.scale,
-        "transform": head.transform is not None,
-        "cap": head.softcap,
-        "pick": head.pick,
-    }
+    told: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None}
+    told |= {"cap": head.softcap, "pick": head.pick}
     own = f"heads.{head.name}.out.weight"
     told |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
     told |= {} if head.adaptive is not None else {"weight": own}
     way.add("logits", "logits", way.said.axes, layer=False, **told)
+    if way.said.by.number:
+        return
     several = way.said.by.several
     way.add("probabilities", "probabilities", way.said.axes, layer=False, several=several)
     way.add("choice", None, layer=False)

@@ -70,21 +70,26 @@ class View(Side):
         self.seen: dict[str, Tensor] = {}
         self._state = State(model.net)
         self._out: Output | None = None
-        self._once: dict[str, Any] = {}
+        self._once: dict[Any, Any] = {}
 
     # --- passes ----------------------------------------------------------------------------------
 
     def run(self, tap: Tap | None, **more: Any) -> Output:
         """A pass of the same text through the same model, with the edits of this view."""
         if not self._state.holds(self.model.net):
-            raise GlassformerError(
-                "The model has changed since this view was taken (training, an adapter, new "
-                "weights); look again, or ask for all at once with at='*'."
-            )
+            self._check_moved()
         pause()
         with standing(self.model.net, self.edits, alone=True):
             out: Output = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
         return out
+
+    def _check_moved(self) -> None:
+        if not self._state.only_moved(self.model.net):
+            raise GlassformerError(
+                "The model has changed since this view was taken (training, an adapter, new "
+                "weights); look again, or ask for all at once with at='*'."
+            )
+        self._state = State(self.model.net)
 
     @torch.no_grad()
     def read_through(self, names: Iterable[str] = ()) -> Output:
@@ -121,7 +126,7 @@ class View(Side):
             own = own_part(name, known[name], tensor, self.reading) if asks else tensor
             self.seen[name] = own
 
-    def once(self, what: str, make: Callable[[], Made]) -> Made:
+    def once(self, what: Any, make: Callable[[], Made]) -> Made:
         """What is made of this view when it is first asked for, and kept."""
         if what not in self._once:
             self._once[what] = make()
@@ -211,13 +216,13 @@ class View(Side):
         """What each layer would say; see `lens.py`."""
         from glassformer.inside.lens import lens
 
-        return self.once(f"lens {how!r}", lambda: lens(self, **how))
+        return self.once((repr(how), how.get("tuned")), lambda: lens(self, **how))
 
-    def lens_apart(self, other: View, measure: str = "divergence") -> Named:
+    def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> Named:
         """How far another run is from this one in what each stage would say; see `apart.py`."""
         from glassformer.inside.apart import apart
 
-        return apart(self, other, measure)
+        return apart(self, other, measure, **how)
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""

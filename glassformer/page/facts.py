@@ -67,6 +67,8 @@ def structure(model: Model) -> Facts:
             "why": why,
             "labels": list(said.labels) if said else [],
             "several": bool(said and said.several),
+            "number": bool(said and said.number),
+            "ends": (said.head.outputs or 0) if said and said.what == "span" else 0,
             "lens": bool(said and said.lens),
         },
         "writes": bool(said and said.what == "next" and model.tokenizer is not None),

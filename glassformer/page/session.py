@@ -14,6 +14,7 @@ from glassformer.inside.editing import resolve
 from glassformer.inside.pauses import pausing
 from glassformer.inside.read import read
 from glassformer.inside.steering import resolved
+from glassformer.inside.tuned import TunedLens, beside
 from glassformer.model import Model
 from glassformer.page.asked import Asked
 from glassformer.page.kept import Kept
@@ -54,6 +55,7 @@ class Session:
         self.sources = find_sources(sources)
         self.text = text
         self._models: Kept[Model] = Kept(MODELS)
+        self._lenses: Kept[TunedLens] = Kept(MODELS)
         self._views: Kept[View] = Kept(VIEWS)
         self._targets: Kept[str] = Kept(100)
         self._answers: Kept[Answer] = Kept(ANSWERS, lambda answer: len(answer.body))
@@ -115,6 +117,13 @@ class Session:
     def model(self, id: str) -> Model:
         """Read when it is first asked for; from then on its folder may go."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
+
+    def tuned(self, asked: Asked) -> TunedLens | None:
+        """The tuned lens that lies with the model, where a question asks for it."""
+        if not asked.flag("tuned"):
+            return None
+        id = asked.text("model")
+        return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).folder))
 
     def view(self, asked: Asked, *, edited: bool = True) -> View:
         """What the model that is named does with the text, with the edits if there are any. Nothing

@@ -19,6 +19,7 @@ from glassformer.text.codec import Text
 Threshold = float | Mapping[str, float]
 TooLong = Literal["truncate", "refuse"]
 SEVERAL, SINGLE = "multi_label_classification", "single_label_classification"
+REGRESSION = "regression"
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,15 @@ class Classifier:
         return found
 
 
+def problem_type(model: Model, head: Head) -> Any:
+    """What a head for whole texts was trained to say, where its settings or config.json tell."""
+    return settings_of(model, head.name).get("problem_type", model.config.get("problem_type"))
+
+
 def has_several(model: Model, head: Head) -> bool:
     """Whether each label of a head holds or not by itself. One that has a single output says yes
     or no, too."""
-    kind = settings_of(model, head.name).get("problem_type", model.config.get("problem_type"))
+    kind = problem_type(model, head)
     if kind not in (None, SINGLE, SEVERAL):
         raise GlassformerError(
             f"classify gives labels, and the head {head.name!r} of {model.architecture} does not "

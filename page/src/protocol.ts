@@ -102,6 +102,8 @@ export interface Structure {
   last: StackName;
   heads: HeadFacts[];
   predicts: Predicts;
+  /** Whether a tuned lens lies in the model's folder (`glassformer lens`): lens and lens_cell may ask for it. */
+  tuned: boolean;
   /** Whether it writes: beams, step and continue are there. */
   writes: boolean;
   tie: [string, string][];
@@ -130,6 +132,10 @@ export interface Predicts {
   labels: string[];
   /** Each label holds or not by itself: probabilities do not add up to one. */
   several: boolean;
+  /** The logit is a number to say (a regression): there are no probabilities. */
+  number: boolean;
+  /** Of a span: 2, or 1 where it is the start alone that every token can be. */
+  ends: number;
   /** Whether there is a logit lens: what the head says at a position depends on the stream there alone. */
   lens: boolean;
 }
@@ -486,6 +492,8 @@ export interface LensQuestion extends Run {
   /** Whose probability and rank are wanted: one token everywhere, at every position the token that really comes
    * ("actual", the default), or the one that the last row finds best there ("final"). */
   token?: number | "actual" | "final";
+  /** Read through the tuned lens that lies with the model. */
+  tuned?: boolean;
 }
 
 export interface LensRow {
@@ -508,6 +516,7 @@ export interface LensCellQuestion extends Run {
   row: number;
   position: number;
   count?: number;
+  tuned?: boolean;
 }
 export type LensCellAnswer = Prediction;
 
@@ -663,6 +672,32 @@ export type CompareAnswer = Packed<
   string
 >;
 
+// --- neurons over many texts ---------------------------------------------------------------------
+
+/** The texts in which a neuron of a feed-forward layer is most active. */
+export interface StrongestQuestion {
+  model: string;
+  stack: StackName;
+  layer: number;
+  neuron: number;
+  texts: string[];
+  count?: number;
+}
+export interface StrongestAnswer {
+  /** Texts that were read: empty ones are not. */
+  read: number;
+  excerpts: Excerpt[];
+}
+/** Of text number `text`: the largest value, at `position`, which is place `at` of the tokens around it. */
+export interface Excerpt {
+  text: number;
+  position: number;
+  value: number;
+  tokens: string[];
+  values: number[];
+  at: number;
+}
+
 // --- parameters ----------------------------------------------------------------------------------
 
 export interface ParametersQuestion {
@@ -703,6 +738,41 @@ export interface HistogramAnswer {
   sampled: boolean;
 }
 
+/** What a head (ov, qk) or the neurons of a layer (in, gate, out) are made to do, by their weights alone: the strongest
+ * directions of the matrix, with the tokens at both ends of each. */
+export interface CircuitQuestion {
+  model: string;
+  stack: StackName;
+  layer: number;
+  head?: number;
+  which?: "ov" | "qk" | "in" | "gate" | "out";
+  /** Of the heads that ask the encoder. */
+  cross?: boolean;
+}
+export interface CircuitAnswer {
+  which: string;
+  strengths: number[];
+  /** By what is done there: "writes", "reads", "asks", "is asked"; a pair for every strength. */
+  ends: Record<string, { toward: Word[]; away: Word[] }[]>;
+}
+export interface Word {
+  id: number;
+  text: string;
+  value: number;
+}
+
+/** How much the heads of a stack work on what earlier ones write, by queries, keys or values. */
+export interface CompositionQuestion {
+  model: string;
+  stack: StackName;
+  kind?: "q" | "k" | "v";
+}
+/** scores [from, to], 0 where it is not later; `top` are the strongest pairs, by the places of heads. */
+export type CompositionAnswer = Packed<
+  { heads: { layer: number; head: number }[]; top: { from: number; to: number; score: number }[] },
+  "scores"
+>;
+
 // --- all of them ---------------------------------------------------------------------------------
 
 export interface Questions {
@@ -723,6 +793,7 @@ export interface Questions {
   lens_cell: [LensCellQuestion, LensCellAnswer];
   contributions: [ContributionsQuestion, ContributionsAnswer];
   saliency: [SaliencyQuestion, SaliencyAnswer];
+  strongest: [StrongestQuestion, StrongestAnswer];
   positions: [PositionsQuestion, PositionsAnswer];
   edit: [EditQuestion, EditAnswer];
   edit_lens: [EditLensQuestion, EditLensAnswer];
@@ -731,4 +802,6 @@ export interface Questions {
   compare: [CompareQuestion, CompareAnswer];
   parameters: [ParametersQuestion, ParametersAnswer];
   histogram: [HistogramQuestion, HistogramAnswer];
+  circuit: [CircuitQuestion, CircuitAnswer];
+  composition: [CompositionQuestion, CompositionAnswer];
 }

@@ -1,7 +1,7 @@
 /** What all panels share about the model and the text that are open. */
 import { Answer } from "./answer.svelte";
 import type { LayerFacts, ModelEntry, Run, StackFacts, StackName, Structure, Token } from "./protocol";
-import { visible } from "./format";
+import { number, percent, visible } from "./format";
 import { place } from "./state.svelte";
 
 class Session {
@@ -67,7 +67,7 @@ class Session {
     return this.stack === stack ? this.token : Math.max(0, (this.tokens[stack]?.length ?? 1) - 1);
   });
   /** Whether an answer's end is looked at, not its start. */
-  readonly end: 0 | 1 = $derived(place.more("span.end") === "1" ? 1 : 0);
+  readonly end: 0 | 1 = $derived(place.more("span.end") === "1" && (this.structure?.predicts.ends ?? 0) > 1 ? 1 : 0);
   /** Which row of what is predicted belongs to a position. */
   rowAt = (position: number): number => {
     const what = this.structure?.predicts.what;
@@ -84,6 +84,10 @@ class Session {
     if (what === "span") return `${visible(text)} ${id}`;
     return labels.length > 0 ? text : visible(text);
   };
+
+  /** How much a candidate counts, and how that is written: its share, or the number that a model says. */
+  size = ({ logit, logprob }: { logit: number; logprob: number }): number => (this.structure!.predicts.number ? logit : Math.exp(logprob));
+  written = (size: number): string => (this.structure!.predicts.number ? number(size) : percent(size));
 
   readonly loading: boolean = $derived(this.asked.loading || this.built.loading || this.reading.loading);
   /** What is wrong with the server, the model or the text, the first of them. */

@@ -39,6 +39,12 @@ def things():
         "lens": view.lens(),
         "contributions": both.contributions(),
         "difference": view.contributions("arrow", versus="banana"),
+        "tuned": view.lens(tuned=gf.inside.tune_lens(view.model, [TEXT], steps=1)),
+        "strongest": gf.inside.strongest(view.model, [TEXT, "fruit flies"], 1, [3, 5]),
+        "circuit": gf.inside.circuit(view.model, 1, 2),
+        "neuron directions": gf.inside.circuit(both.model, 1, None, "out"),
+        "composition": gf.inside.composition(view.model, "v"),
+        "basis": gf.inside.causal_basis(view.model, [TEXT], 1, 2),
         "saliency": both.integrated_gradients(steps=2),
         "compare": gf.compare(small.decoder(0), small.decoder(1), TEXT),
         "recurrent": gf.create("awd-lstm", vocab_size=9, emb_sz=8, n_hid=8, n_layers=1).look(

@@ -101,6 +101,43 @@ def test_a_changed_model_is_noticed():
         view.attention[1]
 
 
+def test_a_model_that_has_written_is_the_same_model():
+    """The first generation lays weights elsewhere, and changes none."""
+    model = gf.load("shakespeare")
+    view = model.look("To be")
+    before = [tensor.data_ptr() for tensor in model.net.parameters()]
+    wanted = model.look("To be").attention[0].array
+    model.generate("To be", max_new_tokens=2)
+    assert before != [tensor.data_ptr() for tensor in model.net.parameters()]
+    torch.testing.assert_close(view.attention[0].array, wanted)
+    with torch.no_grad():
+        model.net.decoder.blocks[1].ffn.up.weight[0, 0] += 1
+    with pytest.raises(gf.GlassformerError, match="has changed since"):
+        view.attention[1]
+
+
+def test_numbers_are_numbers():
+    view = small.decoder().look(TEXT)
+    assert int(view.lens().best[0, 0, 0]) == int(view.lens().best.array[0, 0, 0])
+    assert float(view.residual[0, 0, 0]) == float(view.residual[0].array[0, 0])
+
+
+def test_a_model_that_chooses_among_texts_says_what_it_gives_of_one():
+    view = small.encoder("MultipleChoice").look(TEXT)
+    with pytest.raises(gf.GlassformerError, match=r"chooses among several texts.*view\.logits"):
+        view.predictions()
+    assert float(view.logits) == pytest.approx(view.contributions().total, abs=1e-4)
+
+
+def test_a_model_that_says_a_number_says_no_probability():
+    model = small.encoder("SequenceClassification")
+    model.config["problem_type"] = "regression"
+    found = model.look(TEXT).predictions()
+    assert [one.logit for one in found] == sorted(model.look(TEXT).logits.tolist(), reverse=True)
+    assert all(one.probability != one.probability for one in found)
+    assert "%" not in found._repr_html_().split("</style>")[1]
+
+
 def test_the_lens_follows_a_token_within_bounds(monkeypatch):
     from glassformer.inside import lens as module
 

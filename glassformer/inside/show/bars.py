@@ -67,6 +67,8 @@ def predictions_html(found: Predictions) -> str:
 
 
 def chances(found: Predictions) -> str:
+    if any(one.probability != one.probability for one in found):  # numbers are said, not chosen
+        return table((word(one.text), one.logit) for one in found)
     rows = "".join(
         f"<tr><td class='w'>{word(one.text)}</td><td class='n'>{one.probability:.1%}</td>"
         f"<td><span class='bar' style='width:{200 * one.probability:.1f}px;"

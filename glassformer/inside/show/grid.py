@@ -26,7 +26,7 @@ def lens_html(lens: Lens) -> str:
         f"probable. Point at a cell for more.{cut}</p><div class='scroll'><table>"
         f"<tr><th>read</th>{head}</tr>{''.join(rows)}</table></div>"
     )
-    return fragment("Logit lens", body)
+    return fragment(lens.heading, body)
 
 
 def _cell(lens: Lens, stage: int, j: int) -> str:

@@ -6,10 +6,12 @@ page/src/protocol.ts describes.
 
 from glassformer.page.questions import (
     attention,
+    circuits,
     compare,
     edit,
     lens,
     models,
+    neurons,
     next_token,
     parameters,
     positions,
@@ -36,6 +38,7 @@ QUESTIONS: dict[str, Question] = {
     "lens_cell": lens.lens_cell,
     "contributions": lens.contributions,
     "saliency": lens.saliency,
+    "strongest": neurons.strongest,
     "positions": positions.positions,
     "edit": edit.edit,
     "edit_lens": edit.edit_lens,
@@ -44,4 +47,6 @@ QUESTIONS: dict[str, Question] = {
     "compare": compare.compare,
     "parameters": parameters.parameters,
     "histogram": parameters.histogram,
+    "circuit": circuits.circuit,
+    "composition": circuits.composition,
 }

@@ -8,9 +8,9 @@ from typing import Any
 
 from glassformer.inside import View
 from glassformer.inside.changes import changes, lens_changes
-from glassformer.inside.lens import stage_names
 from glassformer.inside.patching import sweep as sweep_patches
 from glassformer.inside.predicted import Predicted
+from glassformer.inside.stages import stage_names
 from glassformer.inside.writing import write
 from glassformer.page.asked import Asked
 from glassformer.page.packed import Packed
@@ -28,7 +28,7 @@ def edit(session: Session, asked: Asked) -> Packed:
     before, after = both(session, asked)
     said = Predicted(before)
     for view in (before, after) if said.by.lens else ():
-        view.read_through(stage_names(view))  # the lens will be asked for next
+        view.read_through(stage_names(view.model.spec))  # the lens will be asked for next
     found = changes(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),

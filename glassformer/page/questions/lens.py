@@ -24,7 +24,8 @@ AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
 def lens(session: Session, asked: Asked) -> Packed:
     view = session.view(asked)
     said = check_lens(view)
-    found = view.lens(token=wanted(said, asked), top=1, head=said.head.name)
+    tuned = session.tuned(asked)
+    found = view.lens(token=wanted(said, asked), top=1, head=said.head.name, tuned=tuned)
     arrays = {
         "best": (found.best.array[..., 0].int(), AXES),
         "probability": (found.best_probability.array[..., 0], AXES),
@@ -71,7 +72,7 @@ def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
     check_lens(view)
     position = asked.index("position", most=len(view.tokens) - 1)
     top = asked.index("count", 10, least=1, most=MOST)
-    return asdict(stage_choice(view, asked.index("row"), position, top))
+    return asdict(stage_choice(view, asked.index("row"), position, top, session.tuned(asked)))
 
 
 def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:

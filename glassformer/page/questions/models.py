@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import glassformer
+from glassformer.inside.tuned import tuned_there
 from glassformer.page import facts
 from glassformer.page.asked import Asked
 from glassformer.page.session import Session
@@ -64,4 +65,5 @@ def checkpoint(source: Source) -> dict[str, Any]:
 
 def structure(session: Session, asked: Asked) -> dict[str, Any]:
     id = asked.text("model")
-    return {"model": id, **facts.structure(session.model(id))}
+    there = tuned_there(session.source(id).folder)
+    return {"model": id, **facts.structure(session.model(id)), "tuned": there}

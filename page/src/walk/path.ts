@@ -48,9 +48,8 @@ function isNothing({ kind, facts, from }: WalkStep): boolean {
 /** Steps at which something happens; who reads one of the others reads what that would have read. */
 export function told(steps: readonly WalkStep[]): WalkStep[] {
   const bare = new Map(steps.filter(isNothing).map(({ id, from }) => [id, from]));
-  return steps
-    .filter(({ id }) => !bare.has(id))
-    .map((step) => ({ ...step, from: step.from.flatMap((id) => bare.get(id) ?? [id]) }));
+  const real = (id: string): string[] => bare.get(id)?.flatMap(real) ?? [id];
+  return steps.filter(({ id }) => !bare.has(id)).map((step) => ({ ...step, from: step.from.flatMap(real) }));
 }
 
 /** A stop goes by its step's kind: so the address means the same step in every layer and stack. */

@@ -13,6 +13,9 @@ export const lens = {
   },
   view: "View",
   views: { lens: "Logit lens", parts: "Attribution", mattered: "What mattered", neurons: "Neurons" },
+  by: "Read by",
+  lenses: { logit: "logit lens", tuned: "tuned lens" },
+  tuned: "Each layer goes through a map that was trained to make it speak as the last one does.",
   show: "Color",
   measures: {
     probability: "best's probability",
@@ -93,5 +96,15 @@ export const lens = {
     choose: "Neuron",
     most: "Where it is most and least active",
     note: "After the activation function. Blue is above zero, orange below.",
+    many: {
+      title: (index: number) => `Neuron ${index} over many texts`,
+      texts: "Texts, one a line",
+      find: "Find where it is strongest",
+      file: "or a file of them",
+      read: (count: number) => (count === 1 ? "1 text read" : `${count} texts read`),
+      look: (line: number) => `look at text ${line}`,
+      excerpt: (line: number) => `Excerpt of text ${line}`,
+      note: "Of every text the place where the neuron is most active, and what stands around it; the strongest text first.",
+    },
   },
 };

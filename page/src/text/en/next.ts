@@ -6,6 +6,8 @@ export const next = {
     classify: "The label of the text",
     several: "The labels of the text",
     span: "Where the answer stands",
+    number: "The number of the text",
+    starts: "Where the answer starts",
   },
   leads: {
     choice: "At every position the model gives each token of its vocabulary a probability. Click one of the most probable to go on with it.",
@@ -17,6 +19,8 @@ export const next = {
     classify: "This model reads the whole text and gives it one of its labels: these are their probabilities.",
     several: "This model reads the whole text and says of each label whether it holds: every probability stands by itself.",
     span: "This model looks for an answer in the text: every token has a probability of being its start, and one of being its end.",
+    number: "This model reads the whole text, and says a number of it.",
+    starts: "This model looks for an answer in the text: every token has a probability of being its start. The end is looked for from there.",
   },
   leadMasked: "This model reads both ways and says which token stands at a position. Put a mask into the text, and click a token to fill it.",
   none: "This model has no head, so it predicts nothing.",
@@ -35,6 +39,7 @@ export const next = {
     `${left === 1 ? "One token is" : `${left.toLocaleString("en-US")} tokens are`} left to choose from; entropy ${entropy} nats.`,
   undecided: (entropy: string) => `Entropy ${entropy} nats: 0 would be certain.`,
   labels: {
+    number: "What is said of the text",
     of: (where: string) => `Probabilities ${where}`,
     sure: "How sure each token's label is",
     sureNote: "The stronger the color, the more probable the model finds the best label of that token.",

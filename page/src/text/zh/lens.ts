@@ -15,6 +15,9 @@ export const lens: Texts["lens"] = {
   },
   view: "视图",
   views: { lens: "Logit 透镜", parts: "归因", mattered: "什么起了作用", neurons: "神经元" },
+  by: "读法",
+  lenses: { logit: "logit 透镜", tuned: "调校透镜" },
+  tuned: "每一层先经过一个训练好的映射，使它像最后一层那样说话。",
   show: "颜色",
   measures: {
     probability: "最佳的概率",
@@ -95,5 +98,15 @@ export const lens: Texts["lens"] = {
     choose: "神经元",
     most: "最活跃与最不活跃之处",
     note: "激活函数之后。蓝色大于零，橙色小于零。",
+    many: {
+      title: (index) => `神经元 ${index} 在多段文本中`,
+      texts: "文本，每行一段",
+      find: "找出最强之处",
+      file: "或选一个文件",
+      read: (count) => `读了 ${count} 段文本`,
+      look: (line) => `查看第 ${line} 段`,
+      excerpt: (line) => `第 ${line} 段的摘录`,
+      note: "每段文本中神经元最活跃的位置及其前后；最强的在前。",
+    },
   },
 };

@@ -8,6 +8,8 @@ export const next: Texts["next"] = {
     classify: "文本的标签",
     several: "文本的各个标签",
     span: "答案在哪里",
+    number: "这段文本的数值",
+    starts: "答案从哪里开始",
   },
   leads: {
     choice: "在每个位置，模型都给词表中的每个词元一个概率。点击其中一个即可接着写下去。",
@@ -19,6 +21,8 @@ export const next: Texts["next"] = {
     classify: "这个模型读完整段文本，给它一个标签：这里是各标签的概率。",
     several: "这个模型读完整段文本，逐个判断每个标签是否成立：每个概率各自独立。",
     span: "这个模型在文本中寻找答案：每个词元都有作为答案开头的概率和作为结尾的概率。",
+    number: "这个模型读完整段文本，说出一个数。",
+    starts: "这个模型在文本中寻找答案：每个词元都有作为答案开头的概率，结尾再从那里去找。",
   },
   leadMasked: "这个模型双向阅读，并说出某个位置上是哪个词元。在文本中放入遮罩，再点击一个词元填上。",
   none: "这个模型没有输出头，因此什么也不预测。",
@@ -36,6 +40,7 @@ export const next: Texts["next"] = {
   left: (left, entropy) => `还有 ${left.toLocaleString("en-US")} 个词元可选；熵 ${entropy} 奈特。`,
   undecided: (entropy) => `熵 ${entropy} 奈特：0 表示确定。`,
   labels: {
+    number: "对这段文本说出的数",
     of: (where) => `${where}的概率`,
     sure: "每个词元的标签有多确定",
     sureNote: "颜色越浓，模型认为该词元的最佳标签越可能。",

@@ -4,7 +4,7 @@ export const predicts: Texts["predicts"] = {
   tab: "预测",
   where: {
     next: (token) => `“${token}”之后`,
-    masked: (token) => `“${token}”所在的位置`,
+    masked: (token) => `“${token}”处`,
     tag: (token) => `“${token}”`,
     classify: () => "整段文本",
     span: (_, end) => (end ? "答案的结尾" : "答案的开头"),

@@ -1,0 +1,132 @@
+"""glassformer lens: a lens that reads what every layer knows, trained for one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from glassformer.cli.groups import grouped
+from glassformer.cli.outputs import Column, Rows, say
+from glassformer.cli.reading import Reading
+from glassformer.errors import GlassformerError
+
+if TYPE_CHECKING:
+    from glassformer.model import Model
+
+HELD = 10  # of so many texts one is not learned from, but measured with
+
+
+@grouped
+def lens(
+    reading: Reading,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The column with what an encoder-decoder's decoder has written."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
+    tokens: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
+    length: Annotated[int, typer.Option(min=2, help="Tokens that are read at once.")] = 256,
+    rate: Annotated[
+        float | None, typer.Option(help="How fast it learns; else 1 over the model's width.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the order in which texts come.")] = 0,
+) -> None:
+    """Train a tuned lens, which reads what every layer knows.
+
+    For each layer it has a map that makes it speak as the last one does. The model is not changed.
+    One text in ten is kept to measure with: how far what each layer says is from the end, in nats.
+    Ctrl-C loses little; the same command goes on.
+
+    $ glassformer lens path/to/model --file texts.txt
+    """
+    from glassformer.inside import lens_divergence, tune_lens
+
+    texts, targets = read(reading, target)
+    model = reading.load()
+    folder = out or folder_of(model, reading.model)
+    held = slice(HELD - 1, None, HELD) if len(texts) >= HELD else slice(None)
+    learned = [i for i in range(len(texts)) if len(texts) < HELD or i % HELD != HELD - 1]
+    written = None if targets is None else [targets[i] for i in learned]
+    try:
+        with watched(steps) as watch:
+            tuned = tune_lens(
+                model,
+                [texts[i] for i in learned],
+                targets=written,
+                folder=folder,
+                steps=steps,
+                tokens=tokens,
+                length=length,
+                rate=rate,
+                seed=seed,
+                progress=watch,
+            )
+    except KeyboardInterrupt:
+        say(f"interrupted; {folder} has what was learned, and the same command goes on.")
+        raise typer.Exit(130) from None
+    known = None if targets is None else targets[held]
+    found = lens_divergence(model, texts[held], tuned, targets=known, length=length)
+    columns = (Column("stage", 20), Column("logit lens", 10, right=True))
+    rows = Rows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
+    for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):
+        record = {"stage": stage, "logit_lens": plain, "tuned_lens": better}
+        rows.add((stage, f"{plain:.4f}", f"{better:.4f}"), record)
+    if not reading.as_json:
+        print(f"The lens is in {folder}.")
+
+
+def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | None]:
+    from glassformer.cli.inputs import Record, field_of
+    from glassformer.tasks.batches import Pause
+
+    inputs = reading.inputs()
+
+    def both(record: Record) -> tuple[str, str]:
+        return reading.text_of(record), "" if target is None else field_of(record, target)
+
+    def passed(asked: Iterator[tuple[str, str] | Pause]) -> Iterator[tuple[str, str]]:
+        return (one for one in asked if not isinstance(one, Pause))
+
+    found = [pair for _, pair in inputs.answers(both, passed)]
+    inputs.end()
+    return [text for text, _ in found], None if target is None else [one for _, one in found]
+
+
+def folder_of(model: Model, name: str) -> Path:
+    """Beside the weights, except of a model that belongs to Glassformer, or another package."""
+    from glassformer import zoo
+    from glassformer.inside.tuned import home
+
+    source = model.source
+    ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)
+    if source is None or ours or name.startswith("real:"):
+        raise GlassformerError(
+            f"{name} is no folder of yours to keep a lens in; name one by --out."
+        )
+    return home(source)
+
+
+@contextmanager
+def watched(steps: int) -> Iterator[Callable[[int, int, float], None]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[said]}"))
+    bar = Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    )
+    with bar:
+        task = bar.add_task("", total=steps, said="")
+
+        def told(done: int, total: int, divergence: float) -> None:
+            bar.update(task, completed=done, said=f"{done}/{total}, {divergence:.3f} nats")
+
+        yield told

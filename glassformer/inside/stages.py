@@ -1,0 +1,45 @@
+"""Inside room, stages: the streams that a lens reads, and the head it reads them by."""
+
+from __future__ import annotations
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.names import names_of
+from glassformer.spec import Head, ModelSpec
+from glassformer.tasks.base import Model
+
+STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
+
+
+def stage_names(spec: ModelSpec) -> list[str]:
+    """The streams that can be read; in baselines some are of another width than the last."""
+    stack, front = spec.last_stack, "encoder." if spec.decoder is None else "decoder."
+    widths = {f"{front}embed": stack.width}
+    for depth, width in enumerate(stack.widths[1:]):
+        widths[f"{front}blocks.{depth}.resid_mid"] = stack.widths[depth]
+        widths[f"{front}blocks.{depth}.resid_post"] = width
+    known = names_of(spec)
+    return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
+
+
+def stage_of(name: str) -> tuple[int | None, str]:
+    """The layer, and what stands before the stream."""
+    parts = name.split(".")
+    return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
+
+
+def stage_label(name: str) -> str:
+    layer, part = stage_of(name)
+    return part if layer is None else f"{layer} {part}"
+
+
+def language_head(model: Model, name: str | None = None) -> Head:
+    """The head that says a token, or a tag, at every position."""
+    each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
+    each = [head for head in each if (head.outputs or 1) > 1]
+    found = [head for head in each if name in (None, head.name)]
+    if not found:
+        raise GlassformerError(
+            f"{model.architecture} has no language head, so there is no lens; attention, "
+            "residuals, roll-out, edits and (with another head) attributions work without one."
+        )
+    return found[0]

@@ -1,0 +1,40 @@
+"""glassformer lens: a tuned lens from files of texts, which the page finds with the model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import glassformer as gf
+from glassformer.inside import TunedLens
+from glassformer.inside.tuned import beside
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    gf.load("shakespeare").save(folder)
+    return folder
+
+
+def test_a_lens_lies_with_its_model_and_is_nearer_to_the_end(glassformer, model, tmp_path):
+    lines = [f"ROMEO: Is the {what} so young?" for what in ("day", "night", "king") * 4]
+    (tmp_path / "texts.txt").write_text("\n".join(lines))
+    words = ("--file", str(tmp_path / "texts.txt"), "--steps", "8", "--tokens", "64", "--json")
+    code, shown, _ = glassformer("lens", str(model), *words)
+    assert code == 0
+    rows = [json.loads(line) for line in shown.splitlines()]
+    assert rows[0]["stage"] == "embedding" and len(rows) == 12
+    assert all(row["tuned_lens"] < row["logit_lens"] for row in rows[:3])
+    assert beside(model).facts.steps == 8
+
+
+def test_a_text_on_the_command_line_and_a_folder_of_ones_own(glassformer, tmp_path):
+    out = tmp_path / "mine"
+    words = ("--steps", "2", "--out", str(out))
+    code, shown, _ = glassformer("lens", "shakespeare", "To be, or not to be", *words)
+    assert code == 0 and f"The lens is in {out}." in shown and "0 attention" in shown
+    assert TunedLens.load(out).facts.steps == 2
+    code, _, said = glassformer("lens", "shakespeare", "To be", "--steps", "1")
+    assert code == 1 and "--out" in said

@@ -1,0 +1,87 @@
+"""The strongest texts of a neuron are those that reading all of them one by one finds."""
+
+from __future__ import annotations
+
+import pytest
+import small
+
+from glassformer import GlassformerError, inside
+
+WORDS = small.WORDS.split()
+TEXTS = [" ".join(WORDS[(3 * i + j) % len(WORDS)] for j in range(4 + i % 5)) for i in range(40)]
+
+
+def by_hand(model, name, neuron, targets=None):
+    """The largest value of every text, where it is, and the tokens: the strongest first."""
+    found = []
+    for number, text in enumerate(TEXTS):
+        view = model.look(text, None if targets is None else targets[number])
+        values = view.tap(name).array[:, neuron]
+        tokens = view.reading.encoder if name.startswith("encoder") else view.reading.last
+        at = int(values.argmax())
+        found.append((float(values[at]), number, at, [token.text for token in tokens]))
+    return sorted(found, key=lambda each: (-each[0], each[1]))
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder", "both", "source"])
+def test_they_are_those_that_reading_each_text_finds(kind):
+    made = {"decoder": small.decoder, "encoder": small.encoder}.get(kind, small.both)
+    model, targets = made(), [text[:20].rsplit(" ", 1)[0] for text in TEXTS]
+    given = targets if kind in ("both", "source") else None
+    stack = "encoder" if kind == "source" else ""
+    told = []
+    found = inside.strongest(
+        model,
+        iter(TEXTS),
+        1,
+        [7, 40],
+        6,
+        targets=given,
+        stack=stack,
+        tokens=50,
+        progress=told.append,
+    )
+    assert told[-1] == found.read == 40 and told == sorted(told) and len(told) > 3
+    assert found.name.startswith("encoder" if kind in ("encoder", "source") else "decoder")
+    for neuron in (7, 40):
+        wanted = by_hand(model, found.name, neuron, given)[:6]
+        got = found[neuron]
+        assert [(one.text, one.position) for one in got] == [(n, at) for _, n, at, _ in wanted]
+        for one, (value, _, at, tokens) in zip(got, wanted, strict=True):
+            assert one.value == pytest.approx(value, abs=1e-5)
+            assert list(one.tokens) == tokens and one.values[one.at] == one.value and one.at == at
+
+
+def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
+    model = small.decoder()
+    long = " ".join(WORDS[(5 * i * i + i) % len(WORDS)] for i in range(150))
+    found = inside.strongest(model, [long, "time flies"], 2, 3, k=5, length=60)[3]
+    assert sorted(one.text for one in found) == [0, 1]
+    (one,) = (one for one in found if one.text == 0)
+    ids = model.tokenizer.ids(long)
+    windows = [model.look(ids[at : at + 60]).neurons[2].array[:, 3] for at in (0, 60, 120)]
+    values = [float(x) for window in windows for x in window]
+    assert one.position == values.index(max(values)) and len(one.tokens) <= 49
+    assert one.tokens[one.at] == model.tokenizer.decode([ids[one.position]])
+
+
+def test_any_tensor_with_a_number_for_each_token():
+    model = small.decoder()
+    found = inside.strongest(model, TEXTS[:5], 0, 3, k=1, tensor="resid_post")
+    best = max(float(model.look(text).residual[0].array[:, 3].max()) for text in TEXTS[:5])
+    assert found[3][0].value == pytest.approx(best, abs=1e-6)
+    assert found[3][0].tokens[found[3][0].at] in found._repr_html_()
+
+
+def test_bad_input_is_one_clear_sentence():
+    model = small.decoder()
+    for wrong, said in (
+        (lambda: inside.strongest(model, TEXTS, 9, 0), "layer 9"),
+        (lambda: inside.strongest(model, TEXTS, 0, 5000), "neuron 5000"),
+        (lambda: inside.strongest(model, TEXTS, 0, [], 3), "at least one"),
+        (lambda: inside.strongest(model, ["", " "], 0, 1), "nothing to look at"),
+        (lambda: inside.strongest(model, TEXTS, 0, 1, tensor="pattern"), "no pattern"),
+        (lambda: inside.strongest(model, TEXTS[:2], 0, 1)[5], "not looked at"),
+    ):
+        with pytest.raises(GlassformerError, match=said):
+            wrong()
