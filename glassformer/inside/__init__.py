@@ -9,6 +9,7 @@ from glassformer.inside.look import look
 from glassformer.inside.named import Named
 from glassformer.inside.saying import lens_divergence, lens_transfer
 from glassformer.inside.side import Layers, Side
+from glassformer.inside.speaking import speaking
 from glassformer.inside.steering import direction, mean
 from glassformer.inside.strongest import strongest
 from glassformer.inside.tune import tune_lens
@@ -40,6 +41,7 @@ __all__ = [
     "patch",
     "patching",
     "positions",
+    "speaking",
     "steer",
     "strongest",
     "tune_lens",

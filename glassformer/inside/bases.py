@@ -21,7 +21,7 @@ from glassformer.inside.pauses import pause
 from glassformer.inside.read import Text
 from glassformer.inside.saying import check_gradient, said, spans
 from glassformer.inside.shown import Shown
-from glassformer.inside.stages import language_head, stage_label, stage_names
+from glassformer.inside.stages import language_head, stage_at, stage_label
 from glassformer.inside.tuned import TunedLens
 from glassformer.inside.vocabulary import Words, ranked, written
 from glassformer.spec import Head
@@ -74,11 +74,7 @@ def causal_basis(
 
     >>> inside.causal_basis(model, texts, layer=3, count=4).energies
     """
-    head, stages = language_head(model), stage_names(model.spec)
-    front = stages[0].partition(".")[0]
-    name = f"{front}.embed" if layer is None else f"{front}.blocks.{layer}.{part}"
-    if name not in stages:
-        raise GlassformerError(f"There is no stage {name!r}; stages are {', '.join(stages)}.")
+    head, name = language_head(model), stage_at(model.spec, layer, part)
     if tuned is not None:
         tuned.check(model, head.name)
     found: list[Tensor] = []

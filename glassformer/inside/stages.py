@@ -21,6 +21,16 @@ def stage_names(spec: ModelSpec) -> list[str]:
     return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
 
 
+def stage_at(spec: ModelSpec, layer: int | None, part: str = "resid_post") -> str:
+    """The stream behind a layer, or behind its attention ("resid_mid"); None is the embedding."""
+    stages = stage_names(spec)
+    front = stages[0].partition(".")[0]
+    name = f"{front}.embed" if layer is None else f"{front}.blocks.{layer}.{part}"
+    if name not in stages:
+        raise GlassformerError(f"There is no stage {name!r}; stages are {', '.join(stages)}.")
+    return name
+
+
 def stage_of(name: str) -> tuple[int | None, str]:
     """The layer, and what stands before the stream."""
     parts = name.split(".")
