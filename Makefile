@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh wheel test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh docs notebooks wheel test test-real test-prompts test-gpu lint bench equality clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
@@ -18,6 +18,12 @@ page: page/node_modules/.package-lock.json  # into glassformer/page/static, with
 
 page-fresh: page  # what is committed is what the sources give
 	git diff --exit-code --stat -- glassformer/page/static
+
+docs: $(VENV)/.test  # the site, into build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet, which does not hear warnings
+
+notebooks: $(VENV)/.test  # runs them, and keeps what they show
+	$(BIN)/python tools/run_notebooks.py
 
 wheel: $(VENV)/.release  # dist/: what pip installs, at most 80 MB of it, and its sources
 	rm -rf dist

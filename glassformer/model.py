@@ -108,6 +108,7 @@ class Model:
 
     @property
     def spec(self) -> ModelSpec:
+        """What the model is made of."""
         return self.net.spec
 
     def save(
@@ -190,6 +191,7 @@ class Model:
         return self._changed()
 
     def remove_adapter(self, name: str = "default") -> Model:
+        """Forgets an adapter; the weights are as they were."""
         adapters.remove(self.net, name)
         return self._changed()
 
@@ -200,6 +202,7 @@ class Model:
         return self._changed()
 
     def unmerge_adapter(self, name: str = "default") -> Model:
+        """Takes a merged adapter out of the weights again, to the bit."""
         adapters.unmerge(self.net, name)
         return self._changed()
 

@@ -21,6 +21,7 @@ def heads_off(layer: int, heads: Sequence[int], stack: str = "", cross: bool = F
 def heads_scaled(
     layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
 ) -> Edit:
+    """Heads say `factor` times what they say."""
     at = f"{stack and stack + '.'}blocks.{layer}.{'cross.' if cross else ''}z"
     return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
 

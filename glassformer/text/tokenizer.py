@@ -80,15 +80,18 @@ class Tokenizer:
         return self._settings.max_length
 
     def with_max_length(self, length: int) -> "Tokenizer":
+        """The same, for texts of at most so many tokens."""
         settings = Settings({**self._settings.values, "model_max_length": length})
         return Tokenizer(self._codec, settings, segments=self._segments)
 
     @property
     def padding_side(self) -> str:
+        """Where short texts of a batch are filled up: left or right."""
         return self._settings.side("padding_side", "right")
 
     @property
     def truncation_side(self) -> str:
+        """Where a text that is too long is cut: left or right."""
         return self._settings.side("truncation_side", "right")
 
     @cached_property
@@ -133,12 +136,14 @@ class Tokenizer:
         return None if token is None else self.id(token)
 
     def token(self, id: int) -> str:
+        """As the vocabulary writes it, which may differ from its text."""
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
             raise GlassformerError(f"The vocabulary of {self.size} tokens has no id {id}.")
         return str(token)
 
     def id(self, token: str) -> int:
+        """Of a token as the vocabulary writes it."""
         id = self._codec.vocabulary.token_to_id(token)
         if id is None:
             raise GlassformerError(f"The vocabulary of {self.size} tokens lacks {token!r}.")

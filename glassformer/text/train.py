@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tokenizers import Tokenizer as Backend
+
 from glassformer.errors import GlassformerError
 from glassformer.text.codec import LibraryCodec, surround
 from glassformer.text.kinds import KINDS, Plan
@@ -75,7 +77,7 @@ def train(
     if not source.seen or backend.get_vocab_size() <= len(plan.special):
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise GlassformerError(f"There is no text to learn from{where}.")
-    backend = KINDS[kind].finish(backend, plan, source.seen)
+    backend = KINDS[kind].finish(backend, plan, as_read(source.seen, backend))
     settings = Settings(
         {
             **{f"{role}_token": token for role, token in roles.items()},
@@ -91,6 +93,18 @@ def train(
     else:
         add_bos_eos(backend, settings, bos=False)
     return Tokenizer(LibraryCodec(backend), settings, segments=framed)
+
+
+def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
+    """Characters as they are behind the normalizer: of a capital that is read as a small letter,
+    the small letter was seen."""
+    if backend.normalizer is None:
+        return seen
+    found: Counter[str] = Counter()
+    for character, count in seen.items():
+        for read in backend.normalizer.normalize_str(character):
+            found[read] += count
+    return found
 
 
 def check(kind: str, plan: Plan, roles: Mapping[str, str]) -> None:

@@ -115,6 +115,13 @@ def test_roles_and_frames(corpus: list[str], tmp_path: Path) -> None:
     assert batch.segments is not None and batch.segments.max() == 1
 
 
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "char"])
+def test_a_letter_that_is_only_seen_as_a_capital_is_known_as_a_small_one(kind: str) -> None:
+    low = train(kind, texts=["Zoé met nobody"] * 3, size=60, lowercase=True)
+    ids = low.encode("Zoé zoé").ids
+    assert low.decode(ids).replace(" ", "") == "zoézoé"
+
+
 def test_lowercase_and_frequency(corpus: list[str]) -> None:
     low = train("word", texts=corpus, size=500, lowercase=True)
     assert low.encode("THE Dog").ids == low.encode("the dog").ids

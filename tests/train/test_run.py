@@ -50,17 +50,6 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     assert [entry["step"] for entry in run.entries() if "loss" in entry] == [1, 3]
 
 
-def test_the_guide_runs_as_pasted(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    guide = (Path(__file__).parent.parent.parent / "docs/train.md").read_text()
-    Path("recipe.toml").write_text(guide.split("```toml\n")[1].split("```")[0])
-    for name in ("train.txt", "valid.txt"):
-        Path(name).write_text("ROMEO:\nTo be, or not to be, that is the question.\n" * 10)
-    exec(guide.split("```python\n")[1].split("```")[0], {})
-    assert len(capsys.readouterr().out) > 20
-    assert Path("runs/short/best/config.json").exists()
-
-
 def test_test_files_are_judged_by_the_best_model(tmp_path):
     whole = recipe(tmp_path / "run", steps=12, evaluate_every=2, average=0.0, learning_rate=0.3)
     (tmp_path / "data/test").write_text("and the dog sat on the log while the sun went down. " * 4)

@@ -1,0 +1,101 @@
+"""Tiny folders in the layout of published models: T5, M2M-100 and Whisper, which have learned
+nothing, and something to listen to."""
+
+from __future__ import annotations
+
+import json
+import wave
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+from tokenizers import ByteLevelBPETokenizer
+
+import glassformer as gf
+
+TEXTS = ["Hallo Welt, wie geht es dir?", "The dog walks in the green park.", "Bonjour le monde."]
+LAYERS = {
+    "d_model": 16,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+}
+
+
+def begun(folder: Path, model_type: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+    return folder
+
+
+def pieces_in(path: Path) -> list[str]:
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 4),
+        model_writer=model,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        vocab_size=60,
+    )
+    path.write_bytes(model.getvalue())
+    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return [made.id_to_piece(number) for number in range(made.get_piece_size())]
+
+
+def t5(folder: Path) -> None:
+    begun(folder, "t5")
+    pieces_in(folder / "spiece.model")
+    sizes = {"d_model": 16, "d_ff": 24, "d_kv": 8, "num_heads": 2, "num_layers": 1}
+    save(folder, "t5-small", **sizes)
+
+
+def m2m100(folder: Path) -> None:
+    begun(folder, "m2m_100")
+    pieces = pieces_in(folder / "sentencepiece.bpe.model")[3:]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+    save(folder, "m2m100-418m", **LAYERS)
+
+
+def whisper(folder: Path) -> None:
+    begun(folder, "whisper")
+    trained = ByteLevelBPETokenizer()
+    first = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>",
+             "<|transcribe|>", "<|startofprev|>", "<|notimestamps|>"]  # fmt: skip
+    trained.train_from_iterator(TEXTS, vocab_size=400, special_tokens=first, show_progress=False)
+    trained.save_model(str(folder))
+    ids = {token: number for number, token in enumerate(first)}
+    model = save(folder, "whisper-tiny", **LAYERS, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+                 decoder_start_token_id=1)  # fmt: skip
+    told = {
+        "lang_to_id": {token: ids[token] for token in ("<|en|>", "<|de|>")},
+        "task_to_id": {task: ids[f"<|{task}|>"] for task in ("translate", "transcribe")},
+        "no_timestamps_token_id": ids["<|notimestamps|>"],
+        "is_multilingual": True,
+        "decoder_start_token_id": 1,
+        "eos_token_id": 0,
+        "max_length": 8,
+    }
+    assert model.tokenizer is not None
+    (folder / "generation_config.json").write_text(json.dumps(told))
+
+
+def save(folder: Path, preset: str, **sizes: Any) -> Any:
+    tokenizer = gf.Tokenizer.load(folder)
+    known = [tokenizer.size, *(number + 1 for number in tokenizer.special.values())]
+    languages = [tokenizer.id("__zu__") + 1] if preset.startswith("m2m") else []
+    model = gf.create(
+        preset, seed=1, tokenizer=tokenizer, vocab_size=max(*known, *languages), **sizes
+    )
+    model.save(folder)
+    return model
+
+
+def sound(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(b"\0\1" * 1600)
