@@ -21,10 +21,10 @@ from typing import Any
 import reader
 import torch
 from card import card, command
+from data import HOME as DATA
 from facts import FACTS, Facts, Trial
 
 import glassformer as gf
-from data import HOME as DATA
 from glassformer.train.recipe import read_recipe
 from glassformer.train.runs import find_runs
 from glassformer.train.snapshots import snapshots
