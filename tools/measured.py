@@ -133,7 +133,7 @@ def tasks() -> Iterator[Row]:
     for found in results("tasks.json"):
         task, number, kind = re.findall(r"(\w+), ([\d,]+) (\w+) texts", found["what"])[0]
         rates = found["texts_per_second"]
-        for family in ("transformers", "sentence-transformers"):
+        for family in ("transformers", "sentence_transformers"):
             rivals = [who for who in rates if who.startswith(f"{family},") or who == family]
             if not rivals:
                 continue
