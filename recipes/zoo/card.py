@@ -98,5 +98,5 @@ def command(trial: Trial, model: str, files: str) -> str:
 
 
 def notices(facts: Facts) -> str:
-    rows = ["| what | licence | whose |", "|---|---|---|"]
+    rows = ["| what | license | whose |", "|---|---|---|"]
     return "\n".join((*rows, *(f"| {' | '.join(row)} |" for row in facts.data)))

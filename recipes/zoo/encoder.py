@@ -1,4 +1,4 @@
-"""The texts of `encoder`: English under open licences, a paragraph or a sentence a line.
+"""The texts of `encoder`: English under open licenses, a paragraph or a sentence a line.
 
 Texts that other models of the zoo are tested or validated with are left out. Not used, though they
 are at hand: DailyDialog's dialogues, which are CC BY-NC-SA at their source."""

@@ -36,7 +36,7 @@ class Facts:
     kept: str = "model"
     trials: tuple[Trial, ...]
     shown: dict[str, str]
-    data: tuple[tuple[str, str, str], ...]  # what, its licence, whose it is
+    data: tuple[tuple[str, str, str], ...]  # what, its license, whose it is
     compared: str
     examples: tuple[str, ...]
     notes: str = ""
