@@ -41,14 +41,7 @@ from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import (
-    SHARD_BYTES,
-    dtype_of,
-    name_of,
-    save_net,
-    whole_folder,
-    write_json,
-)
+from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
 
 
 class Model:
@@ -126,7 +119,7 @@ class Model:
         config = {
             **self.config,
             "architectures": [self.architecture],
-            "dtype": dtype_of(self.net) if dtype is None else name_of(dtype),
+            "dtype": dtype_of(self.net, dtype),
         }
         config.pop("torch_dtype", None)
         with whole_folder(Path(folder)) as draft:

@@ -18,6 +18,7 @@ from glassformer.core.attention import SelfAttention
 from glassformer.core.block import Block
 from glassformer.core.cross import CrossAttention
 from glassformer.core.norm import BatchNorm, LayerNorm, RMSNorm
+from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
 from glassformer.tasks.base import Model
@@ -35,20 +36,19 @@ class Factors:
     o: Tensor
 
 
-def stack_of(model: Model, stack: str = "") -> nn.Module:
+def stack_of(model: Model, stack: str = "") -> Stack:
     """By its name; the one whose output the heads read by default."""
     name = stack or ("encoder" if model.spec.decoder is None else "decoder")
     found = getattr(model.net, name, None) if name in ("encoder", "decoder") else None
-    if not isinstance(found, nn.Module):
+    if not isinstance(found, Stack):
         raise GlassformerError(f"{model.architecture} has no stack {name!r}.")
     return found
 
 
 def block_of(model: Model, layer: int, stack: str = "") -> Block:
     module = stack_of(model, stack)
-    order: tuple[int, ...] = module.spec.order  # type: ignore[union-attr, assignment]
-    check_index(layer, len(order), "layer")
-    block = module.blocks[order[layer]]  # type: ignore[index]
+    check_index(layer, len(module.spec.order), "layer")
+    block = module.blocks[module.spec.order[layer]]
     if not isinstance(block, Block):
         raise GlassformerError(f"Layer {layer} is no block of attention and feed-forward.")
     return block
@@ -85,9 +85,8 @@ def factors(model: Model, layer: int, stack: str = "", cross: bool = False) -> F
 def every(model: Model, stack: str = "") -> Iterator[Factors]:
     """Of all layers whose attention is to tokens one by one."""
     module = stack_of(model, stack)
-    order: tuple[int, ...] = module.spec.order  # type: ignore[union-attr, assignment]
-    for layer, index in enumerate(order):
-        block = module.blocks[index]  # type: ignore[index]
+    for layer, index in enumerate(module.spec.order):
+        block = module.blocks[index]
         if isinstance(block, Block) and block.spec.attention.compress is None:
             yield factors(model, layer, stack)
 

@@ -60,10 +60,10 @@ def written(model: Model, directions: Tensor, stack: str = "") -> Tensor:
     if module is not last or not isinstance(head, Head) or isinstance(head.out, AdaptiveSoftmax):
         return read(model, directions, stack)
     x = directions.float()
-    if module.spec.final_norm is not None:  # type: ignore[union-attr]
-        x = straight(module.final_norm, x)  # type: ignore[arg-type]
-    if module.spec.project is not None:  # type: ignore[union-attr]
-        x = x @ module.project.weight.float().T  # type: ignore[union-attr, operator]
+    if module.spec.final_norm is not None:
+        x = straight(module.final_norm, x)
+    if module.spec.project is not None:
+        x = x @ module.project.weight.float().T
     if head.spec.norm is not None:
         x = straight(head.norm, x)
     x = x * head.spec.scale

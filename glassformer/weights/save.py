@@ -150,10 +150,9 @@ def _umask() -> int:
     return mask
 
 
-def dtype_of(net: Net) -> str:
+def dtype_of(net: Net, stored: torch.dtype | None = None) -> str:
+    """The name of that of a net's numbers, or of those that are written in their place."""
+    if stored is not None:
+        return str(stored).removeprefix("torch.")
     floating = {p.dtype for p in net.parameters() if p.is_floating_point()}
-    return name_of(max(floating, key=lambda d: torch.finfo(d).bits))
-
-
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return dtype_of(net, max(floating, key=lambda d: torch.finfo(d).bits))

@@ -56,7 +56,7 @@ def written(net: Net, start: Tensor, length: int, draw: torch.Generator) -> Tens
     tokens = torch.empty(len(start), length, dtype=torch.long, device=start.device)
     tokens[:, : start.shape[1]] = start
     cache, new = Cache(), start
-    table = net.heads["lm"].out.weight.float()  # type: ignore[union-attr,operator]
+    table = net.heads["lm"].out.weight.float()
     for place in range(start.shape[1], length):
         states = net(new, cache=cache, tail=1, project=False).heads["lm"][:, -1]
         chances = (states.float() @ table.T).softmax(-1)

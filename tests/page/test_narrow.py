@@ -62,10 +62,11 @@ def test_the_road_follows(decoder, narrow):
     """The step that is told stands in the part of the list that is in sight."""
     visit(narrow, decoder, panel="walk", walk_at="logits")
     road = narrow.get_by_role("navigation", name="Steps of the walk")
-    inside = """(road) => {
+    in_sight = """(road) => {
         const here = road.querySelector("[aria-current=step]").getBoundingClientRect();
         const all = road.getBoundingClientRect();
         return all.left <= here.left && here.right <= all.right
             && all.top <= here.top && here.bottom <= all.bottom;
     }"""
-    narrow.wait_for_function(inside, arg=road.element_handle())
+    narrow.wait_for_function(in_sight, arg=road.element_handle())
+    assert road.evaluate(in_sight)

@@ -285,48 +285,6 @@ def test_steering_and_patching(told):
             assert got.shape[0] == 3
 
 
-def test_two_models_side_by_side(folders, tmp_path):
-    import page_models
-    from serving import serve
-
-    other = page_models.decoder(resid_pdrop=0.0)
-    with torch.no_grad():
-        other.net.decoder.blocks[1].attention.qkv.weight.mul_(1.5)
-    other.save(tmp_path / "other")
-    for served in serve(folders["decoder"], tmp_path / "other"):
-        facts, arrays = served.ask("compare", a="decoder", b="other", text=TEXTS["decoder"]["text"])
-        assert arrays["heads.decoder"].shape == (3, 4)
-        assert (arrays["heads.decoder"][0] == 0).all() and (arrays["heads.decoder"][1] > 0).all()
-        assert arrays["residual.decoder"][0] == 0 < arrays["residual.decoder"][2]
-        changed = {one["name"]: one["change"] for one in facts["weights"]}
-        assert changed["decoder.blocks.1.attention.qkv.weight"] == pytest.approx(0.5, abs=1e-4)
-        assert facts["a"]["candidates"] != facts["b"]["candidates"]
-        assert "the same as itself" in served.refused("compare", a="other", b="other", text="a")[1]
-
-
-def test_an_adapter_beside_its_model(folders, tmp_path):
-    """The folder of an adapter is the model that was named before it, with the adapter."""
-    from serving import serve
-
-    model = gf.load(folders["decoder"])
-    model.add_adapter(gf.adapters.LoRA(rank=2))
-    with torch.no_grad():
-        for tensor in model.net.parameters():
-            if tensor.requires_grad:
-                tensor += 0.2
-    model.save_adapter(tmp_path / "tuned")
-    with pytest.raises(gf.GlassformerError, match="name the model that it is for before it"):
-        next(serve(tmp_path / "tuned"))
-    text = TEXTS["decoder"]["text"]
-    for served in serve(folders["decoder"], tmp_path / "tuned"):
-        facts, arrays = served.ask("compare", a="decoder", b="tuned", text=text)
-        want = gf.compare(model, model, text)
-        moved = want.sides["decoder"].pattern.numpy()
-        np.testing.assert_allclose(arrays["heads.decoder"], moved, atol=1e-5)
-        assert moved.max() > 1e-3
-        assert facts["b"]["candidates"][0]["token"] == want.after.predictions(top=1)[0].id
-
-
 def test_positions_and_parameters(told):
     facts, arrays = told.served.ask("positions", model=told.name, length=16)
     kinds = {picture["kind"] for picture in facts["pictures"]}
