@@ -16,6 +16,7 @@ processes print goes to runs/measure. `--trial` is as there.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import time
 import traceback
@@ -26,6 +27,7 @@ from itertools import product
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 
+import torch
 import tuned
 import written
 from written_data import prepare
@@ -102,6 +104,8 @@ def work(waiting: Queue[Comparison | None], number: int, at_once: int, end: floa
     with log.open("a") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
+    if torch.cuda.is_available():  # or what one keeps for later is missing for another
+        torch.cuda.set_per_process_memory_fraction(1 / at_once)
     while (comparison := waiting.get()) is not None:
         bench = comparison.bench
         os.chdir(bench.place)
@@ -116,9 +120,17 @@ def work(waiting: Queue[Comparison | None], number: int, at_once: int, end: floa
             except Exception as error:  # the others go on
                 traceback.print_exc()
                 said = f"FAILED, {type(error).__name__}: {str(error)[:160]} (more in {log})"
+            freed()
             whole = time.time() - begun  # with what is not counted: preparation, rehearsal, writing
             clock = time.strftime("%H:%M:%S")
             told.write(f"{clock}  {bench.path.stem:<24} {key:<24} {said} of {whole:.1f}\n")
+
+
+def freed() -> None:
+    """Recordings of a model hold each other, and more memory than the next one leaves them."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ from bench import RESULTS, ROOT, SEEDS, Bench, Job, known, put, show, started
 from glassformer.metrics.texts import summary_figures, translation_figures
 from glassformer.train.recipe import Recipe, read_recipe
 
-AT_ONCE = 256  # texts, for both sides
+AT_ONCE = 64  # texts, for both sides
 LM = "runs/summaries/lm/model"
 FRESH = ("model.layers=1", "model.heads=2", "model.width=16", "model.ffn=32", "tokenizer.size=400")
 TRIAL = ("train.steps=4", "train.warmup=2", "train.precision=float32", "train.compile=false",

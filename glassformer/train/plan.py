@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from glassformer.train.loop import Loop
 
 TIMED = 3  # steps that a dry run takes to know how long one is
+ATTENTION = (
+    torch.ops.aten._scaled_dot_product_efficient_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention,
+    torch.ops.aten._scaled_dot_product_cudnn_attention,
+)
 SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows what it can do
 
 
@@ -116,6 +121,7 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     pass needs twice as many as a forward pass."""
     batches = loop.feed.batches(loop.notes.step)
     unknown = {torch.ops.glassformer.cross_entropy: _product_flops}
+    unknown |= {kernel: _attention_flops for kernel in ATTENTION}
     if HAS_KERNEL:
         unknown[torch.ops.mkldnn._linear_pointwise] = _product_flops
     with (
@@ -133,6 +139,15 @@ def _product_flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **named:
     """Of operations into which a counter cannot see, train/entropy.py's and a CPU's linear layers:
     [..., width] rows and a matrix of [out, width]."""
     return 2 * math.prod(x) * weight[0]
+
+
+def _attention_flops(
+    q: Sequence[int], k: Sequence[int], v: Sequence[int], *rest: Any, **named: Any
+) -> int:
+    """Of [row, head, token, width] queries, whose heads may share keys and values in groups: the
+    formula of torch 2.11's counter refuses those."""
+    scores = math.prod(q[:3]) * k[2]
+    return 2 * scores * (q[3] + v[3])
 
 
 def _measured(loop: Loop) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import torch
@@ -131,7 +131,12 @@ class Recorded:
         self._side.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._side):
             graph.capture_begin(self._pool, capture_error_mode="thread_local")
-            sums = self._learn(own, scales)
+            try:
+                sums = self._learn(own, scales)
+            except BaseException:  # too little memory, say; or nothing could be computed ever after
+                with suppress(RuntimeError):
+                    graph.capture_end()
+                raise
             graph.capture_end()
         for parameter, gradient in zip(self._parameters, before, strict=True):
             parameter.grad = gradient

@@ -68,6 +68,30 @@ def test_a_dry_run_measures(tmp_path):
     assert plan.ceiling > 1e12 and 0 < plan.utilization(plan.tokens_step / plan.seconds_step) < 1
 
 
+def test_heads_that_share_keys_are_counted(tmp_path):
+    whole = recipe(tmp_path / "run")
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
+    whole["model"] = {"preset": "llama-7b", "layers": 1, "context": 32, "settings": heads}
+    assert dry_run(whole, device="cuda").flops_token > 0
+
+
+def test_a_recording_that_fails_leaves_the_device_usable(monkeypatch):
+    objective = type(make_objective("masked-lm", make("bert", "BertForMaskedLM"), {}))
+    forward = objective.forward
+
+    def lacking(self, net, batch):
+        if torch.cuda.is_current_stream_capturing():
+            raise torch.OutOfMemoryError("as if")
+        return forward(self, net, batch)
+
+    expected, _ = steps("bert", "float32")
+    monkeypatch.setattr(objective, "forward", lacking)
+    with pytest.raises(torch.OutOfMemoryError):
+        steps("bert", "float32")
+    monkeypatch.setattr(objective, "forward", forward)
+    assert steps("bert", "float32")[0] == pytest.approx(expected, rel=1e-3)
+
+
 def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     """Evaluations and checkpoints in between."""
     settings = {"compile": True, "precision": "bfloat16", "deterministic": True, "accumulate": 1}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from feeds import Rows
+from torch.utils.flop_counter import sdpa_flop_count
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
@@ -20,7 +21,7 @@ from glassformer.train import entropy
 from glassformer.train.distributed import find_place
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
-from glassformer.train.plan import make_plan
+from glassformer.train.plan import _attention_flops, make_plan
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.run import open_run
 
@@ -197,6 +198,11 @@ def test_a_plan_counts_the_vocabulary_in_chunks_too(monkeypatch):
     whole = make_plan(loop_of(recipe())).flops_token
     monkeypatch.setattr(entropy, "BYTES", {"cpu": 4})
     assert make_plan(loop_of(recipe())).flops_token == whole > 6 * 16 * TOKENIZER.size
+
+
+def test_heads_that_share_keys_are_counted_as_torch_counts_them():
+    q, kv = (2, 6, 8, 16), (2, 3, 12, 16)
+    assert _attention_flops(q, kv, kv) == sdpa_flop_count(q, kv, kv)
 
 
 def test_layers_that_are_computed_again_hold_less():
