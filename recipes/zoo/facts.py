@@ -106,8 +106,8 @@ FACTS = {
         pipeline="fill-mask",
         place=4,
         samples=(
-            {"text": "The capital of France is [MASK]."},
-            {"text": "He was [MASK] in the war and died two years later."},
+            {"text": "She drank a glass of [MASK]."},
+            {"text": "He scored two [MASK] in the match against England."},
         ),
         recipes=("encoder",),
         beside=("encoder-tuned", "encoder-scratch"),
@@ -132,7 +132,7 @@ FACTS = {
         "label a sentence, 8,500 to learn from; so the figures are near each other and not the "
         "same.",
         examples=(
-            'glassformer fill zoo:encoder "The capital of France is ___."',
+            'glassformer fill zoo:encoder "She drank a glass of ___."',
             'glassformer train recipes/zoo/encoder-tuned.toml model.folder=zoo:encoder',
         ),
         notes="Letters keep their case. A record is a line of text; a word counts as told if all "
@@ -176,7 +176,9 @@ FACTS = {
         compared="Its teacher, with six times the parameters, stands in the table. On all of the "
         "sentiment sentences, in ten folds, Kim's CNN (2014) reports an accuracy of 76.1 from "
         "random word vectors and 81.5 from those of 100 billion words. Topics are CLINC150's ten "
-        "domains and names those of WNUT 2017 in three types, for which nobody reports figures.",
+        "domains, for which nobody reports figures. Names are those of WNUT 2017, which are rare on "
+        "purpose, in three types; of the six types there the best system of that workshop found "
+        "names with an F1 of 41.9.",
         examples=(
             'glassformer classify zoo:reader "book me a table for two" --head topic',
             'glassformer classify zoo:reader "A dull film with a fine ending." --head sentiment',

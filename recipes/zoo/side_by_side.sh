@@ -23,9 +23,6 @@ build encoder "$@" &
 encoder=$!
 $python -m glassformer train recipes/zoo/reader-teacher.toml "$@" > $logs/reader-teacher.log 2>&1 &
 teacher=$!
-while [ ! -f runs/zoo/encoder/finished.json ] && kill -0 $encoder 2> /dev/null
-do sleep 1
-done
-wait $teacher
+wait $encoder $teacher
 build reader "$@" &
 wait

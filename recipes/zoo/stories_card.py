@@ -28,6 +28,12 @@ SHOWN = 100  # held-out stories that come with the model
 TALES = 200  # that each writes, to be looked at
 PUBLISHED = {"stories15M": 1.072, "stories260K": 1.297}  # nats a token, by llama2.c's README
 OPENING = "Once upon a time, there was a little fox who"
+SAMPLES = (  # for the page; of the first it foresees the girl's name, which only attention can find
+    "Once upon a time, there was a boy named Tim and a girl named Sue. Tim had a big red apple. "
+    "Tim gave the apple to",
+    "Lily saw a big dog in the park. The dog was sad. Lily hugged the",
+    OPENING,
+)
 
 
 def training(run: Path) -> Figures:
@@ -51,6 +57,9 @@ library_name: glassformer
 pipeline_tag: text-generation
 language: en
 license: apache-2.0
+shown: 1
+widget:
+{samples}
 ---
 # stories
 
@@ -121,6 +130,7 @@ def card(figures: Figures) -> str:
     published = " and ".join(f"{loss} for {name}" for name, loss in PUBLISHED.items())
     return CARD.format(
         **size,
+        samples="\n".join(f"- {json.dumps({'text': one})}" for one in SAMPLES),
         opening=OPENING,
         example=figures["example"],
         about=table(about.items()),

@@ -1,6 +1,6 @@
 """Trains the built-in model `shakespeare`, a small GPT-2 that looks at Shakespeare by word pieces:
 
-    python tools/train_shakespeare.py data/input.txt OUT
+    python recipes/zoo/shakespeare.py data/input.txt OUT
 
 The text is tiny Shakespeare (karpathy/char-rnn; the plays are in the public domain). The last tenth
 is kept for validation. With one H200 it takes about two minutes.
