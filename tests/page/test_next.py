@@ -45,6 +45,16 @@ def test_the_ten_most_probable(decoder, folders, page):
     assert [shares(share)[0] for _, share, _ in found] == pytest.approx(expected, abs=6e-3)
 
 
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_selected_position_comes_into_sight(decoder, page, motion):
+    page.emulate_media(reduced_motion=motion)
+    visit(page, decoder, panel="next", text=" ".join([TEXT] * 6))
+    left, room, whole = page.get_by_role("application").evaluate(
+        "table => [table.scrollLeft, table.clientWidth, table.scrollWidth]"
+    )
+    assert whole > room and left == pytest.approx(whole - room, abs=1)  # it is the last one
+
+
 def test_the_knobs_change_the_distribution(decoder, folders, page):
     visit(page, decoder, panel="next", text=TEXT, token=4)
     logits = Reference(folders["decoder"], TEXT).run()[4]

@@ -39,6 +39,19 @@ def number(text: str) -> float:
     return float(text.replace("−", "-").replace(",", ""))
 
 
+@pytest.mark.parametrize("at", ["model", "block"])
+def test_a_long_sentence_has_its_words_beside_the_lanes(page, decoder, at):
+    walk(page, decoder, f"?walk.at={at}&text={'+'.join(['time flies like an arrow'] * 4)}")
+    names = page.locator(".names").first.locator("> *")
+    tokens = page.locator("[role=option]").all_inner_texts()
+    assert 34 < len(tokens) < 39  # so many that lanes as tall as of a short text are too low
+    expect(names).to_have_text(tokens)
+    size, tall = names.first.evaluate(
+        "name => [parseFloat(getComputedStyle(name).fontSize), name.clientHeight]"
+    )
+    assert size <= tall  # none is cut
+
+
 def test_from_the_model_to_a_number(page, decoder):
     walk(page, decoder)
     arrives(page, "The whole model")

@@ -95,6 +95,11 @@ export function linksOf(columns: readonly Column[]): Link[] {
   return links;
 }
 
+/** How tall a picture is that has a lane for each token: some more than `most`, if that is what names need. */
+export function tallFor(tokens: number, lane: number, least: number, most: number): number {
+  return Math.max(least, Math.min(most, tokens * lane), Math.min(460, tokens * 12));
+}
+
 /** The middle of a token's lane. */
 export function laneOf(step: WalkStep, row: number, height: number): number {
   return ((row + 0.5) * height) / Math.max(1, drawnShape(step)[0]);

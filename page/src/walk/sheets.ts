@@ -1,4 +1,5 @@
 /** Where the sheets of a stack stand, and what is left and right of them. */
+import { tallFor } from "./lanes";
 
 export const NAMES = 84; // room for the tokens' texts
 export const STRIP = 54; // the pictures of the embedding and of the last vectors
@@ -15,7 +16,7 @@ export interface Sheets {
 
 /** Sheets stand side by side while there is room, and overlap where there are many of them. */
 export function sheetsOf(room: number, tokens: number, layers: number): Sheets {
-  const height = Math.max(180, Math.min(340, tokens * 26));
+  const height = tallFor(tokens, 26, 180, 340);
   const field = Math.max(240, room - NAMES - 2 * STRIP - 2 * AIR);
   const sheet = Math.max(56, Math.min(190, height * 0.72, field / layers + 4));
   const gap = layers > 1 ? Math.min(sheet + 40, (field - sheet) / (layers - 1)) : 0;

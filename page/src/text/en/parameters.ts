@@ -33,7 +33,7 @@ export const parameters = {
     kinds: { q: "queries", k: "keys", v: "values" },
     strongest: "The strongest pairs",
     pair: (from: string, to: string) => `what ${from} writes, read by ${to}`,
-    compositionNote: "Heads as layer.head: rows write, columns read. How large the product of both matrices is, over their own sizes. Click a cell to select the head that reads.",
+    compositionNote: "Heads as layer.head: rows write, columns read. How large the product of both matrices is, over their own sizes; the palest have no more than matrices at random. Click a cell to select the head that reads.",
     ofHead: (layer: number, head: number) => `What head ${head} of layer ${layer} is made to do`,
     ofLayer: (layer: number) => `What the neurons of layer ${layer} are made to do`,
     which: "Matrix",

@@ -35,7 +35,7 @@ export const parameters: Texts["parameters"] = {
     kinds: { q: "查询", k: "键", v: "值" },
     strongest: "最强的组合",
     pair: (from, to) => `${from} 写出，${to} 读取`,
-    compositionNote: "头记作“层.头”：行写出，列读取。数值是两个矩阵之积的大小与各自大小之比。点击一格可选中读取的头。",
+    compositionNote: "头记作“层.头”：行写出，列读取。数值是两个矩阵之积的大小与各自大小之比；最浅的不比随机矩阵更大。点击一格可选中读取的头。",
     ofHead: (layer, head) => `第 ${layer} 层第 ${head} 头天生做什么`,
     ofLayer: (layer) => `第 ${layer} 层的神经元天生做什么`,
     which: "矩阵",
