@@ -1,10 +1,9 @@
-"""Pictures of the page for docs/page.md, taken in Chromium:
+"""Pictures of the page for docs/page.md, taken in Chromium, of models of the zoo:
 
     python tools/screenshots.py [NAME ...]
 
-The decoder is the built-in Shakespeare; the others are learned first, in a few minutes, and kept
-in build/pictures (tools/picture_models.py). Needs Chromium, Playwright and Pillow, which brings the
-pictures to palettes of 256 colors, so that they stay small.
+Needs Chromium, Playwright and Pillow, which brings the pictures to palettes of 256 colors, so that
+they stay small.
 """
 
 from __future__ import annotations
@@ -16,66 +15,67 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlencode
 
-from picture_models import make
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from glassformer.page import Server, Session
+from glassformer.zoo import PREFIX, for_a_visitor
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from chromium import CHROMIUM  # noqa: E402
 
 OUT = ROOT / "docs" / "images" / "page"
-WIDTH, HEIGHT, LARGEST = 1280, 1080, 150_000
+WIDTH, HEIGHT, LARGEST = 1280, 1700, 150_000
 
-SPEECH = {"model": "shakespeare", "text": "ROMEO:\nIs the day so young?"}
+STORY = {
+    "model": "stories",
+    "text": "Once upon a time, there was a boy named Tim and a girl named Sue. Tim had a big red "
+    "apple. Tim gave the apple to",
+}
 GAP = {
-    "model": "masked",
-    "text": "the animal didn't cross the street because it was too wide so the [MASK] stayed empty",
+    "model": "encoder",
+    "text": "The little girl said that [MASK] had lost her mother in the crowd.",
 }
 FRENCH = {
     "model": "translator",
-    "text": "le chat noir ne voit pas la voiture rouge",
-    "target": "the black cat does not see the red car",
+    "text": ">>en<< Le chien blanc ne veut pas manger de viande rouge.",
+    "target": "The white dog doesn't want to eat red meat.",
+    "token": 8,  # eat: red comes next
 }
-OFF = json.dumps(
-    [
-        {"kind": "scale", "at": "decoder.blocks.3.z", "heads": [2, 3], "factor": 0},
-        {"kind": "scale", "at": "decoder.blocks.5.ffn_out", "factor": 0},
-    ]
-)
-SEEN = {"attention.least": "0.1"}
-CHANGED = {"compare.a": "shakespeare", "compare.b": "modern-english@60"}
+LETTERS = {"model": "letters", "text": "ROMEO:\nWhat light"}
+RECEIVER = {"layer": 5, "head": 3}  # of the story: looks at whom something is given to
+ORDER = {
+    "layer": 1,
+    "head": 2,
+}  # of the translator: looks at the word that is to be translated next
+STRONG = {"attention.least": "0.1"}
+OFF = json.dumps([{"kind": "scale", "at": "decoder.blocks.5.z", "heads": [0, 3], "factor": 0}])
 SHOTS: dict[str, dict[str, str | int]] = {
-    "walk": {**SPEECH, "panel": "walk"},
-    "walk-block": {**SPEECH, "panel": "walk", "walk.at": "block", "layer": 5, "head": 1},
-    "attention": {**SPEECH, "panel": "attention", "layer": 5, "head": 1},
-    "next": {**SPEECH, "panel": "next"},
-    "lens": {**SPEECH, "panel": "lens", "layer": 2},
-    "positions": {**SPEECH, "panel": "positions"},
-    "edit": {**SPEECH, "panel": "edit", "layer": 3, "head": 3, "edit.list": OFF},
-    "compare": {**SPEECH, "panel": "compare", "layer": 5, "head": 2, **CHANGED},
-    "parameters": {**SPEECH, "panel": "parameters"},
-    "circuits": {**SPEECH, "panel": "parameters", "parameters.view": "circuits", "layer": 3},
+    "walk": {**STORY, "panel": "walk"},
+    "walk-block": {**STORY, "panel": "walk", "walk.at": "block", **RECEIVER},
+    "attention": {**STORY, "panel": "attention", **RECEIVER, **STRONG},
+    "next": {**STORY, "panel": "next"},
+    "lens": {**STORY, "panel": "lens", "layer": 5},
+    "attribution": {**STORY, "panel": "lens", "lens.view": "parts", **RECEIVER},
+    "positions": {**STORY, "panel": "positions"},
+    "edit": {**STORY, "panel": "edit", **RECEIVER, "edit.list": OFF},
+    "compare": {**LETTERS, "panel": "compare", "layer": 1, "compare.a": "letters@100"},
+    "parameters": {**STORY, "panel": "parameters"},
+    "circuits": {**STORY, "panel": "parameters", "parameters.view": "circuits", **RECEIVER},
     "encoder-walk": {**GAP, "panel": "walk"},
-    "encoder-attention": {**GAP, "panel": "attention", "layer": 2, "head": 1, **SEEN},
-    "encoder-lens": {**GAP, "panel": "lens", "layer": 1},
+    "encoder-attention": {**GAP, "panel": "attention", "layer": 5, "head": 2, **STRONG},
+    "encoder-lens": {**GAP, "panel": "lens", "layer": 5},
     "encoder-decoder-walk": {**FRENCH, "panel": "walk"},
-    "encoder-decoder-attention": {**FRENCH, "panel": "attention", "stack": "cross", "layer": 1},
+    "encoder-decoder-attention": {**FRENCH, "panel": "attention", "stack": "cross", **ORDER},
     "encoder-decoder-lens": {**FRENCH, "panel": "lens"},
-    "dark": {**FRENCH, "panel": "walk", "walk.at": "block", "layer": 1},
+    "dark": {**FRENCH, "panel": "walk", "walk.at": "block", **ORDER},
 }
-TALLEST = {"compare": 1090, "circuits": 1700}
+TALLEST = {"compare": 1866}
 
 
 def main(wanted: list[str]) -> None:
-    made = make()
-    sources = [
-        "shakespeare",
-        *(str(made[name]) for name in ("masked", "translator", "modern-english")),
-    ]
-    server = Server(Session(sources))
+    server = Server(Session([f"{PREFIX}{name}" for name in for_a_visitor()]))
     Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     OUT.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
