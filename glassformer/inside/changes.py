@@ -111,10 +111,10 @@ def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Name
 @torch.no_grad()
 def weight_changes(a: Net, b: Net) -> list[tuple[str, float]]:
     """How far the parameters of two models are apart, the size of the difference over the size of
-    what was, the largest first."""
+    what was, the largest first. What was all zeros, as biases are first, has changed by 1."""
     others = dict(b.named_parameters())
     found = {
-        name: float((others[name] - weight).norm() / weight.norm().clamp(min=1e-12))
+        name: float((others[name] - weight).norm() / (weight.norm() or others[name].norm() or 1.0))
         for name, weight in a.named_parameters()
         if name in others and others[name].shape == weight.shape
     }

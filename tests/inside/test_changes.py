@@ -7,7 +7,7 @@ import small
 import torch
 
 from glassformer import inside
-from glassformer.inside.changes import changes, lens_changes
+from glassformer.inside.changes import changes, lens_changes, weight_changes
 from glassformer.inside.pauses import pausing
 
 TEXT = "time flies like an arrow"
@@ -48,6 +48,19 @@ def test_nothing_moves_without_an_edit():
     found = changes(view, view, 2)
     assert found.before == found.after
     assert (found.divergence.array == 0).all()
+
+
+def test_weights_may_start_from_zero():
+    before, after = small.decoder(), small.decoder()
+    started = "decoder.blocks.1.ffn.up.weight"
+    moved = "decoder.blocks.0.ffn.up.weight"
+    with torch.no_grad():
+        before.net.get_parameter(started).zero_()
+        after.net.get_parameter(moved).mul_(0.5)
+    found = dict(weight_changes(before.net, after.net))
+    assert found.pop(started) == pytest.approx(1)
+    assert found.pop(moved) == pytest.approx(0.5)
+    assert not any(found.values())
 
 
 def test_a_pause_may_end_a_lens():
