@@ -120,11 +120,12 @@ def _named_output(view: View, head: Head, what: str) -> int:
         )
     if what in known.target:
         return known.target.id(what)
-    bare = what.removeprefix(" ")  # some vocabularies put the space there themselves
-    for ids in (known.target.ids(what), known.target.ids(bare)):
-        if len(ids) == 1 and ids[0] != known.target.special.get("unk"):
-            if what == bare or view.token_text(ids[0]) == what:
-                return ids[0]
+    bare = known.target.ids(what.removeprefix(" "))  # of vocabularies that put the space there
+    for ids in (known.target.ids(what), bare):
+        if len(ids) != 1 or ids[0] == known.target.special.get("unk"):
+            continue
+        if ids is not bare or view.token_text(ids[0]) == what:
+            return ids[0]
     raise GlassformerError(
         f"{what!r} is not one token of the vocabulary; choose one, with its space if any."
     )

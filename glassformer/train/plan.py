@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +120,8 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     """Tokens of the first step, and floating-point operations a token of them takes: a backward
     pass needs twice as many as a forward pass."""
     batches = loop.feed.batches(loop.notes.step)
-    unknown = {torch.ops.glassformer.cross_entropy: _product_flops}
-    unknown |= {kernel: _attention_flops for kernel in ATTENTION}
+    unknown: dict[Any, Callable[..., int]] = dict.fromkeys(ATTENTION, _attention_flops)
+    unknown[torch.ops.glassformer.cross_entropy] = _product_flops
     if HAS_KERNEL:
         unknown[torch.ops.mkldnn._linear_pointwise] = _product_flops
     with (

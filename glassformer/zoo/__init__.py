@@ -1,5 +1,5 @@
 """Room 10, the zoo: small models that the project trained itself, so that all works offline. What
-is known of one stands in its own folder: config.json, the weights' header, the card (README.md).
+is known of one stands in its own folder: config.json, the card (README.md).
 Beside it, models that others have published: `real.py`."""
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import prod
 from pathlib import Path
-from typing import Any
 
 from glassformer.errors import GlassformerError
 
@@ -72,7 +70,7 @@ def read(name: str) -> Animal:
     return Animal(
         name=folder.name,
         kind=next(iter(config.get("architectures", ())), config["model_type"]),
-        parameters=sum(map(numbers_in, folder.glob("*.safetensors"))),
+        parameters=int(front.get("parameters", 0)),
         about=re.split(r"(?<=[.!?])\s", " ".join(paragraph.split()))[0],
         size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         license=front.get("license", "unknown"),
@@ -91,11 +89,3 @@ def halves_of(name: str) -> tuple[str, str]:
     card = (folder_of(name) / "README.md").read_text("utf-8")
     found = re.match(r"---\n(.*?)\n---\n", card, re.S)
     return ("", card) if found is None else (found[1], card[found.end() :].lstrip("\n"))
-
-
-def numbers_in(weights: Path) -> int:
-    """By the header alone, which is JSON behind its length."""
-    with weights.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header: dict[str, Any] = json.loads(stream.read(length))
-    return sum(prod(one["shape"]) for name, one in header.items() if name != "__metadata__")

@@ -22,6 +22,7 @@ library_name: glassformer
 pipeline_tag: {facts.pipeline}
 language: {facts.language}
 license: {facts.license}
+parameters: {found["parameters"]}
 shown: {facts.place}
 widget:
 {chr(10).join(f"- {json.dumps(one, ensure_ascii=False)}" for one in facts.samples)}

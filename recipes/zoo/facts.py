@@ -176,9 +176,9 @@ FACTS = {
         compared="Its teacher, with six times the parameters, stands in the table. On all of the "
         "sentiment sentences, in ten folds, Kim's CNN (2014) reports an accuracy of 76.1 from "
         "random word vectors and 81.5 from those of 100 billion words. Topics are CLINC150's ten "
-        "domains, for which nobody reports figures. Names are those of WNUT 2017, which are rare on "
-        "purpose, in three types; of the six types there the best system of that workshop found "
-        "names with an F1 of 41.9.",
+        "domains, for which nobody reports figures. Names are those of WNUT 2017, rare on purpose, "
+        "in three types; of the six types there the best system of that workshop found names "
+        "with an F1 of 41.9.",
         examples=(
             'glassformer classify zoo:reader "book me a table for two" --head topic',
             'glassformer classify zoo:reader "A dull film with a fine ending." --head sentiment',

@@ -57,6 +57,7 @@ library_name: glassformer
 pipeline_tag: text-generation
 language: en
 license: apache-2.0
+parameters: {parameters}
 shown: 1
 widget:
 {samples}

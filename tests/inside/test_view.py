@@ -234,6 +234,14 @@ def test_roll_out_is_the_product_of_mean_patterns():
     assert torch.allclose(shares, torch.full_like(shares, 1 - 0.3**2), atol=1e-5)
 
 
+def test_a_token_is_named_as_it_is_shown():
+    """With the space that a vocabulary of Llama's kind puts there itself."""
+    view = gf.load("zoo:stories").look("Tim had an apple. Sue wanted it. Tim gave the apple to")
+    assert view.contributions(" Sue").text == view.contributions("Sue").text == " Sue"
+    with pytest.raises(gf.GlassformerError, match="not one token"):
+        view.contributions(" Sueapple")
+
+
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
