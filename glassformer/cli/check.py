@@ -24,7 +24,7 @@ def check(
     It is loaded in the reference implementation, too (pip install 'glassformer[check]'), and the
     largest differences of logits, hidden states and tokens are shown. Exit code 1: not equal.
 
-    $ glassformer check path/to/model
+    $ glassformer check zoo:stories
     """
     from glassformer.check import TOLERANCE
     from glassformer.check import check as compare

@@ -53,7 +53,7 @@ def classify(
 
     Labels are what the model has learned: topics, sentiment, intent.
 
-    $ glassformer classify path/to/model "Slow and dull."
+    $ glassformer classify zoo:reader "Slow and dull." --head sentiment
     """
     from glassformer.cli.inputs import field_of
     from glassformer.tasks.classify import Classifier

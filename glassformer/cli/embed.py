@@ -44,7 +44,7 @@ def embed(
 ) -> None:
     """Make vectors of texts: the nearer, the more they say the same.
 
-    $ glassformer embed path/to/model --file texts.txt --out vectors.npy
+    $ glassformer embed zoo:encoder "A dog barks." --out vectors.npy
     """
     from glassformer.tasks.embed import Embedder
     from glassformer.tasks.npy import whole_matrix

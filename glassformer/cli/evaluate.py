@@ -76,7 +76,7 @@ def evaluate(
 
     The figures are those of the model's task, with confidence intervals.
 
-    $ glassformer evaluate path/to/model test.jsonl
+    $ glassformer evaluate zoo:reader reviews.tsv --head sentiment
     """
     from glassformer.cli.inputs import Inputs
     from glassformer.evaluate.start import evaluate as judged

@@ -38,7 +38,7 @@ def fill(
 
     Shows words that fit each gap, and all of them together.
 
-    $ glassformer fill path/to/model "Paris is the ___ of France."
+    $ glassformer fill zoo:encoder "Paris is the ___ of France."
     """
     from glassformer.tasks.fill import filler
 

@@ -161,7 +161,7 @@ def generate(
 ) -> None:
     """Write on from a prompt, or from every line of a file.
 
-    $ glassformer generate zoo:shakespeare "ROMEO:" --do-sample --temperature 0.8
+    $ glassformer generate zoo:stories "Once upon a time" --do-sample --temperature 0.8
     """
     from glassformer.generate.batch import Batch
     from glassformer.generate.knobs import KINDS

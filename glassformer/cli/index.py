@@ -46,7 +46,7 @@ def index(
 
     Only files that are new or have changed are read. Ctrl-C loses little; the same command goes on.
 
-    $ glassformer index notes.index --model path/to/model --texts notes
+    $ glassformer index notes.index --model real:minilm --texts notes
     """
     from glassformer.source import open_index
 

@@ -47,7 +47,7 @@ def lens(
     One text in ten is kept to measure with: how far what each layer says is from the end, in nats.
     Ctrl-C loses little; the same command goes on.
 
-    $ glassformer lens path/to/model --file texts.txt
+    $ glassformer lens zoo:stories --file texts.txt --out runs/lens
     """
     from glassformer.inside import lens_divergence, tune_lens
 

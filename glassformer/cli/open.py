@@ -51,7 +51,7 @@ def open_page(
     It shows every step of a model on a text. It listens on 127.0.0.1, so that this machine alone
     can see it, and asks no other host for anything. Ctrl-C ends it.
 
-    $ glassformer open zoo:shakespeare --text "To be, or not to be"
+    $ glassformer open zoo:stories --text "Once upon a time, there was a fox who"
     """
     from glassformer.page import Session
 

@@ -51,7 +51,7 @@ def score(
 ) -> None:
     """Show how probable each token of a text is, and its perplexity.
 
-    $ glassformer score zoo:shakespeare "To be, or not to be"
+    $ glassformer score zoo:stories "The cat sat on the mat."
     """
     from glassformer.source import load
 

@@ -77,7 +77,7 @@ def tag(
 ) -> None:
     """Find entities in texts, or give every word its tag.
 
-    $ glassformer tag path/to/model "Ada Lovelace lived in London."
+    $ glassformer tag zoo:reader "Ada Lovelace lived in London."
     """
     from glassformer.metrics.entities import entities, report
     from glassformer.tasks.tag import Tagger

@@ -52,7 +52,7 @@ def translate(
 ) -> None:
     """Translate texts line by line, or whole documents.
 
-    $ glassformer translate path/to/model "Où est la gare ?"
+    $ glassformer translate zoo:translator "Où est la gare ?" --to en
     """
     from glassformer.cli.beside import line_in
     from glassformer.metrics.texts import check_sacrebleu, translation_figures

@@ -95,7 +95,7 @@ def watch(
     and the bucket must have --texts. Standard input is followed, and alerts come as they are
     raised; files may be in any order.
 
-    $ glassformer watch path/to/model --file reviews.csv --svg shares.svg
+    $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
     from glassformer.cli.inputs import Inputs, field_of, missing
     from glassformer.source import load

@@ -30,7 +30,7 @@ def zoo(
     Everywhere a model is asked for, zoo:NAME is one that ships; NAME alone is, too, where no folder
     or file has that name. real:NAME is a published one, once `glassformer fetch` has brought it.
 
-    $ glassformer zoo shakespeare
+    $ glassformer zoo stories
     """
     if name is not None:
         show_card(name, as_json)

@@ -126,9 +126,10 @@ def task_of(model: Model, head: str | None = None) -> str:
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
+        meant = [one.name for one in heads if kind_of(one, spec) != "pooler"]
         raise GlassformerError(
             f"{model.architecture} has heads for {' and '.join(named)}; say which is meant: the "
-            f"task, or the head ({', '.join(one.name for one in heads)})."
+            f"task, or the head ({', '.join(meant)})."
         )
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"

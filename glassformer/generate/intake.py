@@ -56,21 +56,20 @@ class Intake:
         """A translation starts with the token of its language, or has it as its first."""
         if knobs.source_language is None and knobs.target_language is None:
             return knobs
-        target = self.reads(knobs).target
+        target = self.reads(knobs)[0].target
         if knobs.target_language is None or target.language is None:
             return knobs
         if target.encode("").ids[0] == target.language:
             return replace(knobs, forced_bos_token_id=target.language)
         return replace(knobs, decoder_start_token_id=target.language)
 
-    def reads(self, knobs: Knobs) -> Tokenizer:
+    def reads(self, knobs: Knobs) -> tuple[Tokenizer, str]:
+        """Its tokenizer for the languages asked for, and what is written before a text."""
         if self.tokenizer is None:
             raise GlassformerError(
                 "The model's folder has no tokenizer; give the prompt as token ids."
             )
-        if knobs.source_language is None and knobs.target_language is None:
-            return self.tokenizer
-        return self.tokenizer.with_languages(knobs.source_language, knobs.target_language)
+        return self.tokenizer.toward(knobs.source_language, knobs.target_language)
 
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
         source = self.source(prompt, knobs) if self.translates else None
@@ -96,8 +95,8 @@ class Intake:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
             return [self.start(knobs)]
         if isinstance(prompt, str):
-            tokenizer = self.reads(knobs)
-            ids = tokenizer.encode(prompt).ids if prompt else []
+            tokenizer, before = self.reads(knobs)
+            ids = tokenizer.encode(before + prompt).ids if prompt else []
         else:
             ids = as_ids(prompt)
         if not ids:

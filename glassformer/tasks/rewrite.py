@@ -76,8 +76,6 @@ class Rewriter:
         knobs, tokenizer = self._knobs(given), require_tokenizer(model)
         languages = [knobs.get(name) for name in LANGUAGES]
         self.tokenizer, address = tokenizer.toward(*languages)
-        if tokenizer.addresses:  # a token before the source says it all
-            knobs = {name: value for name, value in knobs.items() if name not in LANGUAGES}
         self.knobs = self.writer.knobs(knobs)
         self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
         self.behind = self._separator(separator) if self.alone else []

@@ -14,8 +14,10 @@ from typing import NamedTuple
 ASIA = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 CLOSING = "\"'“”‘’«»‹›)\\]}」』）》】〉＂＇"
 OPENING = "\"'“„‘‚«‹([{「『（《【〈¿¡*_-–—"
+APART = r"[ \u00a0\u202f][»›](?=[\s,.;:!?…)]|$)"  # « Oui ! » has spaces inside; »Ja!« »Nein.« opens
 MARK = re.compile(
-    rf"(?:(?P<sure>[。！？｡।॥؟۔։።]+|(?<!\d)．|．(?!\d))|(?P<mark>[.!?…]+))(?P<closed>[{CLOSING}]*)"
+    r"(?:(?P<sure>[。！？｡।॥؟۔։።]+|(?<!\d)．|．(?!\d))|(?P<mark>[.!?…]+))"
+    rf"(?P<closed>(?:[{CLOSING}]|{APART})*)"
 )
 ASIAN = re.compile(f"[{ASIA}。！？、，；：「」『』（）《》【】]")
 NEAR = 200  # letters around a mark that are looked at

@@ -64,7 +64,7 @@ def test_check_proves_the_built_in_model():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("open", "nowhere"), "no folder nowhere; the zoo has: shakespeare"),
+        (("open", "nowhere"), "no folder nowhere; the zoo has: encoder, letters"),
         (("inspect", "gtp2"), "no preset 'gtp2'"),
         (("check", "gpt2"), "no folder gpt2"),
     ],

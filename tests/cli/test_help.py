@@ -14,6 +14,7 @@ import typer
 
 from glassformer.cli import VERBS, app
 from glassformer.cli.help import told
+from glassformer.zoo import names
 
 GROUP = typer.main.get_command(app)
 NO_TORCH = """
@@ -40,6 +41,8 @@ def every_verb() -> dict[str, object]:
 
 
 EVERY = every_verb()
+NO_FILE = ("check", "classify", "embed", "fill", "generate")
+NO_FILE += ("inspect", "score", "tag", "translate", "zoo")
 
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -97,6 +100,15 @@ def test_an_example_of_every_verb_is_understood(helped, verb):
             name = words.pop(0) if words[0] in command.commands else "train"
             command = command.commands[name]
         command.make_context(None, words)
+
+
+@pytest.mark.parametrize("verb", NO_FILE)
+def test_an_example_without_files_works_as_pasted(glassformer, verb, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = ("--max-new-tokens", "8") if verb == "generate" else ()
+    for example in told(EVERY[verb].help)[1]:
+        code, shown, said = glassformer(*shlex.split(example)[1:], *short)
+        assert code == 0 and (shown or list(tmp_path.iterdir())), said
 
 
 def test_without_arguments_the_verbs_in_groups(glassformer):
@@ -157,7 +169,7 @@ def test_a_mistake_is_one_sentence(glassformer, words, said):
         ("glassformer generate real:mi", ["real:minilm", "real:microformer"]),
         ("glassformer fetch rx", ["rxnfp"]),
         ("glassformer generate zoo : sh", ["shakespeare"]),  # as bash takes words apart
-        ("glassformer generate zoo :", ["shakespeare"]),
+        ("glassformer generate zoo :", names()),
         ("glassformer generate real : mi", ["minilm", "microformer"]),
         ("glassformer generate zoo : shakespeare --max", ["--max-new-tokens", "--max-time"]),
         ("glassformer zoo x", []),

@@ -46,6 +46,14 @@ def test_labels_of_a_model_that_learned_them(classifier):
     assert again == found and found.record()["figures"]["accuracy"]["low"] is not None
 
 
+def test_of_several_heads_one_is_meant():
+    row = {"text": "A dull film.", "label": "negative"}
+    assert gf.evaluate("zoo:reader", [row], head="sentiment")["accuracy"] == 1.0
+    heads = r"which is meant: the task, or the head \(topic, sentiment, entities\)"
+    with pytest.raises(GlassformerError, match=heads):
+        gf.evaluate("zoo:reader", [row])
+
+
 def test_files_of_several_formats_give_the_same(classifier, tmp_path):
     table, lines = tmp_path / "a.csv", tmp_path / "a.jsonl"
     rows = "".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS)

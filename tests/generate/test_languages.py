@@ -80,6 +80,16 @@ def test_the_verb_tells_languages_the_same_way(m2m):
         model.translate("Hallo Welt", source_language="de")
 
 
+def test_a_token_before_the_source_tells_the_language():
+    model = gf.load("zoo:translator")
+    told = model.generate("I drink tea.", target_language="fr")
+    assert told == model.generate(">>fr<< I drink tea.")
+    assert told.text == model.translate("I drink tea.", target_language="fr", num_beams=1).text
+    assert told.text != model.generate("I drink tea.", target_language="zh").text
+    with pytest.raises(GlassformerError, match="no language 'de'; its languages are en, fr, zh"):
+        model.generate("I drink tea.", target_language="de")
+
+
 def test_one_language_of_the_two_keeps_the_other(m2m):
     model, _ = m2m
     plain = model.generate("Hello", target_language="fr", max_new_tokens=4)

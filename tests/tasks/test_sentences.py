@@ -20,6 +20,8 @@ CASES = [
     "Sie kaufte Äpfel, Birnen usw.| Dann ging sie.| Das kostet ca. 20 Euro bzw. Dollar.",
     "„Komm!“ rief er.| „Gut.“| Es geht.",
     "M. Dupont est là.| Qu'est-ce que c'est ?| C'est « bien ».| Oui.",
+    "« Qui est-ce ? »| « C'est Tom. »| « Bon ! », dit-il.| « Non ! » cria Max.| Il rit.",
+    "»Komm!«| »Ja.«| Er ging.| »Nein.«",
     "¿Qué tal?| ¡Bien!| El Sr. García vive aquí.",
     "谁知道？！|他说：“走吧。”|大家都走了……然后又回来了。|真的！",
     "你好!|你是谁?|我今年3.5岁.|再见",
