@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from glassformer.page import Server, Session
-from glassformer.zoo import PREFIX, for_a_visitor
+from glassformer.zoo import PREFIX, for_a_visitor, samples_of
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -28,11 +28,7 @@ from chromium import CHROMIUM  # noqa: E402
 OUT = ROOT / "docs" / "images" / "page"
 WIDTH, HEIGHT, LARGEST = 1280, 1700, 150_000
 
-STORY = {
-    "model": "stories",
-    "text": "Once upon a time, there was a boy named Tim and a girl named Sue. Tim had a big red "
-    "apple. Tim gave the apple to",
-}
+STORY = {"model": "stories", **samples_of("stories")[0]}
 GAP = {
     "model": "encoder",
     "text": "The little girl said that [MASK] had lost her mother in the crowd.",
@@ -45,10 +41,7 @@ FRENCH = {
 }
 LETTERS = {"model": "letters", "text": "ROMEO:\nWhat light"}
 RECEIVER = {"layer": 5, "head": 3}  # of the story: looks at whom something is given to
-ORDER = {
-    "layer": 1,
-    "head": 2,
-}  # of the translator: looks at the word that is to be translated next
+ORDER = {"layer": 1, "head": 2}  # of the translator: looks at the word to translate next
 STRONG = {"attention.least": "0.1"}
 OFF = json.dumps([{"kind": "scale", "at": "decoder.blocks.5.z", "heads": [0, 3], "factor": 0}])
 SHOTS: dict[str, dict[str, str | int]] = {
