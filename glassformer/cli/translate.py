@@ -20,11 +20,11 @@ From = Annotated[
 ]
 To = Annotated[str | None, typer.Option("--to", help="Of the translation.")]
 SplitOption = Annotated[
-    Literal["parts", "sentences", "none"],
+    Literal["parts", "sentences", "none"] | None,
     typer.Option(
         "--split",
         help="parts: sentences of a paragraph together, as many as the model reads; sentences: "
-        "each by itself; none: the text as it is.",
+        "each by itself; none: the text as it is. Else as the model's folder says, or parts.",
         rich_help_panel=FRAME,
     ),
 ]
@@ -46,7 +46,7 @@ def translate(
     judging: Judging,
     source_language: From = None,
     target_language: To = None,
-    split: SplitOption = "parts",
+    split: SplitOption = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
 ) -> None:

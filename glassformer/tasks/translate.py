@@ -58,16 +58,14 @@ class Translator:
         *,
         source_language: str | None = None,
         target_language: str | None = None,
-        split: Split = "parts",
+        split: Split | None = None,
         length: int | None = None,
         prefix: str | None = None,
         separator: str | None = None,
         keep_empty: bool = False,
         **knobs: Any,
     ) -> None:
-        if split not in SPLITS:
-            raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {split!r}.")
-        self.split, self.keep_empty = split, keep_empty
+        self.keep_empty = keep_empty
         asked = (source_language, target_language)
         task = None if prefix is not None else _task(model, asked)
         if task is None:  # its prefix says all about languages
@@ -83,7 +81,9 @@ class Translator:
             length=length,
             new_tokens=NEW_TOKENS,
         )
-
+        self.split: Split = split or self.rewriter.saved.get("split", "parts")
+        if self.split not in SPLITS:
+            raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
         if prefix is None and self._lacks_target():
             raise GlassformerError(
                 "Say which language to translate into (target_language, --to), as the tokenizer "

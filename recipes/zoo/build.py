@@ -67,6 +67,9 @@ def pack(name: str, facts: Facts, target: Path) -> None:
     """The model in half the bytes, what it is judged by, and the steps that led to it."""
     run = folder_of(facts.recipes[-1])
     model = gf.load(run / facts.kept)
+    if facts.settings is not None:
+        task, settings = facts.settings
+        model.keep(task, **settings)
     model.save(target, dtype=torch.bfloat16)
     shutil.copytree(DATA / name / "eval", target / "eval", dirs_exist_ok=True)
     steps = [one for one in snapshots(run) if one.folder.parent.name == "steps"]

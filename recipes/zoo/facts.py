@@ -34,6 +34,7 @@ class Facts:
     recipes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     kept: str = "model"
+    settings: tuple[str, dict[str, str]] | None = None  # of a task, that travel with the model
     trials: tuple[Trial, ...]
     shown: dict[str, str]
     data: tuple[tuple[str, str, str], ...]  # what, its license, whose it is
@@ -70,6 +71,7 @@ FACTS = {
         ),
         recipes=("translator",),
         kept="best",
+        settings=("translation", {"split": "sentences"}),  # it has learned from single ones
         trials=(
             Trial(title="French to English", file="fr-en.tsv",
                   options="--to en --column source=fr --column target=en"),
@@ -148,8 +150,8 @@ FACTS = {
         pipeline="text-classification",
         place=5,
         samples=(
-            {"text": "A dull film with a fine ending."},
-            {"text": "Ada Lovelace was born in London."},
+            {"text": "book me a table for two"},
+            {"text": "how much money is in my account"},
         ),
         recipes=("reader-teacher", "reader"),
         trials=(

@@ -70,6 +70,15 @@ def test_a_document_keeps_its_paragraphs_and_says_what_comes_from_where(polyglot
     assert [part.stop for part in found.parts] == ["eos"] * 4
 
 
+def test_how_texts_are_split_travels_with_the_model(tmp_path):
+    model = gf.load("zoo:translator")
+    assert Translator(model, target_language="en").split == "sentences"
+    assert Translator(model, target_language="en", split="none").split == "none"
+    assert len(model.translate("Bonjour. Où est la gare ?", target_language="en").parts) == 2
+    model.keep("translation", split=None).save(tmp_path)
+    assert Translator(gf.load(tmp_path), target_language="en").split == "parts"
+
+
 def test_an_iterator_is_answered_as_it_goes(polyglot):
     asked = []
 

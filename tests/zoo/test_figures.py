@@ -35,7 +35,7 @@ def test_every_model_names_its_commands():
     assert set(COMMANDS.values()) == set(zoo.names())
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", COMMANDS, ids=lambda line: line.removeprefix("evaluate "))
 def test_the_figures_are_reproduced(line, glassformer, monkeypatch):
     monkeypatch.chdir(ROOT)
     code, shown, said = glassformer(*line.split(), "--json", "--draws", "0")
