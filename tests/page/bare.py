@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,14 @@ def visit(page: Any, served: Any, **address: Any) -> None:
     query = {key.replace("_", ".", 1): value for key, value in address.items()}
     page.goto(f"{served.address}?{urlencode(query)}")
     settle(page)
+
+
+def addressed(page: Any, *parts: str) -> None:
+    """The page's address has all of these, soon: a browser tells of it after the fact."""
+    from playwright.sync_api import expect
+
+    for part in parts:
+        expect(page).to_have_url(re.compile(re.escape(part)))
 
 
 def settle(page: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import page_models
 import pytest
 import torch
-from bare import MINUS, figure, percent, settle, visit
+from bare import MINUS, addressed, figure, percent, settle, visit
 from bare import shares as shares_of
 from serving import Served, serve
 from torch import Tensor
@@ -329,7 +329,7 @@ def test_an_answer_s_start_and_end(labeling, labeled, page):
         page.get_by_role("radiogroup", name="Answer's").get_by_role("radio", name=end).click()
         settle(page)
         assert listed(page, "The most probable tokens") == outcomes(told.names(), chances[row])
-    assert "span.end=1" in page.url
+    addressed(page, "span.end=1")
 
 
 @pytest.mark.parametrize("name", SEEN)

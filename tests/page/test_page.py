@@ -6,6 +6,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from bare import addressed
 
 PANELS = ("walk", "attention", "next", "lens", "positions", "edit", "compare", "parameters")
 # Colors pass into others, and pictures are drawn for another width: a frame or two later.
@@ -45,8 +46,8 @@ def test_tabs_by_keyboard_alone(decoder, page):
     for panel in PANELS[1:4]:
         page.keyboard.press("ArrowRight")
         settle(page)
-        assert f"panel={panel}" in page.url
-        assert "layer=1" in page.url and "head=2" in page.url and "token=1" in page.url
+        addressed(page, f"panel={panel}")
+        addressed(page, "layer=1", "head=2", "token=1")
 
 
 @pytest.mark.parametrize("text", ["time flies " * 400])

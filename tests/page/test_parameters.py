@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bare import addressed
+
 
 def test_counts_are_the_servers(page, served):
     page.goto(served.address + "?panel=parameters")
@@ -29,7 +31,7 @@ def test_a_parameters_distribution(page, decoder, axe):
     model = decoder.ask("models")["start"]["model"]
     told = decoder.ask("histogram", model=model, name=name)
     assert picture.locator("rect").count() == len(told["counts"])
-    assert "parameters.name=" in page.url
+    addressed(page, "parameters.name=")
     page.reload()
     picture.wait_for()
     assert axe(page) == []

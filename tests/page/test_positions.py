@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import page_models
 import pytest
-from bare import figure, settle, visit
+from bare import addressed, figure, settle, visit
 from serving import serve
 
 import glassformer as gf
@@ -79,7 +79,7 @@ def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
     visit(page, decoder, panel="positions")
     page.get_by_role("radio", name="64", exact=True).click()
     settle(page)
-    assert "positions.length=64" in page.url
+    addressed(page, "positions.length=64")
     assert page.get_by_role("application", name="seen, 64 × 64").count() == 1
 
 
