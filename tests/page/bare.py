@@ -100,12 +100,13 @@ def visit(page: Any, served: Any, **address: Any) -> None:
     settle(page)
 
 
-def addressed(page: Any, *parts: str) -> None:
-    """The page's address has all of these, soon: a browser tells of it after the fact."""
+def addressed(page: Any, *parts: str) -> bool:
+    """Whether the page's address has all of these, soon: a browser tells of it after the fact."""
     from playwright.sync_api import expect
 
     for part in parts:
         expect(page).to_have_url(re.compile(re.escape(part)))
+    return all(part in page.url for part in parts)
 
 
 def settle(page: Any) -> None:

@@ -36,7 +36,7 @@ def test_another_head_and_token_by_keyboard_alone(decoder, folders, page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     settle(page)
-    addressed(page, "head=1", "token=3")
+    assert addressed(page, "head=1", "token=3")
     pattern = Reference(folders["decoder"], TEXT).seen("decoder.blocks.0.pattern")[1, 3]
     assert bars(page)[0][1] == pytest.approx(pattern.max().item(), abs=6e-3)
     said = page.locator("[aria-live=polite]").first.inner_text()
@@ -62,7 +62,7 @@ def test_a_cell_of_the_matrix(decoder, folders, page):
     assert figure(shown) == pytest.approx(pattern[3, 4, 2].item(), abs=1e-3)
     page.keyboard.press("Enter")
     settle(page)
-    addressed(page, "token=4")
+    assert addressed(page, "token=4")
 
 
 def test_the_model_view_selects_and_opens(decoder, page):
@@ -70,10 +70,10 @@ def test_the_model_view_selects_and_opens(decoder, page):
     page.get_by_role("application").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    addressed(page, "layer=1", "head=1")
+    assert addressed(page, "layer=1", "head=1")
     page.keyboard.press("Enter")
     settle(page)
-    addressed(page, "attention.view=head")
+    assert addressed(page, "attention.view=head")
     assert (
         page.get_by_role("radio", name="Head", exact=True).get_attribute("aria-checked") == "true"
     )

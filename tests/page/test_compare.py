@@ -122,7 +122,7 @@ def test_a_step_is_dragged_to(page, run):
     page.mouse.move(box["x"] + box["width"] / 2, middle, steps=12)
     page.mouse.up()
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
-    addressed(page, "compare.b=run%404")
+    assert addressed(page, "compare.b=run%404")
     page.get_by_role("region", name="What they predict").wait_for()
     page.wait_for_load_state("networkidle")
     assert predicted(page, "After") == wanted(folder / "steps" / "step-0000000004")
@@ -145,7 +145,7 @@ def test_the_same_on_both_sides_is_said(page, two):
     page.goto(two.address + "?panel=compare")
     side(page, "Before").select_option("after")
     page.get_by_text("Both sides are the same model").wait_for()
-    addressed(page, "compare.a=after")
+    assert addressed(page, "compare.a=after")
 
 
 def test_one_model_alone(page, decoder):

@@ -329,7 +329,7 @@ def test_an_answer_s_start_and_end(labeling, labeled, page):
         page.get_by_role("radiogroup", name="Answer's").get_by_role("radio", name=end).click()
         settle(page)
         assert listed(page, "The most probable tokens") == outcomes(told.names(), chances[row])
-    addressed(page, "span.end=1")
+    assert addressed(page, "span.end=1")
 
 
 @pytest.mark.parametrize("name", SEEN)

@@ -51,10 +51,10 @@ def test_layers_and_positions_by_keyboard(decoder, page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
     settle(page)
-    addressed(page, "layer=1", "token=2")
+    assert addressed(page, "layer=1", "token=2")
     page.get_by_role("tab", name="Attention").click()
     settle(page)
-    addressed(page, "layer=1", "token=2", "panel=attention")
+    assert addressed(page, "layer=1", "token=2", "panel=attention")
 
 
 def test_the_rank_of_a_token_of_ones_own(decoder, folders, page):
@@ -100,7 +100,7 @@ def test_a_head_in_the_attribution_is_selected_by_a_click(decoder, page):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    addressed(page, "layer=1", "head=1")
+    assert addressed(page, "layer=1", "head=1")
 
 
 def test_neurons_are_those_of_the_layer(decoder, folders, page):

@@ -123,7 +123,7 @@ def test_every_position_by_keyboard(decoder, folders, page):
     said = page.locator(".unseen[aria-live=polite]").first.inner_text()
     assert said.rsplit(" ", 1)[0] == model.word(tokens[1].item())
     assert shares(said)[0] == pytest.approx(probabilities[1].item(), abs=6e-3)
-    addressed(page, "token=2")
+    assert addressed(page, "token=2")
 
 
 def test_the_beam_tree_ends_in_what_beam_search_writes(decoder, folders, page):

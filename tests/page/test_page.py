@@ -46,8 +46,8 @@ def test_tabs_by_keyboard_alone(decoder, page):
     for panel in PANELS[1:4]:
         page.keyboard.press("ArrowRight")
         settle(page)
-        addressed(page, f"panel={panel}")
-        addressed(page, "layer=1", "head=2", "token=1")
+        assert addressed(page, f"panel={panel}")
+        assert addressed(page, "layer=1", "head=2", "token=1")
 
 
 @pytest.mark.parametrize("text", ["time flies " * 400])

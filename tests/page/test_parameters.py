@@ -31,7 +31,7 @@ def test_a_parameters_distribution(page, decoder, axe):
     model = decoder.ask("models")["start"]["model"]
     told = decoder.ask("histogram", model=model, name=name)
     assert picture.locator("rect").count() == len(told["counts"])
-    addressed(page, "parameters.name=")
+    assert addressed(page, "parameters.name=")
     page.reload()
     picture.wait_for()
     assert axe(page) == []

@@ -79,7 +79,7 @@ def test_more_positions_are_asked_for_and_kept_in_the_address(decoder, page):
     visit(page, decoder, panel="positions")
     page.get_by_role("radio", name="64", exact=True).click()
     settle(page)
-    addressed(page, "positions.length=64")
+    assert addressed(page, "positions.length=64")
     assert page.get_by_role("application", name="seen, 64 × 64").count() == 1
 
 

@@ -44,7 +44,7 @@ def test_the_lens_is_read_by_the_map_where_one_lies_with_the_model(trained, fold
     assert shares(listed.inner_text())[0] == pytest.approx(plain.max().item(), abs=6e-3)
     by.get_by_role("radio", name="tuned lens").click()
     settle(page)
-    addressed(page, "lens.by=tuned")
+    assert addressed(page, "lens.by=tuned")
     assert shares(listed.inner_text()) == pytest.approx(tuned.topk(10).values.tolist(), abs=6e-3)
     assert model.same(listed.locator(".name").all_inner_texts(), tuned.topk(10).indices.tolist())
 
@@ -79,7 +79,7 @@ def test_neurons_over_many_texts(served, folders, page, axe):
     rows.first.get_by_role("button", name=said).click()
     settle(page)
     assert page.get_by_label("Text", exact=True).input_value() == TEXTS[wanted[0].text]
-    addressed(page, f"token={wanted[0].position}")
+    assert addressed(page, f"token={wanted[0].position}")
 
 
 def test_too_many_texts_are_refused(decoder):
@@ -134,4 +134,4 @@ def test_a_composition_is_chosen_by_keyboard(decoder, page):
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     settle(page)
-    addressed(page, "layer=1", "head=1")
+    assert addressed(page, "layer=1", "head=1")

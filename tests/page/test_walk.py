@@ -58,7 +58,7 @@ def test_from_the_model_to_a_number(page, decoder):
     arrives(page, "The whole model")
     page.get_by_role("button", name="Open block 1", exact=True).click()
     arrives(page, "Block 1 · 3 blocks")
-    addressed(page, "layer=1")
+    assert addressed(page, "layer=1")
     page.get_by_role("button", name="Scores", exact=True).first.press("Enter")  # pictures may move
     arrives(page, "Scores")
     square = page.get_by_role("application", name=re.compile("^Scores"))
