@@ -70,7 +70,7 @@ def read(name: str) -> Animal:
     return Animal(
         name=folder.name,
         kind=next(iter(config.get("architectures", ())), config["model_type"]),
-        parameters=int(front.get("parameters", 0)),
+        parameters=int(front["parameters"]),
         about=re.split(r"(?<=[.!?])\s", " ".join(paragraph.split()))[0],
         size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         license=front.get("license", "unknown"),

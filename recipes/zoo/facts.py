@@ -138,7 +138,8 @@ FACTS = {
             'glassformer train recipes/zoo/encoder-tuned.toml model.folder=zoo:encoder',
         ),
         notes="Letters keep their case. A record is a line of text; a word counts as told if all "
-        "its pieces are. Words that WikiText-2 has as unknown are never asked for.",
+        "its pieces are. Words that WikiText-2 has as unknown are never asked for. It knows how "
+        "sentences go and few facts: the capital of France is, first of all, Japan.",
     ),
     "reader": Facts(
         about="Says of an English text what it is about, whether it is kind, and whom it names, by "
@@ -179,8 +180,8 @@ FACTS = {
         "sentiment sentences, in ten folds, Kim's CNN (2014) reports an accuracy of 76.1 from "
         "random word vectors and 81.5 from those of 100 billion words. Topics are CLINC150's ten "
         "domains, for which nobody reports figures. Names are those of WNUT 2017, rare on purpose, "
-        "in three types; of the six types there the best system of that workshop found names "
-        "with an F1 of 41.9.",
+        "in three types, for which nobody reports figures either; MiniLM fine-tuned for its six "
+        "types has an F1 of 42.5 (docs/recipes.md).",
         examples=(
             'glassformer classify zoo:reader "book me a table for two" --head topic',
             'glassformer classify zoo:reader "A dull film with a fine ending." --head sentiment',
