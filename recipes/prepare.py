@@ -48,12 +48,13 @@ def squad(data: Path, target: Path) -> None:
 def together(data: Path) -> None:
     target = data / "together"
     target.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "test"):
+    for split in ("train", "valid", "test"):
         found: dict[str, list[dict[str, Any]]] = {}
         for part, name in (("classification", "ag_news"), ("classification-2", "sst2")):
             text = (data / "classify" / name / f"{split}.jsonl").read_text("utf-8")
             found[part] = [json.loads(line) for line in text.split("\n") if line]
-        text = (data / "tag" / "wikiann" / f"{split}.conll").read_text("utf-8")
+        tagged = "dev" if split == "valid" else split
+        text = (data / "tag" / "wikiann" / f"{tagged}.conll").read_text("utf-8")
         sentences = [[line.split("\t") for line in one.split("\n")] for one in text.split("\n\n")]
         found["tagging"] = [
             {"words": [word for word, _ in one], "tags": [tag for _, tag in one]}
