@@ -22,6 +22,7 @@ run a few steps that do not count, so that nobody pays for the other's first use
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import time
@@ -167,7 +168,7 @@ def all_tasks(seed: int, few: bool) -> dict[str, Any]:
 
 
 def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
-    """Of together.toml, by itself."""
+    """Of together.toml, by itself: a third of the batch, and the rate that goes with it."""
     whole = recipe_of("together", seed, few=few)
     part, architecture, _ = ALONE[task]
     (own,) = [one for one in whole.objective if one.options["head"] == task]
@@ -188,7 +189,11 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
             test=(f"data/together/{part}-test.jsonl",),
         ),
         objective=(replace(own, options=options),),
-        train=replace(whole.train, batch=whole.train.batch // len(ALONE)),
+        train=replace(
+            whole.train,
+            batch=whole.train.batch // len(ALONE),
+            learning_rate=whole.train.learning_rate / math.sqrt(len(ALONE)),
+        ),
         run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
     )
     return ours(cut(recipe) if few else recipe)

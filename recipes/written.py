@@ -86,7 +86,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         for which in ("", "-decoder", "-pretrained")
         for made in (
             summing_up("scitldr", which, 64, 150),
-            summing_up("aeslc", which, 24, 300),
+            summing_up("aeslc", which, 24, 500),
         )
         for name, kind in made.items()
     },

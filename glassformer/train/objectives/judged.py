@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text.ahead import Ahead
 from glassformer.train.data.collate import even, pad
-from glassformer.train.entropy import exact
+from glassformer.train.entropy import exact, head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.tokens import column, length_of, tokenizer_of
 
@@ -105,10 +105,26 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
 
 
 def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
-    """What a head says, in float32 or finer; in an evaluation the net is asked once."""
+    """What a head says, in float32 or finer."""
+    return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
+
+
+def tokens_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
+    """The sum of the cross-entropies of a batch's tokens, as `token_loss` has it."""
+
+    def features() -> Tensor:
+        found: Tensor = net(**batch.inputs, heads=(head,), project=False).heads[head]
+        return found
+
+    hidden = _asked(batch, head, features).flatten(0, -2)
+    return head_loss(head_of(net, head), hidden, batch.targets["tokens"].flatten(), smoothing)
+
+
+def _asked(batch: Batch, head: str, ask: Callable[[], Tensor]) -> Tensor:
+    """In an evaluation the net is asked once, for the loss and for what it answers."""
     if batch.heard is None:
-        return exact(net(**batch.inputs, heads=(head,)).heads[head])
+        return ask()
     of = head, id(next(iter(batch.inputs.values())))  # parts of a mixture read texts of their own
     if of not in batch.heard:
-        batch.heard[of] = exact(net(**batch.inputs, heads=(head,)).heads[head])
+        batch.heard[of] = ask()
     return batch.heard[of]

@@ -18,9 +18,8 @@ from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.ahead import Ahead
-from glassformer.train.entropy import token_loss
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.judged import Answer, Judged
+from glassformer.train.objectives.judged import Answer, Judged, tokens_loss
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.rewrite import Start, rewriting
@@ -142,15 +141,15 @@ class SequenceToSequence(Judged):
         return rewriting(examples, self.head, sides)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        targets = batch.targets["tokens"]
-        loss = token_loss(net, batch.inputs, targets, self.smoothing, self.head)
+        loss = tokens_loss(net, batch, self.smoothing, self.head)
         if self.kl:
-            loss = loss - targets.ne(IGNORED).sum() * smoothed_entropy(self.words, self.smoothing)
+            judged = batch.targets["tokens"].ne(IGNORED).sum()
+            loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
-        loss = token_loss(net, batch.inputs, batch.targets["tokens"], head=self.head)
+        loss = tokens_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
