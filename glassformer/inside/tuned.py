@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,12 @@ def home(source: Path) -> Path:
     return (source if source.is_dir() else source.parent) / FOLDER
 
 
-def tuned_there(source: Path) -> bool:
-    return (home(source) / CONFIG).exists()
+def tuned_head(source: Path) -> str | None:
+    """The head that a lens which lies with a model is for; None where none does, or none that can
+    be read."""
+    with suppress(GlassformerError):
+        return facts_in(home(source)).head
+    return None
 
 
 def beside(source: Path) -> TunedLens:
