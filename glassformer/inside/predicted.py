@@ -58,8 +58,11 @@ class Predicts:
 
 def predicting_heads(model: Model) -> list[Head]:
     """Those for the vocabulary, labels or answers."""
-    heads = (head for head in model.spec.heads if not (head.auxiliary or head.pixels))
-    return [head for head in heads if kind_of(head, model.spec) in PREDICT]
+    return [head for head in _heads(model) if kind_of(head, model.spec) in PREDICT]
+
+
+def _heads(model: Model) -> list[Head]:
+    return [head for head in model.spec.heads if not (head.auxiliary or head.pixels)]
 
 
 def predicts(model: Model, name: str | None = None) -> Predicts:
@@ -80,7 +83,7 @@ def predicts(model: Model, name: str | None = None) -> Predicts:
 
 
 def _why_nothing(model: Model) -> str:
-    kinds = dict.fromkeys(kind_of(head, model.spec) for head in model.spec.heads)
+    kinds = dict.fromkeys(kind_of(head, model.spec) for head in _heads(model))
     if "choose" in kinds:
         return (
             f"{model.architecture} chooses among several texts; of one it gives a score alone, "
