@@ -15,6 +15,7 @@ from glassformer.cli.options import (
     Dtype,
     Encoding,
     Files,
+    HeadOption,
     OnErrorOption,
     Source,
 )
@@ -82,7 +83,7 @@ def answer(
     longest: Annotated[int, typer.Option(min=1, help="An answer, in tokens.")] = 30,
     max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
-    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    head: HeadOption = None,
     as_json: AsJson = False,
     device: Device = "cpu",
     dtype: Dtype = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from glassformer.cli.groups import grouped
+from glassformer.cli.options import HeadOption
 from glassformer.cli.outputs import Column, Rows, about, progress, say
 from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 Pair = Annotated[
     str | None, typer.Option(help="TEXT's second sentence; or the column that has it.")
-]
-HeadOption = Annotated[
-    str | None, typer.Option("--head", help="Its name, where the model has several.")
 ]
 Thresholds = Annotated[
     list[str] | None,

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.options import Device, Dtype, Encoding, OnErrorOption
+from glassformer.cli.options import Device, Dtype, Encoding, HeadOption, OnErrorOption
 from glassformer.cli.options import Source as ModelFolder
 from glassformer.cli.outputs import Column, Rows, print_json, say
 from glassformer.cli.tag import REPORT, show_table
@@ -61,7 +61,7 @@ def evaluate(
     draws: Annotated[int, typer.Option(help="For the intervals; 0: none.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    head: HeadOption = None,
     source_language: Annotated[
         str | None, typer.Option("--from", help="Of a translation, as the tokenizer names it.")
     ] = None,

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.groups import grouped
+from glassformer.cli.options import HeadOption
 from glassformer.cli.outputs import Column, Rows, say
 from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
@@ -29,6 +30,7 @@ def lens(
         str | None,
         typer.Option(help="The column with what an encoder-decoder's decoder has written."),
     ] = None,
+    head: HeadOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
@@ -63,6 +65,7 @@ def lens(
                 model,
                 [texts[i] for i in learned],
                 targets=written,
+                head=head,
                 folder=folder,
                 steps=steps,
                 tokens=tokens,
@@ -75,7 +78,7 @@ def lens(
         say(f"interrupted; {folder} has what was learned, and the same command goes on.")
         raise typer.Exit(130) from None
     known = None if targets is None else targets[held]
-    found = lens_divergence(model, texts[held], tuned, targets=known, length=length)
+    found = lens_divergence(model, texts[held], tuned, head=head, targets=known, length=length)
     columns = (Column("stage", 20), Column("logit lens", 10, right=True))
     rows = Rows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
     for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import zoo_names
+from glassformer.cli.options import HeadOption, zoo_names
 from glassformer.errors import GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
 
@@ -39,6 +39,7 @@ def open_page(
         ),
     ] = None,
     text: Annotated[str | None, typer.Option(help="What the model reads at first.")] = None,
+    head: HeadOption = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the address in a browser.")
     ] = True,
@@ -55,7 +56,7 @@ def open_page(
     """
     from glassformer.page import Session
 
-    session = Session(models or [f"{PREFIX}{name}" for name in for_a_visitor()], text)
+    session = Session(models or [f"{PREFIX}{name}" for name in for_a_visitor()], text, head)
     session.prepare()
     server = listen(session, port)
     names = ", ".join(source.id for source in session.sources)

@@ -69,4 +69,7 @@ Dtype = Annotated[
         help="float32, bfloat16, float16; else as the file has it.", rich_help_panel=COMPUTED
     ),
 ]
+HeadOption = Annotated[
+    str | None, typer.Option("--head", help="Its name, where the model has several.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.groups import grouped
-from glassformer.cli.options import READ
+from glassformer.cli.options import READ, HeadOption
 from glassformer.cli.outputs import WHERE, Column, Rows, about, place_of, print_json, progress
 from glassformer.cli.reading import Common
 from glassformer.errors import GlassformerError
@@ -73,7 +73,7 @@ def tag(
     strict: Strict = None,
     max_length: Annotated[int | None, typer.Option(help="Of a window, in tokens.")] = None,
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
-    head: Annotated[str | None, typer.Option(help="Where the model has several.")] = None,
+    head: HeadOption = None,
 ) -> None:
     """Find entities in texts, or give every word its tag.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.classify import HeadOption, MaxLength, Thresholds, TooLong, thresholds_of
+from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
 from glassformer.cli.options import (
     AsJson,
     Device,
@@ -17,6 +17,7 @@ from glassformer.cli.options import (
     Field,
     Files,
     Form,
+    HeadOption,
     OnErrorOption,
     zoo_names,
 )

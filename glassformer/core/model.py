@@ -22,7 +22,7 @@ from glassformer.core.signal import PatchEmbedding, picture
 from glassformer.core.stack import Stack
 from glassformer.core.tap import Tap
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec, Patches
+from glassformer.spec import ModelSpec, Patches, head_among
 
 
 @dataclass
@@ -199,12 +199,13 @@ class Net(nn.Module):
     def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
         """Any layer's residual stream, [batch, position, width], read through the final norm and a
         head that reads each position: the logit lens."""
-        for spec in self.spec.heads:
-            if head in (None, spec.name) and spec.pick == "each":
-                _check_width(self._last[1], residual.shape[-1])
-                logits: Tensor = self.heads[spec.name](self._last[1].norm(residual), None)
-                return logits
-        raise GlassformerError("This model has no head that reads every position.")
+        heads = [spec for spec in self.spec.heads if spec.pick == "each"]
+        if not heads:
+            raise GlassformerError("This model has no head that reads every position.")
+        name = head_among(heads, head, " that reads every position").name
+        _check_width(self._last[1], residual.shape[-1])
+        logits: Tensor = self.heads[name](self._last[1].norm(residual), None)
+        return logits
 
     def remember(self) -> Cache:
         """A cache that keeps of earlier segments what the model's description says."""

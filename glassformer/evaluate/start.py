@@ -22,6 +22,7 @@ from glassformer.evaluate.words import AnswerJudge, TagJudge
 from glassformer.metrics.bootstrap import Draws
 from glassformer.model import Model
 from glassformer.source import load
+from glassformer.spec import head_among
 from glassformer.tasks.base import kind_of, purpose, require_head, settings_of
 from glassformer.train.objectives.choice import MultipleChoice
 from glassformer.train.objectives.regress import Regression
@@ -116,7 +117,9 @@ def evaluate(
 def task_of(model: Model, head: str | None = None) -> str:
     """What the model's head is for."""
     spec = model.spec
-    heads = [one for one in spec.heads if head in (None, one.name) and not one.auxiliary]
+    heads = [one for one in spec.heads if not one.auxiliary]
+    if head is not None:
+        heads = [head_among(heads, head)]
     kinds = list(dict.fromkeys(kind_of(one, spec) for one in heads))
     named = [task for task, (kind, _) in OF_HEADS.items() if kind in kinds]
     if "classify" in kinds:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def apart(
-    view: View, other: View, measure: str = "divergence", tuned: TunedLens | None = None
+    view: View,
+    other: View,
+    measure: str = "divergence",
+    tuned: TunedLens | None = None,
+    head: str | None = None,
 ) -> Named:
     """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
     and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
@@ -31,12 +35,12 @@ def apart(
     names = stage_names(view.model.spec)
     if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
         raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
-    head, rows = language_head(view.model).name, []
+    by, rows = language_head(view.model, head or view.head).name, []
     for each in (view, other):
         each.read_through(names)
     for name in names:
         p, q = (
-            each.model.net.readout(_mapped(tuned, name, each), head)[0].float().log_softmax(-1)
+            each.model.net.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
             for each in (view, other)
         )
         rows.append(APART[measure](p, q))
@@ -47,9 +51,9 @@ def apart(
     return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
 
 
-def _mapped(tuned: TunedLens | None, name: str, view: View) -> Tensor:
+def _mapped(tuned: TunedLens | None, name: str, view: View, head: str) -> Tensor:
     stream = view.seen[name]
-    return stream if tuned is None else tuned.check(view.model).map(name, stream)
+    return stream if tuned is None else tuned.check(view.model, head).map(name, stream)
 
 
 def _kl(p: Tensor, q: Tensor) -> Tensor:

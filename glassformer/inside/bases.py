@@ -64,19 +64,21 @@ def causal_basis(
     *,
     part: str = "resid_post",
     tuned: TunedLens | None = None,
+    head: str | None = None,
     targets: Iterable[Text] | None = None,
     length: int = LENGTH,
     top: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> CausalBasis:
     """`count` directions of the stream behind a layer (`part` "resid_mid": behind its attention;
-    layer None: the embedding), for what the logit lens, or a tuned one, would say there.
+    layer None: the embedding), for what the logit lens, or a tuned one, would say there (`head`: by
+    which head, else the first that reads every position).
 
     >>> inside.causal_basis(model, texts, layer=3, count=4).energies
     """
-    head, name = language_head(model), stage_at(model.spec, layer, part)
+    by, name = language_head(model, head), stage_at(model.spec, layer, part)
     if tuned is not None:
-        tuned.check(model, head.name)
+        tuned.check(model, by.name)
     found: list[Tensor] = []
     for batch in batches(pieces(model, texts, targets, length), TOKENS):
         found.append(captured(model, batch, [name])[name].float())
@@ -88,7 +90,7 @@ def causal_basis(
             f"Directions at right angles are 1 to {model.spec.last_stack.widths[-1]}, and their "
             "mean is one over two tokens at least."
         )
-    search = Search(model, head, name, rows, tuned)
+    search = Search(model, by, name, rows, tuned)
     basis = rows.new_zeros(0, rows.shape[1])
     energies: list[float] = []
     for number in range(count):

@@ -63,7 +63,7 @@ class LensChanges:
 def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
     """Of two views of one text, at all positions or some. Only what the edits have touched is read
     again."""
-    head, size = language_head(before.model), len(before.tokens)
+    head, size = language_head(before.model, before.head), len(before.tokens)
     places = list(range(size) if positions is None else positions)
     for place in places:
         check_index(place, size, "position")

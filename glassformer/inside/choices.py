@@ -72,9 +72,9 @@ def stage_choice(
     check_index(stage, len(names), "row")
     view.capture(names)
     stream = view.seen[names[stage]][:, position : position + 1]
-    if tuned is not None:
-        stream = tuned.check(view.model).map(names[stage], stream)
     found = Predicted(view)
+    if tuned is not None:
+        stream = tuned.check(view.model, found.head.name).map(names[stage], stream)
     logits = view.model.net.readout(stream, found.head.name)[0]
     return choose(found, [position], logits, [found.actual(position)], Knobs(), top)[0]
 

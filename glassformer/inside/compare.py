@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,24 +106,26 @@ class Comparison(Shown):
 
 
 @torch.no_grad()
-def compare(a: Model, b: Model, text: Text, target: Text | None = None) -> Comparison:
+def compare(
+    a: Model, b: Model, text: Text, target: Text | None = None, *, head: str | None = None
+) -> Comparison:
     """Of `b` beside `a` on a text. A model beside itself is the model without its adapter, and
-    with it."""
+    with it. `head`: whose outputs are compared, else the first; patterns and streams are compared
+    also where one of the models does not have it."""
     for one in (a, b):
         if isinstance(one, str | Path):
             raise GlassformerError(f"Models are compared: give gf.load({str(one)!r}).")
-    if a is b:
-        if adapters.active(a.net) is None:
-            raise GlassformerError(
-                "A model beside itself is compared with its adapter off and on, and this one has "
-                "no adapter that is on; give two models."
-            )
-        with adapters.switched_off(a.net):
-            before = look(a, text, target, at=_wanted(a))
-        after = look(b, text, target, at=_wanted(b))
-    else:
-        _check(a, b)
-        before, after = (look(model, text, target, at=_wanted(model)) for model in (a, b))
+    there = [head if head in [one.name for one in model.spec.heads] else None for model in (a, b)]
+    first, second = there if any(there) else (head, head)  # of neither: `look` says so
+    if a is b and adapters.active(a.net) is None:
+        raise GlassformerError(
+            "A model beside itself is compared with its adapter off and on, and this one has no "
+            "adapter that is on; give two models."
+        )
+    _check(a, b)
+    with adapters.switched_off(a.net) if a is b else nullcontext():
+        before = look(a, text, target, at=_wanted(a), head=first)
+    after = look(b, text, target, at=_wanted(b), head=second)
     sides = {name: _side(x, y) for name, x, y in _pairs(before, after)}
     return Comparison(before, after, sides, _divergence(before, after))
 
@@ -273,4 +276,5 @@ def _divergence(a: View, b: View) -> Named | None:
         was, now = Predicted(a), Predicted(b)
     except GlassformerError:
         return None
-    return divergence(was, now) if was.says_the_same_as(now) else None
+    same = a.head == b.head and was.says_the_same_as(now)
+    return divergence(was, now) if same else None

@@ -17,7 +17,12 @@ from glassformer.core.heads import Head, pick
 from glassformer.errors import GlassformerError
 from glassformer.inside.frozen import exact, head_direction
 from glassformer.inside.named import Named
-from glassformer.inside.predictions import default_position, first_head, output_id, output_text
+from glassformer.inside.predictions import (
+    default_position,
+    head_with_outputs,
+    output_id,
+    output_text,
+)
 from glassformer.inside.shown import Shown
 from glassformer.inside.walk import Parts, Walk, needed
 
@@ -137,8 +142,8 @@ def contributions(
     heads that read each one: the last of a decoder, the first mask of an encoder by default.
     `versus`: of the difference between its logit and that of another. `neurons`: layers whose
     feed-forward part is told neuron by neuron."""
-    spec = first_head(view, head)
-    if spec.mixes or spec.depth is not None or spec.pixels:
+    spec = head_with_outputs(view.model, head or view.head)
+    if spec.mixes or spec.pixels:
         raise GlassformerError(
             f"The head {spec.name!r} reads inner layers or draws an image, so that it has no logit "
             "that would be a sum over the stream."

@@ -21,7 +21,12 @@ from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
 from glassformer.inside.editing import stacks_of
 from glassformer.inside.named import Named
-from glassformer.inside.predictions import default_position, first_head, output_id, output_text
+from glassformer.inside.predictions import (
+    default_position,
+    head_with_outputs,
+    output_id,
+    output_text,
+)
 from glassformer.inside.shown import Shown
 
 if TYPE_CHECKING:
@@ -86,7 +91,7 @@ class Question:
     def of(
         cls, view: View, token: int | str | None, position: int | None, head: str | None
     ) -> Question:
-        spec = first_head(view, head)
+        spec = head_with_outputs(view.model, head or view.head)
         at = default_position(view, position) if spec.pick == "each" else None
         logits = view.output.heads[spec.name][0].float()
         logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits

@@ -86,7 +86,7 @@ def lens(
     for none). `positions`: those alone. `through`: the last so many layers read a stream too, as if
     those between were not there. `tuned`: a trained lens (`tune.py`), whose map carries each stream
     toward the last layer's before it is read."""
-    spec = language_head(view.model, head)
+    spec = language_head(view.model, head or view.head)
     size = len(view.tokens)
     places = list(range(size)) if positions is None else list(positions)
     for place in places:

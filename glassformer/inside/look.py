@@ -8,6 +8,7 @@ from typing import Any
 from glassformer.inside.edit import Edit
 from glassformer.inside.editing import resolve
 from glassformer.inside.names import matching
+from glassformer.inside.predictions import head_with_outputs
 from glassformer.inside.read import Text, read
 from glassformer.inside.view import View
 from glassformer.tasks.base import Model
@@ -19,13 +20,17 @@ def look(
     target: Text | None = None,
     at: str | Iterable[str] = (),
     *,
+    head: str | None = None,
     edits: Iterable[Edit | Mapping[str, Any]] = (),
 ) -> View:
     """One pass. `at` are names or shell patterns of tensors to capture in it, `*` for all; whatever
-    else is asked for later costs a pass of its own. `edits` apply to this view alone, behind those
-    of `model.edit`."""
+    else is asked for later costs a pass of its own. `head`: whose outputs are looked at, where the
+    model has several; else the first that fits what is asked. `edits` apply to this view alone,
+    behind those of `model.edit`."""
+    if head is not None:
+        head_with_outputs(model, head)
     wanted = matching(model.spec, (at,) if isinstance(at, str) else at)
     edits = list(edits)
-    view = View(model, read(model, text, target), resolve(model, edits) if edits else None)
+    view = View(model, read(model, text, target), resolve(model, edits) if edits else None, head)
     view.begin(wanted)
     return view

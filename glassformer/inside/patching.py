@@ -119,6 +119,7 @@ def path(
     senders: Sequence[Edit | Mapping[str, Any]],
     receivers: Sequence[Edit | Mapping[str, Any] | str],
     target: Text | None = None,
+    head: str | None = None,
     freeze_feed_forward: bool = False,
 ) -> View:
     """The view of `text` where the receivers read what they would if the senders had said what they
@@ -126,9 +127,10 @@ def path(
 
     Senders are names with heads and positions, as `Edit`s have them ({"at": "blocks.3.z", "heads":
     [1]}); receivers likewise ("blocks.7.q", or "final" for what the head reads). Attention between
-    them is held at what it says of `text`; so are feed-forward layers, if asked for.
+    them is held at what it says of `text`; so are feed-forward layers, if asked for. `head` is the
+    view's, as in `look`.
     """
-    plain = look(model, text, target)
+    plain = look(model, text, target, head=head)
     sending = [_as_patch(one, source, target) for one in senders]
     receiving = [_as_patch(one, text, target) for one in receivers]
     held = ("z", "ffn_out") if freeze_feed_forward else ("z",)
@@ -143,7 +145,8 @@ def path(
     from_source = [(edit, first) for edit in sending]
     edits = _resolved(model, [*((edit, plain) for edit in hold), *from_source])
     noticed = View(model, plain.reading, edits)
-    return View(model, plain.reading, _resolved(model, [(edit, noticed) for edit in receiving]))
+    heard = _resolved(model, [(edit, noticed) for edit in receiving])
+    return View(model, plain.reading, heard, head)
 
 
 def _as_patch(given: Edit | Mapping[str, Any] | str, source: Text, target: Text | None) -> Edit:

@@ -20,7 +20,7 @@ from torch import Tensor
 from glassformer.core.heads import pick
 from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
-from glassformer.spec import Head
+from glassformer.spec import Head, head_among
 from glassformer.tasks.base import Model, kind_of, labels_of
 from glassformer.tasks.classify import REGRESSION, has_several, problem_type
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ENDS = ("start", "end")  # of an answer
 AXES = {"classify": ("text", "label"), "tag": ("position", "label"), "span": ("end", "position")}
 VOCABULARY = ("position", "token")
+PREDICT = ("lm", "classify", "tag", "span")  # kinds of heads that say something of one text
 
 
 @dataclass(frozen=True)
@@ -55,28 +56,41 @@ class Predicts:
         return self.tokens or (self.what == "tag" and len(self.labels) > 1)
 
 
-def predicts(model: Model) -> Predicts:
-    """By a head for the vocabulary, or else the first for labels or answers."""
-    spec = model.spec
-    heads = [h for h in spec.heads if not (h.auxiliary or h.pixels)]
-    by_kind = {kind_of(head, spec): head for head in reversed(heads)}
-    if "lm" in by_kind:
-        return Predicts("masked" if spec.decoder is None else "next", by_kind["lm"])
-    for kind, head in reversed(by_kind.items()):
-        if kind == "span":
-            return Predicts(kind, head)
-        if kind in ("classify", "tag"):
-            number = kind == "classify" and problem_type(model, head) == REGRESSION
-            several = head.outputs == 1 or number
-            several = several or (kind == "classify" and has_several(model, head))
-            return Predicts(kind, head, output_names(model, head), several, number)
-    if "choose" in by_kind:
-        raise GlassformerError(
+def predicting_heads(model: Model) -> list[Head]:
+    """Those for the vocabulary, labels or answers."""
+    return [head for head in _heads(model) if kind_of(head, model.spec) in PREDICT]
+
+
+def _heads(model: Model) -> list[Head]:
+    return [head for head in model.spec.heads if not (head.auxiliary or head.pixels)]
+
+
+def predicts(model: Model, name: str | None = None) -> Predicts:
+    """By the head that is named, or else the first that says something of one text."""
+    heads = predicting_heads(model)
+    if not heads:
+        raise GlassformerError(_why_nothing(model))
+    head = head_among(heads, name, " that predicts something of one text")
+    kind = kind_of(head, model.spec)
+    if kind == "lm":
+        return Predicts("masked" if model.spec.decoder is None else "next", head)
+    if kind == "span":
+        return Predicts(kind, head)
+    number = kind == "classify" and problem_type(model, head) == REGRESSION
+    several = head.outputs == 1 or number
+    several = several or (kind == "classify" and has_several(model, head))
+    return Predicts(kind, head, output_names(model, head), several, number)
+
+
+def _why_nothing(model: Model) -> str:
+    kinds = dict.fromkeys(kind_of(head, model.spec) for head in _heads(model))
+    if "choose" in kinds:
+        return (
             f"{model.architecture} chooses among several texts; of one it gives a score alone, "
             "view.logits, which view.contributions() takes apart."
         )
-    has = ", ".join(by_kind) or "no head at all"
-    raise GlassformerError(
+    has = ", ".join(kinds) or "no head at all"
+    return (
         f"This model has no head for the vocabulary, labels or answers (it has {has}), so it "
         "predicts nothing of a text."
     )
@@ -94,10 +108,10 @@ def output_names(model: Model, head: Head) -> tuple[str, ...]:
 
 
 class Predicted:
-    """What is predicted in a view."""
+    """What is predicted in a view, by the head that is named, or else the view's."""
 
-    def __init__(self, view: View) -> None:
-        self.view, self.by = view, predicts(view.model)
+    def __init__(self, view: View, head: str | None = None) -> None:
+        self.view, self.by = view, predicts(view.model, head or view.head)
         self.what, self.head = self.by.what, self.by.head
 
     @property

@@ -12,8 +12,8 @@ from glassformer.errors import GlassformerError
 from glassformer.inside.named import check_index
 from glassformer.inside.predicted import Predicted, output_names
 from glassformer.inside.shown import Shown
-from glassformer.spec import Head
-from glassformer.tasks.base import kind_of
+from glassformer.spec import Head, head_among
+from glassformer.tasks.base import Model, kind_of
 
 if TYPE_CHECKING:
     from glassformer.inside.view import View
@@ -40,10 +40,10 @@ class Predictions(list[Prediction], Shown):
         return "What is predicted"
 
 
-def predictions(view: View, position: int | None, top: int) -> Predictions:
+def predictions(view: View, position: int | None, top: int, head: str | None) -> Predictions:
     """Of a model for answers, where one starts, or ends at position 1; `id` is then a token's
     place. Of one that says numbers, the logit is the number, and there is no probability."""
-    found = Predicted(view)
+    found = Predicted(view, head)
     if found.what == "span":
         row = found.row(position or 0)
     else:
@@ -59,20 +59,15 @@ def predictions(view: View, position: int | None, top: int) -> Predictions:
     )
 
 
-def first_head(view: View, name: str | None = None) -> Head:
-    """The head whose logits are looked at: the first with outputs, or the one that is named."""
-    heads = [head for head in view.model.spec.heads if head.outputs is not None]
-    found = [head for head in heads if (not head.auxiliary if name is None else head.name == name)]
+def head_with_outputs(model: Model, name: str | None) -> Head:
+    """The head whose logits are looked at: the one that is named, or else the first."""
+    heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
     if not heads:
         raise GlassformerError(
-            f"{view.model.architecture} has no head with outputs, so nothing is predicted; "
-            "attention, residuals and all other tensors are there."
+            f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "
+            "residuals and all other tensors are there."
         )
-    if not found:
-        raise GlassformerError(
-            f"There is no head {name!r}, only {', '.join(head.name for head in heads)}."
-        )
-    return found[0]
+    return head_among(heads, name, " with outputs")
 
 
 def default_position(view: View, position: int | None) -> int:

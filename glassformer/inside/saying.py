@@ -43,22 +43,26 @@ def check_gradient(loss: Tensor) -> None:
         )
 
 
-def lens_divergence(model: Model, texts: Iterable[Text], *lenses: TunedLens, **how: Any) -> Named:
+def lens_divergence(
+    model: Model, texts: Iterable[Text], *lenses: TunedLens, head: str | None = None, **how: Any
+) -> Named:
     """[lens, stage]: how far on the mean what each stage would say is from what is said in the end,
     KL(end, here) in nats, by the logit lens and by tuned ones; best of texts that they have not
-    learned from. `how`: `targets`, and `length` and `tokens` as in `tune_lens`."""
-    ways: list[Way] = [lambda stage, x: x, *(tuned.check(model).map for tuned in lenses)]
+    learned from. `head` and `how` (`targets`, `length`, `tokens`) are as in `tune_lens`."""
+    by = language_head(model, head)
+    ways: list[Way] = [lambda stage, x: x, *(tuned.check(model, by.name).map for tuned in lenses)]
     names = ["logit lens", *("tuned lens" for _ in lenses)]
-    return _measured(model, texts, ways, {"lens": names}, "divergence of lenses", **how)
+    return _measured(model, by, texts, ways, {"lens": names}, "divergence of lenses", **how)
 
 
 def lens_transfer(model: Model, texts: Iterable[Text], tuned: TunedLens, **how: Any) -> Named:
     """[map, stage]: the same, where the map of each stage reads every other one too; stages that
     understand each other's maps speak alike."""
-    stages = tuned.check(model).facts.stages
+    facts = tuned.check(model).facts
+    by, stages = language_head(model, facts.head), facts.stages
     ways: list[Way] = [partial(_by_map, tuned, name) for name in stages]
     names = [*map(stage_label, stages)]
-    return _measured(model, texts, ways, {"map": names}, "divergence by other maps", **how)
+    return _measured(model, by, texts, ways, {"map": names}, "divergence by other maps", **how)
 
 
 def _by_map(tuned: TunedLens, owner: str, stage: str, stream: Tensor) -> Tensor:
@@ -68,6 +72,7 @@ def _by_map(tuned: TunedLens, owner: str, stage: str, stream: Tensor) -> Tensor:
 @torch.no_grad()
 def _measured(
     model: Model,
+    head: Head,
     texts: Iterable[Text],
     ways: Sequence[Way],
     rows: dict[str, list[str]],
@@ -78,7 +83,7 @@ def _measured(
     tokens: int = TOKENS,
 ) -> Named:
     """[way, stage]"""
-    head, (*stages, last) = language_head(model), stage_names(model.spec)
+    *stages, last = stage_names(model.spec)
     total = torch.zeros(len(ways), len(stages), dtype=torch.double)
     count = 0
     for batch in batches(pieces(model, texts, targets, length), tokens):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.inside.edit import Edits, Places
 from glassformer.inside.editing import standing
-from glassformer.inside.stages import language_head, stage_at, stage_names
+from glassformer.inside.stages import stage_at, stage_names
 from glassformer.inside.tuned import TunedLens
 from glassformer.tasks.base import Model
 
@@ -45,6 +45,6 @@ def speaking(
     """
     stage, last = stage_at(model.spec, layer, part), stage_names(model.spec)[-1]
     if tuned is not None:
-        tuned.check(model, language_head(model).name)
+        tuned.check(model)
     with standing(model.net, (Speaking(stage, last, tuned),)):
         yield model

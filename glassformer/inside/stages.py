@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.names import names_of
-from glassformer.spec import Head, ModelSpec
+from glassformer.spec import Head, ModelSpec, head_among
 from glassformer.tasks.base import Model
 
 STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
@@ -43,13 +43,13 @@ def stage_label(name: str) -> str:
 
 
 def language_head(model: Model, name: str | None = None) -> Head:
-    """The head that says a token, or a tag, at every position."""
+    """The head that says a token, or a tag, at every position: the one that is named, or else the
+    first."""
     each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
     each = [head for head in each if (head.outputs or 1) > 1]
-    found = [head for head in each if name in (None, head.name)]
-    if not found:
+    if not each:
         raise GlassformerError(
             f"{model.architecture} has no language head, so there is no lens; attention, "
             "residuals, roll-out, edits and (with another head) attributions work without one."
         )
-    return found[0]
+    return head_among(each, name, " that reads every position")

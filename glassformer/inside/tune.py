@@ -40,6 +40,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True)
 class Settings:
+    head: str
     steps: int
     tokens: int
     rate: float
@@ -53,6 +54,7 @@ def tune_lens(
     texts: Iterable[Text],
     *,
     targets: Iterable[Text] | None = None,
+    head: str | None = None,
     folder: str | Path | None = None,
     steps: int = 250,
     tokens: int = TOKENS,
@@ -63,20 +65,21 @@ def tune_lens(
 ) -> TunedLens:
     """A tuned lens for a decoder, an encoder with a head for masked words, or the decoder of an
     encoder-decoder (`targets`: what it has written of each text). `tokens`: read in a step, in
-    windows of `length` at most; `rate`: Adam's, 1 over the width by default. In `folder` the lens
-    is saved; what was stopped goes on there when it is called again with the same.
+    windows of `length` at most; `rate`: Adam's, 1 over the width by default. `head`: the one it is
+    for, else the first that reads every position. In `folder` the lens is saved; what was stopped
+    goes on there when it is called again with the same.
 
     >>> inside.tune_lens(model, texts, folder="model/tuned_lens").facts.divergence
     """
-    head, stages = language_head(model), stage_names(model.spec)
+    by, stages = language_head(model, head), stage_names(model.spec)
     given = list(pieces(model, texts, targets, length))
     if not given:
         raise GlassformerError("There is nothing to learn from: no text has a word in it.")
     rate = 1 / model.spec.last_stack.widths[-1] if rate is None else rate
     if steps < 1 or tokens < 1 or not rate > 0:
         raise GlassformerError("A lens learns in at least one step, of tokens, at a rate above 0.")
-    settings = Settings(steps, tokens, rate, length, seed, len(given))
-    work = Tuning(model, head, stages, settings)
+    settings = Settings(by.name, steps, tokens, rate, length, seed, len(given))
+    work = Tuning(model, by, stages, settings)
     if folder is not None:
         work.resume(Path(folder))
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.stages import language_head, stage_names
+from glassformer.inside.stages import stage_names
 from glassformer.tasks.base import Model
 from glassformer.weights.save import whole_folder, write_json
 
@@ -67,14 +68,15 @@ class TunedLens:
         return torch.stack([self.map(*each) for each in zip(stages, streams, strict=True)])
 
     def check(self, model: Model, head: str | None = None) -> TunedLens:
-        """Itself, if it is one for models of this shape."""
-        spec, facts = language_head(model, head), self.facts
+        """Itself, if it is one for models of this shape, and for the head that is named."""
+        facts, outputs = self.facts, {one.name: one.outputs for one in model.spec.heads}
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
-        fits = (facts.head, facts.width, facts.outputs, list(facts.stages))
-        if fits != (spec.name, width, spec.outputs, stages):
+        fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
+        if fits != (head or facts.head, outputs.get(facts.head), width, stages):
             raise GlassformerError(
                 f"This tuned lens is for {facts.architecture} with {len(facts.stages)} stages of "
-                f"{facts.width} numbers; {model.architecture} has {len(stages)} of {width}."
+                f"{facts.width} numbers, read by the head {facts.head!r}; {model.architecture} has "
+                f"{len(stages)} of {width}, read by {repr(head) if head else ', '.join(outputs)}."
             )
         return self
 
@@ -114,8 +116,12 @@ def home(source: Path) -> Path:
     return (source if source.is_dir() else source.parent) / FOLDER
 
 
-def tuned_there(source: Path) -> bool:
-    return (home(source) / CONFIG).exists()
+def tuned_head(source: Path) -> str | None:
+    """The head that a lens which lies with a model is for; None where none does, or none that can
+    be read."""
+    with suppress(GlassformerError):
+        return facts_in(home(source)).head
+    return None
 
 
 def beside(source: Path) -> TunedLens:

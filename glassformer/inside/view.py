@@ -61,11 +61,18 @@ class Until(Capture):
 
 class View(Side):
     """What `model.look` gives. It is itself the side whose output the heads read; an
-    encoder-decoder has `encoder`, `decoder` and `cross`."""
+    encoder-decoder has `encoder`, `decoder` and `cross`. `head` is the one whose outputs are looked
+    at where a question does not name another; None is the first that fits."""
 
-    def __init__(self, model: Model, reading: Reading, edits: Edits | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        reading: Reading,
+        edits: Edits | None = None,
+        head: str | None = None,
+    ) -> None:
         super().__init__(self, "encoder" if model.spec.decoder is None else "decoder")
-        self.model, self.reading = model, reading
+        self.model, self.reading, self.head = model, reading, head
         self.edits = [*active(model.net), *([] if edits is None else [edits])]
         self.seen: dict[str, Tensor] = {}
         self._state = State(model.net)
@@ -195,22 +202,21 @@ class View(Side):
     @property
     def logits(self) -> Named:
         """[position, token], or [label] of a head for whole texts."""
-        if self.output.logits is None:
-            raise GlassformerError(
-                f"{self.model.architecture} has no head with outputs, so no logits; attention, "
-                "residuals and all other tensors are there."
-            )
-        array = self.output.logits[0]
+        from glassformer.inside.predictions import head_with_outputs
+
+        array = self.output.heads[head_with_outputs(self.model, self.head).name][0]
         axes = {0: (), 1: ("label",), 2: ("position", "token")}[array.ndim]
         words = {"position": [token.text for token in self.tokens]}
         return Named(array, axes, words if array.ndim == 2 else {}, "logits")
 
-    def predictions(self, position: int | None = None, top: int = 10) -> Predictions:
+    def predictions(
+        self, position: int | None = None, top: int = 10, head: str | None = None
+    ) -> Predictions:
         """The most probable tokens (or labels) at a position: by default the last one of a
         decoder, the first mask of an encoder."""
         from glassformer.inside.predictions import predictions
 
-        return predictions(self, position, top)
+        return predictions(self, position, top, head)
 
     def lens(self, **how: Any) -> Lens:
         """What each layer would say; see `lens.py`."""

@@ -19,6 +19,7 @@ from glassformer.inside.choices import Candidate, choose
 from glassformer.inside.editing import standing
 from glassformer.inside.pauses import pause
 from glassformer.inside.predicted import Predicted
+from glassformer.inside.predictions import head_with_outputs
 from glassformer.spec import Block
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def write(
     request = _request(view, length)
     turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     runner = Runner(view.model.net)
-    chance, said = chances(seed, 0, request.limit), Predicted(view)
+    chance = chances(seed, 0, request.limit)
+    said = Predicted(view, head_with_outputs(view.model, None).name)  # which the writer reads
     steps: list[Written] = []
     fresh, reused = len(request.prompt), 0
     with standing(view.model.net, view.edits, alone=True):

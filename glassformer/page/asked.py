@@ -22,6 +22,11 @@ class Asked:
     def text(self, name: str, default: str | None = None) -> str:
         return str(self._value(name, default, str, "a text"))
 
+    @property
+    def output(self) -> str | None:
+        """The head whose outputs are looked at, where one is named."""
+        return self.text("output") if "output" in self else None
+
     def flag(self, name: str) -> bool:
         return bool(self._value(name, False, bool, "true or false"))
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.predicted import Predicts, output_names, predicts
+from glassformer.inside.predicted import Predicts, output_names, predicting_heads, predicts
 from glassformer.spec import (
     Attention,
     Block,
@@ -48,11 +48,12 @@ def model_kind(spec: ModelSpec) -> str:
     return "encoder" if spec.decoder is None else "encoder-decoder"
 
 
-def structure(model: Model) -> Facts:
+def structure(model: Model, tuned: str | None) -> Facts:
+    """`tuned` is the head that a tuned lens lies there for."""
     spec = model.spec
     stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
     there = {name: stack for name, stack in stacks.items() if stack is not None}
-    said, why = said_by(model)
+    speaking: list[str | None] = [head.name for head in predicting_heads(model)]
     return {
         "kind": model_kind(spec),
         "architecture": model.architecture,
@@ -62,6 +63,16 @@ def structure(model: Model) -> Facts:
         "stacks": {name: stack_facts(stack) for name, stack in there.items()},
         "last": "encoder" if spec.decoder is None else "decoder",
         "heads": [head_facts(model, head) for head in spec.heads],
+        "outputs": [output_facts(model, name, tuned) for name in speaking or [None]],
+        "tie": [list(pair) for pair in spec.tie],
+    }
+
+
+def output_facts(model: Model, head: str | None, tuned: str | None) -> Facts:
+    """What there is to ask about a head; None where none predicts anything."""
+    said, why = said_by(model, head)
+    return {
+        "head": head,
         "predicts": {
             "what": said and said.what,
             "why": why,
@@ -71,16 +82,16 @@ def structure(model: Model) -> Facts:
             "ends": (said.head.outputs or 0) if said and said.what == "span" else 0,
             "lens": bool(said and said.lens),
         },
+        "tuned": bool(said and said.lens and head == tuned),
         "writes": bool(said and said.what == "next" and model.tokenizer is not None),
-        "tie": [list(pair) for pair in spec.tie],
-        "mask": mask_of(model),
+        "mask": mask_of(model) if said and said.what == "masked" else None,
     }
 
 
-def said_by(model: Model) -> tuple[Predicts | None, str | None]:
+def said_by(model: Model, head: str | None) -> tuple[Predicts | None, str | None]:
     """What is predicted, or why nothing is."""
     try:
-        return predicts(model), None
+        return predicts(model, head), None
     except GlassformerError as error:
         return None, str(error)
 
@@ -110,8 +121,7 @@ def _frames_pairs(model: Model) -> bool:
 
 def mask_of(model: Model) -> Facts | None:
     tokenizer = model.tokenizer
-    said, _ = said_by(model)
-    if tokenizer is None or "mask" not in tokenizer.special or not said or said.what != "masked":
+    if tokenizer is None or "mask" not in tokenizer.special:
         return None
     token = tokenizer.special["mask"]
     return {"token": token, "text": tokenizer.token(token)}

@@ -12,6 +12,7 @@ from glassformer.generate.result import Generation
 from glassformer.inside import View
 from glassformer.inside.editing import resolve
 from glassformer.inside.pauses import pausing
+from glassformer.inside.predicted import predicts
 from glassformer.inside.read import read
 from glassformer.inside.steering import resolved
 from glassformer.inside.tuned import TunedLens, beside
@@ -51,9 +52,11 @@ def paired(asked: Asked, name: str) -> str | tuple[str, str]:
 class Session:
     """All that is asked for is computed by one worker; what was answered once is kept."""
 
-    def __init__(self, sources: Sequence[str], text: str | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[str], text: str | None = None, head: str | None = None
+    ) -> None:
         self.sources = find_sources(sources)
-        self.text = text
+        self.text, self.head = text, head  # that the first model is shown with at first
         self._models: Kept[Model] = Kept(MODELS)
         self._lenses: Kept[TunedLens] = Kept(MODELS)
         self._views: Kept[View] = Kept(VIEWS)
@@ -63,7 +66,9 @@ class Session:
 
     def prepare(self) -> None:
         """Loads the first model, so that what is wrong with it is said at once."""
-        self._worker.do(lambda: self.model(self.sources[0].id))
+        first = self._worker.do(lambda: self.model(self.sources[0].id))
+        if self.head is not None:
+            predicts(first, self.head)
 
     def close(self, patience: float = 2.0) -> bool:
         """Whether what was being computed came to its end within so many seconds."""
@@ -131,14 +136,14 @@ class Session:
         id, edits = asked.text("model"), asked.list("edits") or []
         self.check_texts(id, asked.given, *edits)
         text, target = paired(asked, "text"), self.target(asked)
-        key = id, text, target, json.dumps(edits) if edited else "[]"
+        key = id, text, target, json.dumps(edits) if edited else "[]", asked.output
         kept = self._views.get(key)
         if kept is not None:
             return kept
         held = self.model(id)
         reading = read(held, text, target)
         given = resolve(held, resolved(held, edits)) if edited and edits else None
-        return self._views.put(key, View(held, reading, given))
+        return self._views.put(key, View(held, reading, given, asked.output))
 
     def check_texts(self, id: str, *given: Any) -> None:
         """Says which text of a question, or of its edits, is longer than the page draws."""

@@ -19,7 +19,15 @@ from glassformer.spec.layers import (
     Pattern,
     Recurrent,
 )
-from glassformer.spec.model import Beam, Head, Init, ModelSpec, SpecialTokens, Transform
+from glassformer.spec.model import (
+    Beam,
+    Head,
+    Init,
+    ModelSpec,
+    SpecialTokens,
+    Transform,
+    head_among,
+)
 from glassformer.spec.positions import (
     Alibi,
     Buckets,
@@ -70,4 +78,5 @@ __all__ = [
     "Stack",
     "Table",
     "Transform",
+    "head_among",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glassformer.errors import GlassformerError
 from glassformer.spec.common import Activation, Norm, require
 from glassformer.spec.embeddings import Adaptive
 from glassformer.spec.stacks import Stack
@@ -67,6 +69,16 @@ class Head:
     @property
     def auxiliary(self) -> bool:
         return self.depth is not None or self.ahead > 1
+
+
+def head_among(heads: Sequence[Head], name: str | None, such: str = "") -> Head:
+    """The one that is named, or else the first; `such` says what kind of heads these are."""
+    for head in heads:
+        if name in (None, head.name):
+            return head
+    raise GlassformerError(
+        f"There is no head {name!r}{such}, only {', '.join(head.name for head in heads)}."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
-from glassformer.spec import Frames, Head, ModelSpec, Patches
+from glassformer.spec import Frames, Head, ModelSpec, Patches, head_among
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 
@@ -98,7 +98,6 @@ def purpose(model: Model) -> str:
 def require_head(model: Model, kind: str, verb: str, name: str | None = None) -> Head:
     """The model's head of a kind, the one that is named where there are several."""
     heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
-    found = [head for head in heads if name in (None, head.name)]
     if not heads:
         what, objective = HEADS[kind]
         objective = WRITERS.get(verb, objective)
@@ -106,11 +105,10 @@ def require_head(model: Model, kind: str, verb: str, name: str | None = None) ->
             f"{verb} needs {what}, and {model.architecture} has none; it is {purpose(model)} "
             f"(train one by the objective {objective})."
         )
-    if len(found) != 1:
-        has = f"the model has {', '.join(head.name for head in heads)}"
-        wrong = "Say which head is meant (--head)" if name is None else f"There is no head {name!r}"
-        raise GlassformerError(f"{wrong}: {has}.")
-    return found[0]
+    if name is None and len(heads) > 1:
+        has = ", ".join(head.name for head in heads)
+        raise GlassformerError(f"Say which head is meant (--head): the model has {has}.")
+    return head_among(heads, name, f" to {verb} with")
 
 
 def require_tokenizer(model: Model) -> Tokenizer:

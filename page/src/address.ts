@@ -13,6 +13,7 @@ export interface Address {
   text: string | null; // null: the model's own sample
   pair: string | null;
   target: string | null;
+  output: string | null; // the head whose outputs are looked at; null: the first
   stack: StackChoice;
   token: number | null; // null: the one that tells most, e.g. the last
   layer: number;
@@ -27,6 +28,7 @@ export const START: Address = {
   text: null,
   pair: null,
   target: null,
+  output: null,
   stack: "decoder",
   token: null,
   layer: 0,
@@ -54,6 +56,7 @@ export function parseAddress(search: string): Address {
     text: query.get("text"),
     pair: query.get("pair"),
     target: query.get("target"),
+    output: query.get("output"),
     stack: oneOf(STACKS, query.get("stack"), START.stack),
     token: query.has("token") ? index(query.get("token")) : null,
     layer: index(query.get("layer")),
@@ -64,7 +67,7 @@ export function parseAddress(search: string): Address {
 
 export function formatAddress(address: Address): string {
   const query = new URLSearchParams({ panel: address.panel });
-  for (const key of ["model", "text", "pair", "target"] as const) {
+  for (const key of ["model", "text", "pair", "target", "output"] as const) {
     const value = address[key];
     if (value) query.set(key, value);
   }

@@ -26,6 +26,8 @@ export interface Run {
   pair?: string;
   /** What the decoder of an encoder-decoder has written; left out: what the model itself writes. */
   target?: string;
+  /** The head whose outputs are asked about, a name of `Structure.outputs`; left out: the first. */
+  output?: string;
   edits?: Edit[];
 }
 
@@ -49,7 +51,7 @@ export interface ModelsQuestion {} // eslint-disable-line @typescript-eslint/no-
 export interface ModelsAnswer {
   models: ModelEntry[];
   /** What the page starts with where the address bar says nothing; of the first model. */
-  start: { model: string; text: string; pair?: string; target?: string };
+  start: { model: string; text: string; pair?: string; target?: string; output?: string };
   version: string;
 }
 
@@ -89,7 +91,7 @@ export interface StructureQuestion {
   model: string;
 }
 
-export interface Structure {
+export interface StructureAnswer {
   model: string;
   kind: ModelKind;
   architecture: string;
@@ -101,15 +103,25 @@ export interface Structure {
   /** The stack whose output the heads read. */
   last: StackName;
   heads: HeadFacts[];
+  /** Of each head that predicts something; of a model that predicts nothing, one without a name. */
+  outputs: Output[];
+  tie: [string, string][];
+}
+
+/** What there is to ask about the outputs of a head. */
+export interface Output {
+  head: string | null;
   predicts: Predicts;
-  /** Whether a tuned lens lies in the model's folder (`glassformer lens`): lens and lens_cell may ask for it. */
+  /** Whether a tuned lens for it lies in the model's folder (`glassformer lens`): lens and lens_cell may ask for it. */
   tuned: boolean;
   /** Whether it writes: beams, step and continue are there. */
   writes: boolean;
-  tie: [string, string][];
   /** Id of the mask token, for encoders that fill gaps; and how it is typed. */
   mask: { token: number; text: string } | null;
 }
+
+/** A model, and the output of it that is looked at. */
+export type Structure = StructureAnswer & Output;
 
 /** What a model predicts is rows, each a choice among outcomes (glassformer/inside/predicted.py):
  *
@@ -653,6 +665,8 @@ export interface CompareQuestion {
   text: string;
   pair?: string;
   target?: string;
+  /** Whose outputs are compared, where one of the models has a head of that name. */
+  output?: string;
   position?: number;
 }
 /** For each sight: `heads.<sight>` [layer, head]: how far patterns are apart (mean total variation over queries, 0 to 1);
@@ -777,7 +791,7 @@ export type CompositionAnswer = Packed<
 
 export interface Questions {
   models: [ModelsQuestion, ModelsAnswer];
-  structure: [StructureQuestion, Structure];
+  structure: [StructureQuestion, StructureAnswer];
   read: [ReadQuestion, ReadAnswer];
   array: [ArrayQuestion, ArrayAnswer];
   vocabulary: [VocabularyQuestion, VocabularyAnswer];

@@ -9,21 +9,25 @@ class Session {
   private readonly built = new Answer("structure", () => (this.model ? { model: this.model } : null));
   private readonly reading = new Answer("read", () => this.run);
 
+  private readonly start = $derived(this.asked.value?.start);
   readonly models: ModelEntry[] = $derived(this.asked.value?.models ?? []);
-  readonly model: string = $derived(checkpointOf(this.models, place.model || this.asked.value?.start.model || ""));
+  readonly model: string = $derived(checkpointOf(this.models, place.model || this.start?.model || ""));
   /** The entry of the model, or of the run folder that it is a checkpoint of. */
   readonly entry: ModelEntry | undefined = $derived(
     this.models.find((entry) => entry.id === this.model || entry.checkpoints.some(({ id }) => id === this.model)),
   );
-  readonly structure: Structure | undefined = $derived(
-    this.built.value?.model === this.model ? this.built.value : undefined,
-  );
+  /** The model as the head has it that is chosen, or else the first. */
+  readonly structure: Structure | undefined = $derived.by(() => {
+    if (this.built.value?.model !== this.model) return undefined;
+    const { outputs } = this.built.value;
+    const wanted = place.output ?? (this.start?.model === this.entry?.id ? this.start?.output : undefined);
+    return { ...this.built.value, ...(outputs.find(({ head }) => head === wanted) ?? outputs[0]) };
+  });
 
   /** What every question about a run has; null until the model is known, or without a text. */
   readonly run: Run | null = $derived.by(() => {
     if (!this.structure || !this.entry) return null;
-    const start = this.asked.value!.start;
-    const sample = start.model === this.entry.id ? start : this.entry.examples[0];
+    const sample = this.start?.model === this.entry.id ? this.start : this.entry.examples[0];
     const text = place.text ?? sample?.text ?? "";
     if (text === "") return null;
     const own = place.text === null;
@@ -34,6 +38,7 @@ class Session {
       text,
       ...(pair && this.structure.reads.pair ? { pair } : {}),
       ...(target && this.structure.reads.target ? { target } : {}),
+      ...(this.structure.head !== null && this.structure.outputs.length > 1 ? { output: this.structure.head } : {}),
     };
   });
 

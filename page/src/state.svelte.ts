@@ -23,6 +23,9 @@ class Place {
   get target(): string | null {
     return this.address.target;
   }
+  get output(): string | null {
+    return this.address.output;
+  }
   get stack(): StackChoice {
     return this.address.stack;
   }

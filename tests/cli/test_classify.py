@@ -96,7 +96,7 @@ def test_bad_lines_are_skipped_and_counted(glassformer, model, tmp_path):
         (("--file", "nowhere.txt"), "nowhere.txt does not exist"),
         ((TEXT, "--threshold", "much"), "--threshold is 0.7 or label=0.7, not 'much'"),
         ((TEXT, "--threshold", "fine=0.7"), "'fine', which is none of the model's: bad, good"),
-        ((TEXT, "--head", "tag"), "no head 'tag': the model has classify"),
+        ((TEXT, "--head", "tag"), "no head 'tag' to classify with, only classify"),
     ],
 )
 def test_bad_words_get_one_sentence(glassformer, model, words, said):

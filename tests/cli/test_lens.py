@@ -38,3 +38,11 @@ def test_a_text_on_the_command_line_and_a_folder_of_ones_own(glassformer, tmp_pa
     assert TunedLens.load(out).facts.steps == 2
     code, _, said = glassformer("lens", "shakespeare", "To be", "--steps", "1")
     assert code == 1 and "--out" in said
+
+
+def test_a_lens_for_a_head_by_its_name(glassformer, tmp_path):
+    words = ("lens", "zoo:reader", "Ada was born in London.", "--out", str(tmp_path / "lens"))
+    code, _, _ = glassformer(*words, "--steps", "1", "--head", "entities")
+    assert code == 0 and TunedLens.load(tmp_path / "lens").facts.head == "entities"
+    code, _, said = glassformer(*words, "--head", "topic")
+    assert code == 1 and "There is no head 'topic' that reads every position, only" in said

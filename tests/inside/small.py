@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, processors
 
 import glassformer as gf
+from glassformer.train.objectives.parts import with_heads
 
 WORDS = (
     "the a robot must obey orders given it by human beings time flies like an arrow fruit banana"
@@ -92,6 +93,25 @@ def encoder(kind: str = "MaskedLM", seed: int = 0) -> gf.Model:
         id2label={"0": "bad", "1": "good", "2": "odd"},
         label2id={"bad": 0, "good": 1, "odd": 2},
     )
+    return shaken(model, seed)
+
+
+LABELED = {  # the heads of `several`: objective and labels
+    "topic": ("classification", ["time", "fruit", "law"]),
+    "mood": ("classification", ["bad", "good"]),
+    "names": ("tagging", ["O", "B-WHO", "I-WHO"]),
+    "speech": ("tagging", ["noun", "verb", "other", "mark"]),
+}
+
+
+def several(seed: int = 0) -> gf.Model:
+    """One body with a head for masked words, two for whole texts and two for words."""
+    parts = [
+        {"name": name, "head": head, "labels": labels} for head, (name, labels) in LABELED.items()
+    ]
+    model = with_heads(encoder(), parts)
+    for head, (_, labels) in LABELED.items():
+        model.keep(head, labels=labels)
     return shaken(model, seed)
 
 

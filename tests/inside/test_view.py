@@ -263,7 +263,7 @@ def test_a_token_is_named_as_it_is_shown():
         (lambda m: m.look(TEXT).cross, "no cross-attention"),
         (lambda m: m.look(TEXT).contributions("nonsense"), "not one token of the vocabulary"),
         (lambda m: m.look(TEXT).contributions(position=5), "no position 5"),
-        (lambda m: m.look(TEXT).lens(head="tag"), "no language head"),
+        (lambda m: m.look(TEXT).lens(head="tag"), "no head 'tag' that reads every .*, only lm"),
         (lambda m: m.look(TEXT).rollout(1.0), "from 0 to below 1"),
     ],
 )

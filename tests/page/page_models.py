@@ -13,6 +13,7 @@ import torch
 
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
+from glassformer.train.objectives.parts import with_heads
 
 TEXTS = [
     "time flies like an arrow",
@@ -74,6 +75,24 @@ def labeling(kind: str, **settings: Any) -> gf.Model:
     """An encoder that says something else than tokens, and makes a difference between texts: a
     fresh one is undecided."""
     return shaken(encoder(f"BertFor{kind}", **LABELS, **settings))
+
+
+HEADS = {  # of `several`, beside the one for masked words: objective and labels
+    "topic": ("classification", ["time", "fruit", "law"]),
+    "mood": ("classification", ["bad", "good"]),
+    "names": ("tagging", ["O", "B-WHO", "I-WHO"]),
+}
+
+
+def several(body: gf.Model) -> gf.Model:
+    """A body with a head for masked words gets others, for whole texts and for words."""
+    parts = [
+        {"name": name, "head": head, "labels": labels} for head, (name, labels) in HEADS.items()
+    ]
+    model = with_heads(body, parts)
+    for head, (_, labels) in HEADS.items():
+        model.keep(head, labels=labels)
+    return shaken(model)
 
 
 def labeling_decoder() -> gf.Model:

@@ -57,8 +57,10 @@ class Served:
             return error.code, error.headers["Content-Type"], error.read()
 
 
-def serve(*sources: str | Path, text: str | None = None) -> Iterator[Served]:
-    server = Server(Session([str(source) for source in sources], text))
+def serve(
+    *sources: str | Path, text: str | None = None, head: str | None = None
+) -> Iterator[Served]:
+    server = Server(Session([str(source) for source in sources], text, head))
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     yield Served(server)

@@ -113,7 +113,7 @@ def shares(candidates: list[dict[str, Any]]) -> dict[int, float]:
 
 
 def test_the_outcomes_and_their_probabilities(told):
-    facts = told.ask("structure")["predicts"]
+    facts = told.ask("structure")["outputs"][0]["predicts"]
     assert (facts["what"], facts["several"]) == (told.what, told.name == "several")
     assert facts["labels"] == ([] if told.what == "span" else ["bad", "good", "odd"])
     assert facts["lens"] == (told.what == "tag")

@@ -73,7 +73,8 @@ def test_models_and_what_they_are_made_of(told):
     assert found["parameters"] == entry["parameters"] and found["last"] == told.last
     sights = {"encoder-decoder": ["encoder", "decoder", "cross"]}.get(kind, [kind])
     assert found["sights"] == sights and list(found["stacks"]) == sights[:2]
-    assert found["predicts"]["what"] == ("masked" if kind == "encoder" else "next")
+    (output,) = found["outputs"]
+    assert output["predicts"]["what"] == ("masked" if kind == "encoder" else "next")
     assert found["reads"] == {"pair": kind == "encoder", "target": kind == "encoder-decoder"}
     layer = found["stacks"][told.last]["layers"][-1]
     assert layer["attention"]["heads"] == 4 and layer["placement"] in ("pre", "post")
@@ -362,7 +363,7 @@ def test_a_model_without_a_head_says_so(tmp_path):
     page_models.encoder("BertModel").save(tmp_path / "bare")
     for served in serve(tmp_path / "bare"):
         run = {"model": "bare", "text": "time flies"}
-        found = served.ask("structure", model="bare")["predicts"]
+        found = served.ask("structure", model="bare")["outputs"][0]["predicts"]
         assert found["what"] is None and "no head for the vocabulary" in found["why"]
         for question in ("next", "lens", "contributions", "beams", "edit"):
             status, said = served.refused(question, **run, position=0, edits=[])

@@ -77,7 +77,7 @@ def test_several_heads_are_told_apart_by_their_names(tokenizer):
     assert require_head(model, "classify", "classify", "topic").outputs == 3
     with pytest.raises(gf.GlassformerError, match=r"which head is meant.*topic, mood"):
         require_head(model, "classify", "classify")
-    with pytest.raises(gf.GlassformerError, match="no head 'x': the model has topic, mood"):
+    with pytest.raises(gf.GlassformerError, match="no head 'x' to classify with, only topic, mood"):
         require_head(model, "classify", "classify", "x")
     keep_settings(model, "topic", labels=["war", "peace", "art"])
     assert labels_of(model, heads[0]) == ("war", "peace", "art")

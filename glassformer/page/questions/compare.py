@@ -24,7 +24,10 @@ def compare(session: Session, asked: Asked) -> Packed:
     if first is second:
         raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")
     session.check_texts(asked.text("a"), asked.given)
-    found = compare_models(first, second, paired(asked, "text"), session.target(asked, "a"))
+    text, target = paired(asked, "text"), session.target(asked, "a")
+    heads = {head.name for model in (first, second) for head in model.spec.heads}
+    head = asked.output if asked.output in heads else None  # the page may have a third model open
+    found = compare_models(first, second, text, target, head=head)
     arrays: dict[str, Any] = {}
     for name, side in found.sides.items():
         named = {

@@ -137,7 +137,7 @@ def outcome(said: Predicted, asked: Asked) -> dict[str, Any]:
 
 def looking(view: View, asked: Asked) -> list[int]:
     """Where what is predicted is read; the selected position of a model that predicts nothing."""
-    if facts.said_by(view.model)[0] is None:
+    if facts.said_by(view.model, view.head)[0] is None:
         return [asked.index("position", most=len(view.tokens) - 1)]
     said = Predicted(view)
     return said.read_at(row(said, asked), asked.index("token") if "token" in asked else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import glassformer
-from glassformer.inside.tuned import tuned_there
+from glassformer.inside.tuned import tuned_head
 from glassformer.page import facts
 from glassformer.page.asked import Asked
 from glassformer.page.session import Session
@@ -34,6 +34,8 @@ def models(session: Session, asked: Asked) -> dict[str, Any]:
     first = dict(entries[0]["examples"][0])
     if session.text is not None:
         first = {"text": session.text}
+    if session.head is not None:
+        first["output"] = session.head
     start = {"model": entries[0]["id"], **first}
     return {"models": entries, "start": start, "version": glassformer.__version__}
 
@@ -65,5 +67,5 @@ def checkpoint(source: Source) -> dict[str, Any]:
 
 def structure(session: Session, asked: Asked) -> dict[str, Any]:
     id = asked.text("model")
-    there = tuned_there(session.source(id).folder)
-    return {"model": id, **facts.structure(session.model(id)), "tuned": there}
+    tuned = tuned_head(session.source(id).folder)
+    return {"model": id, **facts.structure(session.model(id), tuned)}

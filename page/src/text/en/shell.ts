@@ -2,6 +2,7 @@
 export const shell = {
   tagline: "One Transformer, made of glass",
   model: "Model",
+  output: "Output",
   step: (step: number) => `step ${step.toLocaleString("en-US")}`,
   text: "Text",
   pair: "Second sentence",

@@ -3,6 +3,7 @@ import type { Texts } from "../index.svelte";
 export const shell: Texts["shell"] = {
   tagline: "玻璃做成的 Transformer",
   model: "模型",
+  output: "输出",
   step: (step) => `第 ${step.toLocaleString("en-US")} 步`,
   text: "文本",
   pair: "第二句",
