@@ -18,9 +18,9 @@ from glassformer.core import Cache, Net
 from glassformer.core.context import Branches, Context
 from glassformer.core.linear import Linear
 from glassformer.generate.beam import results
-from glassformer.generate.history import History
+from glassformer.generate.history import NOTHING, History
 from glassformer.generate.knobs import Knobs
-from glassformer.generate.processors import Processor, reads_text
+from glassformer.generate.processors import Processor, asks_host, reads_text
 from glassformer.generate.runner import Runner
 from glassformer.generate.search import Alone, Search
 from glassformer.generate.slots import Slots
@@ -32,14 +32,14 @@ SOURCE = 32  # what cross-attention reads is as long as a multiple of it
 
 
 def bursts_fit(knobs: Knobs) -> bool:
-    """Whether a step needs nothing of the host: no text, no clock, no chance of its own."""
+    """Whether a step needs nothing of the host: no strings, no clock, no chance of its own."""
     return not (
         knobs.do_sample
         or knobs.force_words_ids
         or knobs.tree
         or knobs.stop_strings
         or knobs.max_time is not None
-        or reads_text(knobs)
+        or asks_host(knobs)
     )
 
 
@@ -99,6 +99,8 @@ class BeamRunner(Runner):
         self.search: Search | None = None
         self.room = 0  # tokens that a text may have
         self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
+        self.reads_text = reads_text(knobs)
+        self.prompts = torch.zeros(rows, 0, dtype=torch.long, device=self.device)  # to the right
         self.beam = torch.zeros(rows, self.width, dtype=torch.long, device=self.device)
         self.tokens = torch.zeros_like(self.beam)
         self.work: Callable[[], None] = self.step_once
@@ -118,6 +120,8 @@ class BeamRunner(Runner):
         self.forget()
         fresh = Search(self.knobs, [request.limit for request in requests], self.device)
         self.prompt[: len(requests)] = torch.tensor([len(r.prompt) for r in requests])
+        if self.reads_text:
+            self.keep_prompts(requests)
         reading = self.recorded(requests, fresh.tokens.shape[-1])
         if reading is not None:
             assert self.search is not None
@@ -139,6 +143,17 @@ class BeamRunner(Runner):
         self.search.lay(fresh)
         last = torch.arange(self.rows * self.width, device=self.device) // self.width
         self.choose(logits[last.clamp(max=len(requests) - 1)])
+
+    def keep_prompts(self, requests: Sequence[Request]) -> None:
+        """For processors that ask what was written."""
+        longest = max(len(request.prompt) for request in requests)
+        if longest > self.prompts.shape[1]:
+            slots = -(-longest // PAGE) * PAGE
+            self.prompts = self.prompts.new_full((self.rows, slots), NOTHING)
+            self.slots = None  # recordings read the old place
+        before = self.prompts.shape[1]
+        rows = [[*[NOTHING] * (before - len(r.prompt)), *r.prompt] for r in requests]
+        self.prompts[: len(requests)] = torch.tensor(rows)
 
     def recorded(self, requests: Sequence[Request], limit: int) -> Reading | None:
         """What reads such prompts by one launch, if there can be such a thing."""
@@ -183,11 +198,19 @@ class BeamRunner(Runner):
         rows = (self.prompt, search.limit, search.made)
         prompt, limit, made = (x[:, None].expand(-1, self.width).flatten() for x in rows)
         flat = search.tokens.flatten(0, 1)
-        history = History(flat, search.logprobs.flatten(0, 1), prompt, limit, made)
+        text = self.written(flat, made) if self.reads_text else flat
+        history = History(text, search.logprobs.flatten(0, 1), prompt, limit, made)
         scores = processed(self.processors, history, log, spoil=True)
         beam, token = search.step(scores, log, Alone())
         self.beam.copy_(beam)
         self.tokens.copy_(token)
+
+    def written(self, new: Tensor, made: Tensor) -> Tensor:
+        """The texts with their prompts, of [row, slot]: to the right, as a history has them."""
+        whole = torch.cat((self.prompts.repeat_interleave(self.width, 0), new), 1)
+        slots = torch.arange(whole.shape[1], device=new.device)
+        at = slots - (new.shape[1] - made)[:, None]
+        return whole.gather(1, at.clamp(0, whole.shape[1] - 1)).masked_fill(at < 0, NOTHING)
 
     def record(self) -> None:
         """On a GPU, keeps a step as a graph."""

@@ -55,10 +55,14 @@ def reads_text(knobs: Knobs) -> bool:
         or knobs.presence_penalty
         or knobs.frequency_penalty
         or knobs.no_repeat_ngram_size
-        or knobs.bad_words_ids
-        or knobs.prefix_allowed_tokens_fn is not None
-        or knobs.regex is not None
+        or any(len(word) > 1 for word in knobs.bad_words_ids)
+        or asks_host(knobs)
     )
+
+
+def asks_host(knobs: Knobs) -> bool:
+    """Whether some processor is more than tensors."""
+    return knobs.prefix_allowed_tokens_fn is not None or knobs.regex is not None
 
 
 def penalize_repetition(penalty: float) -> Processor:
@@ -101,13 +105,14 @@ def forbid_repeated_ngrams(size: int) -> Processor:
 def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
     def process(history: History, scores: Tensor) -> Tensor:
         _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
+        slots = history.tokens.shape[1]
         for *before, last in sequences:
-            if len(before) > history.tokens.shape[1]:
-                continue
-            start = history.tokens.shape[1] - len(before)
-            wanted = torch.tensor(before, device=scores.device, dtype=torch.long)
-            begun = (history.tokens[:, start:] == wanted).all(-1)
-            scores[:, last].masked_fill_(begun, NEVER)
+            if not before:
+                scores[:, last].fill_(NEVER)
+            elif len(before) <= slots:
+                newest = history.tokens[:, slots - len(before) :].unbind(1)
+                same = [slot == token for slot, token in zip(newest, before, strict=True)]
+                scores[:, last].masked_fill_(torch.stack(same).all(0), NEVER)
         return scores
 
     return process

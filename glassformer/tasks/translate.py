@@ -81,6 +81,8 @@ class Translator:
             length=length,
             new_tokens=NEW_TOKENS,
         )
+        if None not in asked:
+            _check_direction(" to ".join(map(str, asked)), self.rewriter.saved.get("directions"))
         self.split: Split = split or self.rewriter.saved.get("split", "parts")
         if self.split not in SPLITS:
             raise GlassformerError(f"split is one of {', '.join(SPLITS)}, not {self.split!r}.")
@@ -157,6 +159,15 @@ def _task(model: Model, asked: Sequence[str | None]) -> str | None:
         f"Say which languages (source_language, target_language; --from, --to); the model "
         f"translates {known}."
     )
+
+
+def _check_direction(asked: str, known: Sequence[str] | None) -> None:
+    """Where a model says what it was taught: what it was not, it answers in another language."""
+    if known and asked not in known:
+        raise GlassformerError(
+            f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way of "
+            "a language in between."
+        )
 
 
 def _joined(text: str, spans: Sequence[Span], written: Sequence[Generation]) -> Translation:

@@ -4,6 +4,7 @@ stands here: figures are found by build.py, and card.py writes both together."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Facts:
     recipes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     kept: str = "model"
-    settings: tuple[str, dict[str, str]] | None = None  # of a task, that travel with the model
+    settings: tuple[str, dict[str, Any]] | None = None  # of a task, that travel with the model
     trials: tuple[Trial, ...]
     shown: dict[str, str]
     data: tuple[tuple[str, str, str], ...]  # what, its license, whose it is
@@ -71,7 +72,10 @@ FACTS = {
         ),
         recipes=("translator",),
         kept="best",
-        settings=("translation", {"split": "sentences"}),  # it has learned from single ones
+        settings=("translation", {
+            "split": "sentences",  # it has learned from single ones
+            "directions": ["fr to en", "en to fr", "zh to en", "en to zh"],
+        }),
         trials=(
             Trial(title="French to English", file="fr-en.tsv",
                   options="--to en --column source=fr --column target=en"),

@@ -20,6 +20,9 @@ KNOBS = {
     "groups": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.7},
     "at least": {"num_beams": 3, "min_new_tokens": 7},
     "refilled": {"num_beams": 3, "batch_size": 6},
+    "nothing twice": {"num_beams": 3, "no_repeat_ngram_size": 2, "batch_size": 6},
+    "rarely twice": {"num_beams": 3, "repetition_penalty": 1.5},
+    "used up": {"num_beams": 3, "presence_penalty": 0.4, "frequency_penalty": 0.3},
 }
 
 
@@ -53,6 +56,20 @@ def test_the_same_texts(model, knobs):
             assert parts[0].logprobs == pytest.approx(whole.logprobs, abs=1e-4)
             assert parts[0].score == pytest.approx(whole.score, abs=1e-4)
             assert parts[0].stop == whole.stop
+
+
+def test_words_that_are_forbidden(model):
+    """One alone, and one behind another that is written: of the prompt, and of the new text."""
+    prompts, knobs = model.prompts((4, 9, 6), seed=5), {"num_beams": 3, "max_new_tokens": 8}
+    free = model.model.generate(prompts, **knobs)
+    first, second, third, *_ = free[1].tokens
+    bad = [(first,), (free[0].tokens[0], free[0].tokens[1]), (second, third)]
+    expected = [one.tokens for one in model.model.generate(prompts, bad_words_ids=bad, **knobs)]
+    made = model.model.writer.knobs({**knobs, "bad_words_ids": bad})
+    runner = BeamRunner(model.net, made, make_processors(made), rows=3)
+    news = run_beams(runner, model.model.writer.requests(prompts, made))
+    found = {one.request: one.tokens for each in news for one in each.finished}
+    assert [found[n] for n in range(3)] == expected != [one.tokens for one in free]
 
 
 @pytest.mark.parametrize("size", [50, 5000, 5119, 5120])

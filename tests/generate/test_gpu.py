@@ -142,6 +142,8 @@ BEAMS = {
     "watched": {"num_beams": 3, "tree": True},
     "processed": {"num_beams": 3, "repetition_penalty": 1.3},
     "refilled": {"num_beams": 3, "batch_size": 6},
+    "nothing twice": {"num_beams": 3, "no_repeat_ngram_size": 2, "batch_size": 6},
+    "forbidden": {"num_beams": 3, "bad_words_ids": [[5], [6, 7]]},
 }
 
 

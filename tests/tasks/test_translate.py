@@ -79,6 +79,20 @@ def test_how_texts_are_split_travels_with_the_model(tmp_path):
     assert Translator(gf.load(tmp_path), target_language="en").split == "parts"
 
 
+def test_a_direction_that_was_not_taught_is_refused(polyglot, tmp_path):
+    polyglot.save(tmp_path)
+    model = gf.load(tmp_path)
+    taught = model.config["task_specific_params"]
+    assert "directions" not in taught.get("translation", {})
+    free = model.translate("x", source_language="de", target_language="fr").text
+    model.keep("translation", directions=["de to en", "de to fr"]).save(tmp_path / "kept")
+    model = gf.load(tmp_path / "kept")
+    assert model.translate("x", source_language="de", target_language="fr").text == free
+    assert model.translate("x", target_language="fr").text == free
+    with pytest.raises(gf.GlassformerError, match="fr to en, only de to en, de to fr"):
+        model.translate("x", source_language="fr", target_language="en")
+
+
 def test_an_iterator_is_answered_as_it_goes(polyglot):
     asked = []
 
