@@ -165,8 +165,8 @@ def _check_direction(asked: str, known: Sequence[str] | None) -> None:
     """Where a model says what it was taught: what it was not, it answers in another language."""
     if known and asked not in known:
         raise GlassformerError(
-            f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way of "
-            "a language in between."
+            f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way "
+            "of a language in between."
         )
 
 

@@ -39,7 +39,11 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
     assert torch.allclose(here[mask], there[mask], atol=1e-5)
 
 
-@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.FULL], ids=str)
+@pytest.mark.parametrize(
+    "pattern",
+    [spec.CAUSAL, spec.FULL, spec.Pattern(left=5, right=5), spec.Pattern(left=4, right=0)],
+    ids=str,
+)
 def test_runs_say_what_masks_and_documents_do(pattern):
     """In bfloat16, gradients included; padding means nothing."""
     net = tiny.net(tiny.encoder(2, pattern=pattern)).cuda().bfloat16()
