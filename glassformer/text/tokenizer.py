@@ -1,6 +1,7 @@
 """Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -17,6 +18,8 @@ from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.load import load_codec
 from glassformer.text.settings import Settings
 from glassformer.text.stream import Stream, clean_spaces
+
+CONFIG = "tokenizer_config.json"
 
 
 class Tokenizer:
@@ -48,13 +51,15 @@ class Tokenizer:
             padding_side=self.padding_side,
             clean_up_tokenization_spaces=self._settings.flag("clean_up_tokenization_spaces", False),
         )
-        return {**self._codec.files(), "tokenizer_config.json": json_bytes(config)}
+        return {**self._codec.files(), CONFIG: json_bytes(config)}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Another one for every tokenizer that reads texts otherwise."""
-        digest = hashlib.sha256()
-        for name, content in sorted(self._files().items()):
+        """Another one for every tokenizer that reads texts otherwise; in which order its settings
+        stand does not matter."""
+        digest, files = hashlib.sha256(), self._files()
+        files[CONFIG] = json_bytes(dict(sorted(json.loads(files[CONFIG]).items())))
+        for name, content in sorted(files.items()):
             digest.update(name.encode() + b"\0" + content + b"\0")
         return digest.hexdigest()[:16]
 

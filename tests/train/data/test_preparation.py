@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import resource
 import signal
@@ -347,6 +348,12 @@ def test_tokenizers_are_told_apart(tmp_path):
     assert one.fingerprint == train("char", texts=["abc"]).fingerprint
     assert one.fingerprint == Tokenizer.load(tmp_path).fingerprint
     assert one.fingerprint != train("char", texts=["abcd"]).fingerprint
+    config = tmp_path / "tokenizer_config.json"
+    settings = json.loads(config.read_text())
+    config.write_text(json.dumps(dict(reversed(settings.items()))))
+    assert one.fingerprint == Tokenizer.load(tmp_path).fingerprint
+    config.write_text(json.dumps({**settings, "padding_side": "left"}))
+    assert one.fingerprint != Tokenizer.load(tmp_path).fingerprint
     assert gf.Tokenizer is Tokenizer
 
 
