@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Cache, Net
@@ -23,12 +22,11 @@ from glassformer.generate.knobs import Knobs
 from glassformer.generate.processors import Processor, asks_host, reads_text
 from glassformer.generate.runner import Runner
 from glassformer.generate.search import Alone, Search
-from glassformer.generate.slots import Slots
+from glassformer.generate.slots import SOURCE, Slots, with_room
 from glassformer.generate.strategy import News, Request, processed
 
 BURST = 8
 PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
-SOURCE = 32  # what cross-attention reads is as long as a multiple of it
 
 
 def bursts_fit(knobs: Knobs) -> bool:
@@ -108,6 +106,7 @@ class BeamRunner(Runner):
             self.work = torch.compile(self.step_once, fullgraph=True, dynamic=False)
         self.play: Callable[[], None] = self.work
         self.readings: dict[Shape, Reading] = {}
+        self.met: set[Shape] = set()
         if self.device.type == "cuda":
             from glassformer.generate.kernels import prepare  # needs triton
 
@@ -130,7 +129,7 @@ class BeamRunner(Runner):
             return
         logits = self.read(requests, 1)
         assert self.cache is not None
-        cache = with_room(self.cache)
+        cache = with_room(self.cache, self.slots, requests[0])
         limit, longest = fresh.tokens.shape[-1], cache.length + self.width * fresh.tokens.shape[-1]
         if self.slots is None or not self.slots.holds(cache, longest) or self.room < limit:
             self.room = -(-limit // PAGE) * PAGE
@@ -156,7 +155,8 @@ class BeamRunner(Runner):
         self.prompts[: len(requests)] = torch.tensor(rows)
 
     def recorded(self, requests: Sequence[Request], limit: int) -> Reading | None:
-        """What reads such prompts by one launch, if there can be such a thing."""
+        """What reads such prompts by one launch, if there can be such a thing, from the second time
+        on: to record it takes longer than to read a few times."""
         shape, net = shape_of(requests), self.net
         if any(s is not None and s.around is not None for s in (net.encoder, net.decoder)):
             return None  # an adapter's tokens are read, too
@@ -166,9 +166,10 @@ class BeamRunner(Runner):
         fits = shape.prompt + self.width * limit <= self.slots.capacity and limit <= self.room
         if not fits or not self.slots.reads(shape.source, shape.padded):
             return None
-        if shape not in self.readings:
+        if shape not in self.readings and shape in self.met:
             self.readings[shape] = Reading(self, shape)
-        return self.readings[shape]
+        self.met.add(shape)
+        return self.readings.get(shape)
 
     def step_once(self) -> None:
         assert self.slots is not None and self.net.decoder is not None
@@ -317,18 +318,3 @@ def run_beams(runner: BeamRunner, requests: Sequence[Request]) -> Iterator[News]
             steps = min(BURST, left)
             runner.burst(steps)
             left -= steps
-
-
-def with_room(cache: Cache) -> Cache:
-    """What cross-attention reads gets such a length that many sources share a recording."""
-    extra = 0
-    for depth, (k, v) in cache._cross.items():
-        extra = -k.shape[2] % SOURCE
-        cache._cross[depth] = F.pad(k, (0, 0, 0, extra)), F.pad(v, (0, 0, 0, extra))
-    if extra:
-        mask = cache.memory_mask
-        if mask is None:
-            length = next(iter(cache._cross.values()))[0].shape[2] - extra
-            mask = torch.ones(cache.batch, length, dtype=torch.bool, device=cache.device)
-        cache.memory_mask = F.pad(mask, (0, extra))
-    return cache

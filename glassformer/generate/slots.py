@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Cache, Net
+from glassformer.generate.strategy import Request
 from glassformer.spec import Block
+
+SOURCE = 32  # what cross-attention reads of texts is as long as a multiple of it
 
 
 class Slots(Cache):
@@ -122,3 +126,21 @@ class Filling(Cache):
             slots.real[:, :length] = self.mask
         slots.position.copy_(self.positions.expand_as(slots.position))
         slots.next.fill_(length)
+
+
+def with_room(cache: Cache, slots: Slots | None, request: Request) -> Cache:
+    """What cross-attention reads of texts gets the length that the slots have for it, or a new one
+    that many share: so recordings last. Sounds have one length anyhow."""
+    length = max((k.shape[2] for k, _ in cache._cross.values()), default=0)
+    if not length or isinstance(request.source, Tensor):
+        return cache
+    known = max((k.shape[2] for k, _ in slots._cross.values()), default=0) if slots else 0
+    extra = known - length if known >= length else -length % SOURCE
+    if extra or (slots is not None and slots.memory_mask is not None):
+        mask = cache.memory_mask
+        if mask is None:
+            mask = torch.ones(cache.batch, length, dtype=torch.bool, device=cache.device)
+        cache.memory_mask = F.pad(mask, (0, extra))
+        for depth, (k, v) in cache._cross.items():
+            cache._cross[depth] = F.pad(k, (0, 0, 0, extra)), F.pad(v, (0, 0, 0, extra))
+    return cache

@@ -19,7 +19,7 @@ from glassformer.core.linear import Linear
 from glassformer.generate.fused import FusedStep, knows
 from glassformer.generate.kernels import attend_newest, prepare
 from glassformer.generate.runner import Runner, padded
-from glassformer.generate.slots import Filling, Slots
+from glassformer.generate.slots import Filling, Slots, with_room
 from glassformer.generate.strategy import Request
 from glassformer.spec import Alibi, Block, Buckets, Pattern, Rotary
 
@@ -118,7 +118,7 @@ class StaticRunner(Runner):
         if self.slots is not None and self.live:
             self.cache = self.slots.lifted(self.order[: self.live])
         logits = super().read(requests, width)
-        self.settle(max(request.limit for request in requests))
+        self.settle(requests)
         return logits
 
     def recordable(self, requests: Sequence[Request], width: int) -> int | None:
@@ -149,12 +149,12 @@ class StaticRunner(Runner):
             self.readings[key] = Reading(self, *key)
         return self.readings[key](tokens, mask)[: self.live]
 
-    def settle(self, limit: int) -> None:
+    def settle(self, requests: Sequence[Request]) -> None:
         """Lays out what was read, in storage that is there already if it can be."""
-        cache = self.cache
-        assert cache is not None
+        assert self.cache is not None
+        cache = with_room(self.cache, self.slots, requests[0])
         self.live, self.cache = cache.batch, None
-        longest = cache.length + limit
+        longest = cache.length + max(request.limit for request in requests)
         if self.slots is None or not self.slots.holds(cache, longest):
             self.slots = Slots(cache, self.rows, -(-longest // PAGE) * PAGE)
             self.record()

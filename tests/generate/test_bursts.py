@@ -7,6 +7,7 @@ import torch
 from cases import Case
 from writers import FIRST
 
+from glassformer.generate import beam_burst, slots
 from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
 from glassformer.generate.branches import branches_fit
 from glassformer.generate.processors import make_processors
@@ -56,6 +57,23 @@ def test_the_same_texts(model, knobs):
             assert parts[0].logprobs == pytest.approx(whole.logprobs, abs=1e-4)
             assert parts[0].score == pytest.approx(whole.score, abs=1e-4)
             assert parts[0].stop == whole.stop
+
+
+def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch):
+    """The longest first, as texts that are written of are sorted."""
+    monkeypatch.setattr(slots, "SOURCE", 4)
+    monkeypatch.setattr(beam_burst, "PAGE", 4)
+    knobs = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
+    prompts = model.prompts((12, 11, 9, 8, 8, 4, 3, 2), seed=5)
+    expected = [one.tokens for one in model.model.generate(prompts, **knobs)]
+    made, writer = model.model.writer.knobs(knobs), model.model.writer
+    runner = BeamRunner(model.net, made, make_processors(made), rows=2)
+    places, found = [], {}
+    for news in run_beams(runner, writer.requests(prompts, made)):
+        places.append(id(runner.slots))
+        found |= {one.request: one.tokens for one in news.finished}
+    assert [found[n] for n in range(len(prompts))] == expected
+    assert len({*places}) == 1
 
 
 def test_words_that_are_forbidden(model):
