@@ -14,7 +14,7 @@ import torch
 import transformers as hf
 from torch.utils.data import DataLoader
 
-from glassformer.train.recipe import Recipe
+from glassformer.train.recipe import Recipe, TrainSettings
 
 Features = list[dict[str, Any]]
 
@@ -82,12 +82,7 @@ class Peer:
     def train(self, features: Features) -> float:
         said, model = self.recipe.train, self.model.train()
         learns = [p for p in model.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in learns if p.ndim > 1], "weight_decay": said.weight_decay},
-            {"params": [p for p in learns if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        options: dict[str, Any] = {"lr": said.learning_rate, "betas": said.betas, "fused": True}
-        optimizer = torch.optim.AdamW(groups, **options)
+        optimizer = fused_adamw(learns, said)
         schedule = hf.get_linear_schedule_with_warmup(optimizer, said.warmup, said.steps)
         cuda = self.device == "cuda"
         loader: Any = DataLoader(
@@ -133,6 +128,18 @@ class Peer:
             with self.autocast():
                 said = self.model(**moved)
             yield [said[name].float() for name in names]
+
+
+def fused_adamw(learns: Sequence[torch.nn.Parameter], said: TrainSettings) -> torch.optim.AdamW:
+    """As the recipe says; vectors do not decay."""
+    groups = [
+        {"params": [p for p in learns if p.ndim > 1], "weight_decay": said.weight_decay},
+        {"params": [p for p in learns if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    betas = (said.betas[0], said.betas[1])
+    return torch.optim.AdamW(
+        groups, lr=said.learning_rate, betas=betas, eps=said.eps or 1e-8, fused=True
+    )
 
 
 def read(file: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from hugging import fused_adamw
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
@@ -128,7 +129,7 @@ class Peer:
         sampler: Any = numbers()
         reading = DataLoader(learned, batch_sampler=sampler, collate_fn=self.collate,  # type: ignore[arg-type]
                              pin_memory=gpu)  # fmt: skip
-        optimizer = self.optimizer()
+        optimizer = fused_adamw(list(model.parameters()), settings)
         falling = torch.optim.lr_scheduler.LambdaLR(
             optimizer, schedule(settings, model.config.hidden_size)
         )
@@ -150,18 +151,6 @@ class Peer:
         if average is not None:
             self.model = average.module
         return self.perplexity(self.examples(self.recipe.data.valid))
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        settings = self.recipe.train
-        weights = list(self.model.parameters())
-        groups = [
-            {"params": [w for w in weights if w.ndim >= 2], "weight_decay": settings.weight_decay},
-            {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0},
-        ]
-        eps, betas = settings.eps or 1e-8, (settings.betas[0], settings.betas[1])
-        return torch.optim.AdamW(
-            groups, lr=settings.learning_rate, betas=betas, eps=eps, fused=True
-        )
 
     def loss(self, batch: Example, smoothing: float, reduction: str = "mean") -> torch.Tensor:
         given = {name: rows.to(self.device, non_blocking=True) for name, rows in batch.items()}
