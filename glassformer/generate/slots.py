@@ -11,6 +11,7 @@ from glassformer.generate.strategy import Request
 from glassformer.spec import Block
 
 SOURCE = 32  # what cross-attention reads of texts is as long as a multiple of it
+LONGER = 4  # times as long may be what is recorded already
 
 
 class Slots(Cache):
@@ -135,7 +136,8 @@ def with_room(cache: Cache, slots: Slots | None, request: Request) -> Cache:
     if not length or isinstance(request.source, Tensor):
         return cache
     known = max((k.shape[2] for k, _ in slots._cross.values()), default=0) if slots else 0
-    extra = known - length if known >= length else -length % SOURCE
+    room = -(-length // SOURCE) * SOURCE
+    extra = (known if room <= known <= LONGER * room else room) - length
     if extra or (slots is not None and slots.memory_mask is not None):
         mask = cache.memory_mask
         if mask is None:

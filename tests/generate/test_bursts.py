@@ -60,7 +60,7 @@ def test_the_same_texts(model, knobs):
 
 
 def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch):
-    """The longest first, as texts that are written of are sorted."""
+    """The longest first, as texts to write of are sorted; much shorter ones get their own."""
     monkeypatch.setattr(slots, "SOURCE", 4)
     monkeypatch.setattr(beam_burst, "PAGE", 4)
     knobs = {"num_beams": 3, "max_new_tokens": 6, "batch_size": 6}
@@ -74,6 +74,10 @@ def test_sources_of_other_lengths_are_read_in_the_same_place(model, monkeypatch)
         found |= {one.request: one.tokens for one in news.finished}
     assert [found[n] for n in range(len(prompts))] == expected
     assert len({*places}) == 1
+    if model.net.encoder is not None:
+        monkeypatch.setattr(slots, "LONGER", 1)
+        (one,) = run_beams(runner, writer.requests(prompts[-1:], made))
+        assert one.finished[0].tokens == expected[-1] and id(runner.slots) != places[0]
 
 
 def test_words_that_are_forbidden(model):
