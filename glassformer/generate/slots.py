@@ -66,8 +66,7 @@ class Slots(Cache):
 
     def reads(self, source: int, padded: bool) -> bool:
         """Whether what cross-attention reads has this length, with or without padding."""
-        lengths = {k.shape[2] for k, _ in self._cross.values()} or {0}
-        return lengths == {source} and padded == (self.memory_mask is not None)
+        return source_length(self) == source and padded == (self.memory_mask is not None)
 
     def lay(self, cache: Cache) -> None:
         """Takes over what a growing cache holds, in the first rows."""
@@ -129,13 +128,18 @@ class Filling(Cache):
         slots.next.fill_(length)
 
 
+def source_length(cache: Cache) -> int:
+    """How many slots cross-attention reads; 0 where there is none."""
+    return max((k.shape[2] for k, _ in cache._cross.values()), default=0)
+
+
 def with_room(cache: Cache, slots: Slots | None, request: Request) -> Cache:
     """What cross-attention reads of texts gets the length that the slots have for it, or a new one
     that many share: so recordings last. Sounds have one length anyhow."""
-    length = max((k.shape[2] for k, _ in cache._cross.values()), default=0)
+    length = source_length(cache)
     if not length or isinstance(request.source, Tensor):
         return cache
-    known = max((k.shape[2] for k, _ in slots._cross.values()), default=0) if slots else 0
+    known = 0 if slots is None else source_length(slots)
     room = -(-length // SOURCE) * SOURCE
     extra = (known if room <= known <= LONGER * room else room) - length
     if extra or (slots is not None and slots.memory_mask is not None):

@@ -42,10 +42,16 @@ def token_loss(
     `Task` is: DDP waits for every gradient of that module, and FSDP2 gathers what belongs to no
     group of its own (the head among it) before that forward and lets it go after the backward.
     """
-    hidden = net(**inputs, heads=(head,), project=False).heads[head].flatten(0, -2)
+    hidden = features(net, inputs, head).flatten(0, -2)
     if at is not None:
         hidden = hidden[at.flatten()]
     return head_loss(head_of(net, head), hidden, targets.flatten(), smoothing)
+
+
+def features(net: nn.Module, inputs: Mapping[str, Any], head: str) -> Tensor:
+    """What the head's output layer reads, [batch, position, width]."""
+    found: Tensor = net(**inputs, heads=(head,), project=False).heads[head]
+    return found
 
 
 def head_of(net: nn.Module, name: str) -> Head:

@@ -17,7 +17,7 @@ from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
 from glassformer.text.ahead import Ahead
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.judged import Answer, Judged, tokens_loss
+from glassformer.train.objectives.judged import Answer, Judged, sequence_loss
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
@@ -129,11 +129,11 @@ class Continuation(Judged):
         return Batch(inputs, {"tokens": targets}, counts, int(mask[:, 1:].sum()))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        return {self.head: tokens_loss(net, batch, self.smoothing, self.head)}
+        return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
-        loss = tokens_loss(net, batch, 0.0, self.head)
+        loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:

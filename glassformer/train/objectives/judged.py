@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text.ahead import Ahead
 from glassformer.train.data.collate import even, pad
-from glassformer.train.entropy import exact, head_loss, head_of
+from glassformer.train.entropy import exact, features, head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.tokens import column, length_of, tokenizer_of
 
@@ -109,14 +109,9 @@ def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
     return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
 
 
-def tokens_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
-    """The sum of the cross-entropies of a batch's tokens, as `token_loss` has it."""
-
-    def features() -> Tensor:
-        found: Tensor = net(**batch.inputs, heads=(head,), project=False).heads[head]
-        return found
-
-    hidden = _asked(batch, head, features).flatten(0, -2)
+def sequence_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
+    """`token_loss` of a batch's tokens, which is asked for with smoothing and without."""
+    hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
     return head_loss(head_of(net, head), hidden, batch.targets["tokens"].flatten(), smoothing)
 
 

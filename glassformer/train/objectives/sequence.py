@@ -19,7 +19,7 @@ from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
 from glassformer.text.ahead import Ahead
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.judged import Answer, Judged, tokens_loss
+from glassformer.train.objectives.judged import Answer, Judged, sequence_loss
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.rewrite import Start, rewriting
@@ -141,7 +141,7 @@ class SequenceToSequence(Judged):
         return rewriting(examples, self.head, sides)
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        loss = tokens_loss(net, batch, self.smoothing, self.head)
+        loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
             judged = batch.targets["tokens"].ne(IGNORED).sum()
             loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
@@ -149,7 +149,7 @@ class SequenceToSequence(Judged):
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
-        loss = tokens_loss(net, batch, 0.0, self.head)
+        loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
