@@ -1,6 +1,7 @@
 """transformers' side of recipes/tuned.py: the same recipe, by its classes and its tokenizers, in a
 plain loop that does what its Trainer does (AdamW, linear schedule, clipping, autocast, padding a
-batch to its longest text), without what the Trainer does besides."""
+batch to its longest text), without what the Trainer does besides. cuDNN's attention is left out, as
+ours leaves it out: its gradients may be NaN, and it prepares itself for every length of a text."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from typing import Any
 
 import torch
 import transformers as hf
+from torch.nn.attention import sdpa_kernel
 from torch.utils.data import DataLoader
 
+from glassformer.core.scaled import SOUND
 from glassformer.train.recipe import Recipe, TrainSettings
 
 Features = list[dict[str, Any]]
@@ -44,6 +47,7 @@ class Peer:
 
     # --- What they share ---
 
+    @sdpa_kernel(SOUND)
     def run(self) -> dict[str, Any]:
         begun = time.perf_counter()
         records = [one for file in self.recipe.data.train for one in read(file)]

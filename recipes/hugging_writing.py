@@ -1,7 +1,8 @@
 """The other side of written.py: transformers' own model, from the weights that ours starts from, in
 a plain loop that does what its Seq2SeqTrainer does, as the recipe says: fused AdamW, the schedule,
 bfloat16 by autocast, smoothed labels, clipping, batches by length and padded as they come. The
-average of the weights, which the Trainer has no word for, is torch's."""
+average of the weights, which the Trainer has no word for, is torch's. cuDNN's attention is left out
+(recipes/hugging.py says why)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from hugging import fused_adamw
+from torch.nn.attention import sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
@@ -28,6 +30,7 @@ from transformers import (
 )
 from written_data import lines_of
 
+from glassformer.core.scaled import SOUND
 from glassformer.train.recipe import Recipe
 from glassformer.train.schedules import schedule
 
@@ -111,6 +114,7 @@ class Peer:
 
     # --- learning ------------------------------------------------------------------------------
 
+    @sdpa_kernel(SOUND)
     def train(self) -> float:
         """All steps; the perplexity of the validation files is what comes back."""
         settings, model = self.recipe.train, self.model
@@ -183,6 +187,7 @@ class Peer:
 
     # --- writing -------------------------------------------------------------------------------
 
+    @sdpa_kernel(SOUND)
     @torch.inference_mode()
     def write(self, texts: Sequence[str], at_once: int, **knobs: Any) -> list[str]:
         """By its own `generate`, so many texts at once, in the order of their length."""

@@ -22,7 +22,6 @@ run a few steps that do not count, so that nobody pays for the other's first use
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import time
@@ -168,7 +167,7 @@ def all_tasks(seed: int, few: bool) -> dict[str, Any]:
 
 
 def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
-    """Of together.toml, by itself: a third of the batch, and the rate that goes with it."""
+    """Of together.toml, by itself: as many texts of it, in a third of the steps."""
     whole = recipe_of("together", seed, few=few)
     part, architecture, _ = ALONE[task]
     (own,) = [one for one in whole.objective if one.options["head"] == task]
@@ -191,8 +190,8 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         objective=(replace(own, options=options),),
         train=replace(
             whole.train,
-            batch=whole.train.batch // len(ALONE),
-            learning_rate=whole.train.learning_rate / math.sqrt(len(ALONE)),
+            steps=whole.train.steps // len(ALONE),
+            warmup=whole.train.warmup // len(ALONE),
         ),
         run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
     )

@@ -15,6 +15,7 @@ from glassformer.core.mask import Visible, visible
 from glassformer.core.norm import make_norm
 from glassformer.core.relative import Band
 from glassformer.core.runs import prefers_runs, runs_attention
+from glassformer.core.scaled import scaled_attention
 from glassformer.core.sparse import Projected, prefers_sparse, sparse_attention
 from glassformer.native import cpu
 from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
@@ -86,7 +87,7 @@ class Attend(nn.Module):
             if not dropout and prefers_flex(q, k, sight, ctx):
                 return flex_attention(q, k, v, self.scale, ctx, sight)
             if prefers_sparse(q, k, sight, ctx):
-                given = {"scale": self.scale, "dropout_p": dropout}
+                given = {"scale": self.scale, "dropout": dropout}
                 return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
         if ctx.newest is not None and isinstance(sight, Pattern) and bias is None:
             return ctx.newest(q, k, v, ctx, sight, self.scale)
@@ -133,12 +134,10 @@ class Attend(nn.Module):
             if seen.causal:
                 mask = _explicit(seen, bias)
             mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-        causal, grouped = seen.causal and bias is None, self.spec.key_heads != self.spec.heads
+        causal = seen.causal and bias is None
         if not dropout and cpu.prefers_attention(q, k, v, mask, causal):
             return cpu.attend(q, k, v, mask, causal, self.scale)[0]
-        z = F.scaled_dot_product_attention(
-            q, k, v, mask, dropout, causal, scale=self.scale, enable_gqa=grouped
-        )
+        z = scaled_attention(q, k, v, mask, scale=self.scale, dropout=dropout, causal=causal)
         return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
 
     def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core.context import Context
 from glassformer.core.flex import FROM_LENGTH
 from glassformer.core.mask import counts, once, random_blocks, sees_all, text_lengths, within
+from glassformer.core.scaled import scaled_attention
 from glassformer.spec import Blocks, Pattern
 
 SMALLEST, LARGEST = 64, 256  # queries in a group: fewer waste the kernel, more see too much
@@ -102,8 +102,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, **given: Any) 
         if bias.is_cuda:  # its kernels leave the result of a row that sees nothing undefined
             blind = (bias == UNSEEN).all(-1, keepdim=True)
             bias = bias.masked_fill(blind, 0.0)
-    grouped = q.shape[1] != k.shape[1]
-    z = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=grouped, **given)
+    z = scaled_attention(q, k, v, bias, **given)
     return _tokens(z if blind is None else z.masked_fill(blind, 0.0))
 
 

@@ -116,7 +116,7 @@ def test_random_blocks_as_the_dense_mask(side):
 def test_dropout_leaves_the_mean_as_it_is():
     ctx, ones = context("none", "nothing"), torch.ones(4, 4, 400, 8)
     pattern = Pattern(left=60, right=60)
-    z = sparse_attention((ones, ones, ones), (ones,) * 3, ctx, pattern, scale=1.0, dropout_p=0.5)
+    z = sparse_attention((ones, ones, ones), (ones,) * 3, ctx, pattern, scale=1.0, dropout=0.5)
     assert z.std() > 0.05 and abs(float(z.mean()) - 1) < 0.01
 
 
