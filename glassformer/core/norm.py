@@ -19,7 +19,11 @@ class LayerNorm(nn.Module):
         self.eps = spec.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        if not _mixed(x):
+            return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+        weight, bias = (p if p is None else p.to(x.dtype) for p in (self.weight, self.bias))
+        with torch.autocast(x.device.type, enabled=False):
+            return F.layer_norm(x, self.weight.shape, weight, bias, self.eps)
 
 
 class RMSNorm(nn.Module):
@@ -36,6 +40,9 @@ class RMSNorm(nn.Module):
         if x.dtype == torch.float32:
             weight = self.weight + 1.0 if self.unit_offset else self.weight
             return F.rms_norm(x, self.weight.shape, weight, self.eps)
+        if _mixed(x) and not self.unit_offset:
+            with torch.autocast(x.device.type, enabled=False):
+                return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
         wide = x.float()
         wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         if self.unit_offset:  # one plus a small difference is more than bfloat16 can hold
@@ -53,6 +60,12 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.norm(x.flatten(0, -2))
         return out.view_as(x)
+
+
+def _mixed(x: Tensor) -> bool:
+    """Whether autocast would make float32 of a narrow stream, norm it, and leave it as wide. The
+    kernels of norms sum in float32 anyhow."""
+    return x.dtype != torch.float32 and torch.is_autocast_enabled(x.device.type)
 
 
 KINDS = {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}

@@ -22,6 +22,8 @@ from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
     IGNORED,
+    asked,
+    count,
     length_of,
     require_head,
     source_of,
@@ -124,9 +126,8 @@ class Continuation(Judged):
         targets = tokens.masked_fill(~mask, IGNORED)
         for row, before in zip(targets, prefix.tolist(), strict=True):
             row[:before] = IGNORED
-        targets = targets[:, 1:].contiguous()
-        counts = {self.head: float(targets.ne(IGNORED).sum())}
-        return Batch(inputs, {"tokens": targets}, counts, int(mask[:, 1:].sum()))
+        found = asked(targets[:, 1:], few=slots is not None)
+        return Batch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
@@ -134,7 +135,7 @@ class Continuation(Judged):
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
-        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
+        return [(float(loss), int(count(batch.targets)))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))

@@ -269,6 +269,10 @@ def _real(batch: Batch) -> Tensor:
     tokens = batch.inputs["tokens"]
     if "mask" in batch.inputs:
         return batch.inputs["mask"].bool()
+    if "at" in batch.targets:
+        counted = torch.zeros(tokens.numel(), device=tokens.device)
+        counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
+        return counted.view(tokens.shape) > 0
     asked = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
     return asked[0].ne(IGNORED) if asked else torch.ones_like(tokens, dtype=torch.bool)
 

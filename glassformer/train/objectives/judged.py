@@ -110,9 +110,10 @@ def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
 
 
 def sequence_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
-    """`token_loss` of a batch's tokens, which is asked for with smoothing and without."""
+    """`token_loss` of the tokens a batch asks for, with smoothing and, to judge, without."""
     hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
-    return head_loss(head_of(net, head), hidden, batch.targets["tokens"].flatten(), smoothing)
+    rows = hidden.index_select(0, batch.targets["at"])
+    return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
 
 
 def _asked(batch: Batch, head: str, ask: Callable[[], Tensor]) -> Tensor:

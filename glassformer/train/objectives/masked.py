@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.data.collate import pad
 from glassformer.train.entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
@@ -19,7 +18,9 @@ from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
     IGNORED,
     Frame,
+    asked,
     column,
+    count,
     count_tokens,
     length_of,
     read_inputs,
@@ -57,26 +58,9 @@ class MaskedLM(Objective):
         return {**example, "tokens": shown, "targets": targets}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        targets = asked([example["targets"] for example in examples])
+        targets = asked(pad(examples, "targets", IGNORED)[0])
         return Batch(read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         targets = batch.targets
         return {"lm": token_loss(net, batch.inputs, targets["tokens"], at=targets["at"])}
-
-
-def asked(rows: Sequence[np.ndarray], least: int = 64) -> dict[str, Tensor]:
-    """The targets alone, and where they stand in the batch, counted through all its rows: the
-    vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
-    not asked for, so that a compiled step sees few different shapes."""
-    targets, _ = pad_rows(rows, IGNORED)
-    at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
-    spare = -len(at) % max(least, 2 ** len(at).bit_length() // 32)
-    return {
-        "at": torch.cat((at, at.new_zeros(spare))),
-        "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
-    }
-
-
-def count(targets: Mapping[str, Tensor]) -> float:
-    return float(targets["tokens"].ne(IGNORED).sum())

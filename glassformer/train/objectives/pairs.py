@@ -15,15 +15,18 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.text.encoded import shares
+from glassformer.train.data.collate import pad
 from glassformer.train.entropy import head_loss, head_of
-from glassformer.train.objectives.masked import asked, count
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
+    IGNORED,
     Frame,
     Ids,
+    asked,
     column,
+    count,
     count_tokens,
     length_of,
     read_inputs,
@@ -111,7 +114,7 @@ class SegmentPairs(Objective):
         }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        targets = asked([example["targets"] for example in examples])
+        targets = asked(pad(examples, "targets", IGNORED)[0])
         turned = np.concatenate([example["turned"] for example in examples])
         targets["turned"] = torch.from_numpy(turned.astype(np.int64))
         counts = {"lm": count(targets), self.head: float(len(examples))}

@@ -18,14 +18,16 @@ from glassformer.families import find_family, heads, native, translate
 from glassformer.model import Model
 from glassformer.source import create
 from glassformer.spec import Block, ModelSpec
-from glassformer.train.data.collate import pad_rows
+from glassformer.train.data.collate import pad, pad_rows
 from glassformer.train.entropy import exact, head_loss, head_of, output, rows_at_once
-from glassformer.train.objectives.masked import MaskedLM, asked, count
+from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
 from glassformer.train.objectives.objective import Batch, Example
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.tokens import (
     IGNORED,
+    asked,
+    count,
     count_tokens,
     read_inputs,
     require_head,
@@ -76,7 +78,7 @@ class ReplacedToken(MaskedLM):
         return {**super().vary(example, rng), "text": example["tokens"], "noise": noise}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        targets = asked([example["targets"] for example in examples])
+        targets = asked(pad(examples, "targets", IGNORED)[0])
         targets["text"], real = pad_rows([example["text"] for example in examples])
         targets["real"] = real
         noise, _ = pad_rows([example["noise"] for example in examples], 0.0, torch.float32)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -26,6 +27,8 @@ from glassformer.train.objectives.rewrite import Start, rewriting
 from glassformer.train.objectives.tokens import (
     IGNORED,
     USUAL_LENGTH,
+    asked,
+    count,
     length_of,
     require_head,
     source_of,
@@ -133,24 +136,28 @@ class SequenceToSequence(Judged):
             }
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        return rewriting(examples, self.head)
+        return self._asking(rewriting(examples, self.head))
 
     def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
         longest = {"source": self.source_length, "tokens": self.target_length}
         sides = {name: min(slots[name], most) for name, most in longest.items()}
-        return rewriting(examples, self.head, sides)
+        return self._asking(rewriting(examples, self.head, sides), few=True)
+
+    def _asking(self, batch: Batch, few: bool = False) -> Batch:
+        """Targets differ in length, so that most places of a batch may be padding."""
+        return replace(batch, targets=asked(batch.targets["tokens"], few))
 
     def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
         loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
-            judged = batch.targets["tokens"].ne(IGNORED).sum()
+            judged = batch.targets["tokens"].ne(IGNORED).sum()  # a number would be waited for
             loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
     def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
-        return [(float(loss), int(batch.targets["tokens"].ne(IGNORED).sum()))]
+        return [(float(loss), int(count(batch.targets)))]
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         totals = (sum(side) for side in zip(*answers, strict=True))

@@ -3,10 +3,11 @@ and examples the inputs of a net."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from glassformer.train.objectives.objective import Example, Record
 Ids = NDArray[np.int64]
 IGNORED = IGNORE  # a target that is not asked for
 OURS = {"where", "begins", "ends"}  # what readers add to the columns of a file
+LEAST = 64  # targets of a batch, those that only fill it up counted
 USUAL_LENGTH = 512  # of a model that has no longest
 
 
@@ -141,3 +143,22 @@ def several_documents(examples: Sequence[Example]) -> bool:
 
 def count_tokens(examples: Sequence[Example]) -> int:
     return sum(len(example["tokens"]) for example in examples)
+
+
+def asked(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
+    """The targets alone, and where they stand in the batch, counted through all its rows: the
+    vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
+    not asked for, so that a compiled step sees few different shapes; for `few` of them indeed, to
+    a power of two. More than all there are is never needed."""
+    at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
+    power = 2 ** len(at).bit_length()
+    spare = -len(at) % max(LEAST, power if few else power // 32)
+    spare = min(spare, targets.numel() - len(at))
+    return {
+        "at": torch.cat((at, at.new_zeros(spare))),
+        "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
+    }
+
+
+def count(targets: Mapping[str, Tensor]) -> float:
+    return float(targets["tokens"].ne(IGNORED).sum())

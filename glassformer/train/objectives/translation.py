@@ -10,11 +10,19 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.objectives.masked import MaskedLM, asked, count
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import column, count_tokens, read_inputs
+from glassformer.train.objectives.tokens import (
+    IGNORED,
+    asked,
+    column,
+    count,
+    count_tokens,
+    read_inputs,
+)
 
 
 @objective("translation-lm")
@@ -74,7 +82,7 @@ class TranslationLM(MaskedLM):
         return self.languages[name]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        targets = asked([example["targets"] for example in examples])
+        targets = asked(pad(examples, "targets", IGNORED)[0])
         fields = ("positions", "languages") if self.named else ("positions",)
         inputs = read_inputs(examples, *fields)
         return Batch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))

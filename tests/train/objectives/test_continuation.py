@@ -6,9 +6,11 @@ import material
 import pytest
 import readers
 import torch
+import torch.nn.functional as F
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
+from glassformer.train.objectives.tokens import IGNORED
 
 RECORDS = [{"source": s, "target": t} for s, t in (("The old", "dog barked"), ("She", "laughed!"))]
 KIND = {"gpt2": "LMHeadModel", "llama": "ForCausalLM"}
@@ -55,10 +57,36 @@ def test_a_batch_of_a_given_shape_says_the_same():
     examples = prepared(objective)
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"tokens": 32, "prefix": 8})
-    assert even.inputs["tokens"].shape == even.targets["tokens"].shape == (2, 30)
+    assert even.inputs["tokens"].shape == (2, 30)
+    assert even.targets["tokens"].shape == even.targets["at"].shape == (60,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
     losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
+    model = readers.make("llama", KIND["llama"])
+    objective = make_objective("continuation", model, {"separator": " "})
+    long = {"source": "The old dog barked " * 30, "target": "at night"}
+    examples = [*objective.prepare(long), *prepared(objective)]
+    for slots in (None, {"tokens": 600}):
+        batch = objective.collate_to(examples, slots) if slots else objective.collate(examples)
+        rows, length = batch.inputs["tokens"].shape
+        at, tokens = batch.targets["at"], batch.targets["tokens"]
+        real = tokens.ne(IGNORED)
+        assert len(at) == len(tokens) == 64 < rows * length / 10
+        expected = [(row, place) for row, one in enumerate(examples)
+                    for place in range(int(one["prefix"][0]) - 1, len(one["tokens"]) - 1)]  # fmt: skip
+        assert [divmod(int(place), length) for place in at[real]] == expected
+        wanted = [examples[row]["tokens"][place + 1] for row, place in expected]
+        assert tokens[real].tolist() == wanted
+        logits = model.net(**batch.inputs).logits
+        plain = sum(
+            F.cross_entropy(logits[row, place], torch.tensor(int(word)))
+            for (row, place), word in zip(expected, wanted, strict=True)
+        )
+        loss = objective(model.net, batch)["lm"]
+        assert float(loss) == pytest.approx(float(plain), rel=1e-5)
 
 
 def test_one_stream_with_a_separator():

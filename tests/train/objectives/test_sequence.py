@@ -71,7 +71,8 @@ def test_a_batch_of_a_given_shape_says_the_same():
     plain = objective.collate(examples)
     even = objective.collate_to(examples, {"source": 56, "tokens": 64, "start": 8})
     assert even.inputs["source"].shape == even.inputs["source_mask"].shape == (4, 56)
-    assert even.inputs["tokens"].shape == even.targets["tokens"].shape == (4, 60)
+    assert even.inputs["tokens"].shape == (4, 60)
+    assert even.targets["tokens"].shape == even.targets["at"].shape == (240,)
     assert (plain.counts, plain.tokens) == (even.counts, even.tokens)
     losses = [float(objective(model.net, batch)["lm"]) for batch in (plain, even)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
