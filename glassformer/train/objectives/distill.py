@@ -73,6 +73,7 @@ class Distillation(Judged):
         net = load(teacher).net.requires_grad_(False)
         _check(model, net, self.head)
         self._teacher = (net,)  # in a tuple it is no part of this module: not trained, not saved
+        self.writes = model.spec.decoder is not None
         self.states = States(model.net, net, layers) if hidden or cosine else None
         own = {"soft": soft, "hidden": hidden, "cosine": cosine}
         weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
@@ -113,7 +114,7 @@ class Distillation(Judged):
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         batch = self.task.collate(examples)
-        tokens = float(_real(batch).sum())
+        tokens = float(_real(batch, self.writes).sum())
         own = {"soft": batch.counts[self.head], "hidden": tokens, "cosine": tokens}
         counts = batch.counts if self.hard else {}
         return Batch(
@@ -135,7 +136,7 @@ class Distillation(Judged):
         if "soft" in self._weights:
             parts["soft"] = self._soft(student, teacher, batch)
         if self.states is not None:
-            found = self.states(student.seen, teacher.seen, _real(batch))
+            found = self.states(student.seen, teacher.seen, _real(batch, self.writes))
             parts |= {part: found[part] for part in found if part in self._weights}
         return parts
 
@@ -263,13 +264,13 @@ def _bridge(width: int, other: int, number: int) -> nn.Module:
     return matrix
 
 
-def _real(batch: Batch) -> Tensor:
+def _real(batch: Batch, writes: bool) -> Tensor:
     """True at the tokens that count, [batch, position]: all that are read, or where padding is
-    told by the targets alone, those behind which is one."""
+    told by the targets alone, as of what a decoder writes, those behind which is one."""
     tokens = batch.inputs["tokens"]
     if "mask" in batch.inputs:
         return batch.inputs["mask"].bool()
-    if "at" in batch.targets:
+    if writes and "at" in batch.targets:
         counted = torch.zeros(tokens.numel(), device=tokens.device)
         counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
         return counted.view(tokens.shape) > 0

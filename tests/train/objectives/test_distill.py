@@ -204,6 +204,40 @@ def test_the_teacher_is_neither_trained_nor_saved(teacher):
     assert not list(objective.parameters()) and not objective.state_dict()
 
 
+@pytest.mark.parametrize("name", ["continuation", "sequence-to-sequence", "masked-lm"])
+def test_hidden_states_count_where_something_is_written_or_read(name, teacher):
+    kinds = {
+        "continuation": ("llama", "ForCausalLM"),
+        "sequence-to-sequence": ("bart", "ForConditionalGeneration"),
+        "masked-lm": ("bert", "ForMaskedLM"),
+    }
+    pairs = [("The old", "dog barked"), ("She", "laughed!")]
+    records = [{"source": a, "target": b} for a, b in pairs]
+    if name == "masked-lm":
+        records = [{"text": "as long as the next"}, {"text": "is a text before it"}]
+    model = readers.make(*kinds[name])
+    settings = {"separator": " "} if name == "continuation" else {}
+    options = {"teacher": teacher(*kinds[name]), "task": name, "settings": settings}
+    options |= {"hidden": 1.0, "soft": 0.0, "hard": 0.0}
+    objective = make_objective("distillation", model, options)
+    rng = np.random.default_rng(0)
+    examples = [objective.vary(one, rng) for one in prepared(objective, records)]
+    batch = objective.collate(examples)
+    frozen(objective)
+    mine, theirs = (net(**batch.inputs).hidden for net in (model.net, frozen(objective)))
+    squares = (mine - theirs).square().mean(-1)
+    if name == "masked-lm":
+        counted = [(row, place) for row, one in enumerate(examples)
+                   for place in range(len(one["tokens"]))]  # fmt: skip
+    else:
+        counted = [divmod(int(place), squares.shape[1]) for place, token in
+                   zip(batch.targets["at"], batch.targets["tokens"], strict=True)
+                   if token >= 0]  # fmt: skip
+    assert batch.counts["hidden"] == len(counted)
+    expected = float(sum(squares[place] for place in counted))
+    assert float(objective(model.net, batch)["hidden"]) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("name", ["tagging", "span", "multiple-choice", "sequence-to-sequence"])
 def test_around_every_kind_of_task(name, teacher):
     """A student that equals its teacher has nothing to learn; another does."""
