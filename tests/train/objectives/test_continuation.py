@@ -75,8 +75,11 @@ def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
         at, tokens = batch.targets["at"], batch.targets["tokens"]
         real = tokens.ne(IGNORED)
         assert len(at) == len(tokens) == 64 < rows * length / 10
-        expected = [(row, place) for row, one in enumerate(examples)
-                    for place in range(int(one["prefix"][0]) - 1, len(one["tokens"]) - 1)]  # fmt: skip
+        expected = [
+            (row, place)
+            for row, one in enumerate(examples)
+            for place in range(int(one["prefix"][0]) - 1, len(one["tokens"]) - 1)
+        ]
         assert [divmod(int(place), length) for place in at[real]] == expected
         wanted = [examples[row]["tokens"][place + 1] for row, place in expected]
         assert tokens[real].tolist() == wanted

@@ -1,0 +1,29 @@
+"""The proof where float32's own rounding is larger than its tolerance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.check import EXACT, TOLERANCE, check
+from glassformer.core import Net
+
+
+def test_large_logits_are_equal_but_for_rounding():
+    result = check("letters")
+    assert result.logits > TOLERANCE and not result.close
+    assert result.finer < EXACT and result.rounded and result.equal
+
+
+@pytest.mark.parametrize("broken", [torch.float32, torch.float64])
+def test_a_fault_in_either_precision_is_not_rounding(broken, monkeypatch):
+    forward = Net.forward
+
+    def faulty(self, *given, **more):
+        out = forward(self, *given, **more)
+        if out.hidden.dtype == broken:
+            out.heads["lm"].add_(2e-4 if broken == torch.float32 else 1e-9)
+        return out
+
+    monkeypatch.setattr(Net, "forward", faulty)
+    assert not check("letters").equal
