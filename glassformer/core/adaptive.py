@@ -39,9 +39,8 @@ class AdaptiveLookup(nn.Module):
         """Every cluster's vector for every id, of which its own counts: no shape depends on which
         words a text has."""
         x: Tensor | None = None
-        for (start, stop), table, project in zip(
-            self.clusters, self.tables, self.projects, strict=True
-        ):
+        each = zip(self.clusters, self.tables, self.projects, strict=True)
+        for (start, stop), table, project in each:
             found = project(table((ids - start).clamp(0, stop - start - 1)))
             x = found if x is None else torch.where((ids >= start)[..., None], found, x)
         assert x is not None

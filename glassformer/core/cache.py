@@ -96,13 +96,13 @@ class Cache:
     def join(self, other: Cache) -> None:
         """Puts the rows of another cache below these. All end in the same slot, so the shorter are
         padded on the left."""
-        length, batch, more = max(self.length, other.length), self.batch, other.batch
-        masks = [
-            None
-            if c.mask is None and c.length == length
-            else F.pad(c.real_tokens, (length - c.length, 0), value=False)
-            for c in (self, other)
-        ]
+        length, both = max(self.length, other.length), (self, other)
+        batch, more = self.batch, other.batch
+        if any(c.mask is not None or c.length < length for c in both):
+            masks = [F.pad(c.real_tokens, (length - c.length, 0), value=False) for c in both]
+            self.mask = torch.cat(masks)
+        if self._cross:
+            self.memory_mask = self._joined_memory_masks(other)
         for depth, held in other._self.items():
             pairs = zip(self._self[depth], held, strict=True)
             k, v = (_aligned(a, self.length, b, other.length) for a, b in pairs)
@@ -114,38 +114,20 @@ class Cache:
         for depth, state in other._state.items():
             pairs = zip(self._state[depth], state, strict=True)
             self._state[depth] = tuple(torch.cat(pair) for pair in pairs)
-        if masks != [None, None]:
-            whole = torch.ones(1, length, dtype=torch.bool, device=self.device)
-            self.mask = torch.cat(
-                [
-                    whole.expand(count, -1) if mask is None else mask
-                    for mask, count in zip(masks, (batch, more), strict=True)
-                ]
-            )
-        if self._cross:
-            self.memory_mask = self._joined_memory_masks(other)
         assert self.positions is not None and other.positions is not None
         self.positions = torch.cat(
             (self.positions.expand(batch, -1), other.positions.expand(more, -1))
         )
         self.length = length
 
-    def _joined_memory_masks(self, other: Cache) -> Tensor | None:
-        lengths = [next(iter(c._cross.values()))[0].shape[2] for c in (self, other)]
-        longest = max(lengths)
-        masks = [c.memory_mask for c in (self, other)]
-        return torch.cat(
-            [
-                F.pad(
-                    torch.ones(c.batch, n, dtype=torch.bool, device=self.device)
-                    if mask is None
-                    else mask,
-                    (0, longest - mask.shape[1] if mask is not None else longest - n),
-                    value=False,
-                )
-                for c, n, mask in zip((self, other), lengths, masks, strict=True)
-            ]
-        )
+    def _joined_memory_masks(self, other: Cache) -> Tensor:
+        masks = []
+        for c in (self, other):
+            keys, _ = next(iter(c._cross.values()))
+            all_real = torch.ones(c.batch, keys.shape[2], dtype=torch.bool, device=c.device)
+            masks.append(all_real if c.memory_mask is None else c.memory_mask)
+        longest = max(mask.shape[1] for mask in masks)
+        return torch.cat([F.pad(x, (0, longest - x.shape[1]), value=False) for x in masks])
 
     @property
     def batch(self) -> int:
@@ -177,9 +159,10 @@ class Cache:
             assert self.positions is not None
             gone = self.real_tokens[:, length:].sum(-1, keepdim=True)
             self.positions = self.positions - gone
-            self.mask = None if self.mask is None else self.mask[:, :length]
-            self.documents = None if self.documents is None else self.documents[:, :length]
-            self.segments = None if self.segments is None else self.segments[:, :length]
+            self.mask, self.documents, self.segments = (
+                None if x is None else x[:, :length]
+                for x in (self.mask, self.documents, self.segments)
+            )
             self.length = length
 
     def select(self, rows: Tensor) -> None:

@@ -10,6 +10,7 @@ from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.adaptive import AdaptiveSoftmax
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
+from glassformer.core.shift import last_slots
 from glassformer.errors import GlassformerError
 from glassformer.spec import Head as HeadSpec
 from glassformer.spec import SpecialTokens
@@ -109,13 +110,8 @@ class Head(nn.Module):
         largest = x.masked_fill(~where[..., None], float("-inf")).amax(1)
         if self.spec.pick == "max":
             return largest
-        last = x.gather(1, _wide(_last(where), x))[:, 0]
+        last = x.gather(1, _wide(last_slots(where), x))[:, 0]
         return torch.cat((last, largest, (_shares(where, x.dtype) @ x)[:, 0]), -1)
-
-
-def _last(real: Tensor) -> Tensor:
-    """[batch]: the slot of the last real token."""
-    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
 
 
 def _shares(real: Tensor, dtype: torch.dtype) -> Tensor:
@@ -142,7 +138,7 @@ def pick(
     if head.pick == "first":
         return mask.int().argmax(-1)
     if head.pick == "last":
-        return _last(mask)
+        return last_slots(mask)
     if head.pick == "mean":
         return _shares(mask, hidden.dtype)
     if head.pick in ("max", "concat"):
@@ -153,4 +149,4 @@ def pick(
             f"This head reads the end-of-text token (id {special.eos}), and a text has none; "
             "end every text with it."
         )
-    return _last(ends)
+    return last_slots(ends)

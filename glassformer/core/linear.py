@@ -47,8 +47,7 @@ class Linear(nn.Linear):
         self.partly = any(self.biased) and not all(self.biased)
         super().__init__(width, sum(self.parts), bias=any(self.biased))
         if self.partly:
-            heights = (rows for rows, has in zip(self.parts, self.biased, strict=True) if has)
-            self.bias = nn.Parameter(torch.zeros(sum(heights)))
+            self.bias = nn.Parameter(torch.zeros(sum(self._heights)))
         self._packed: tuple[Any, Origin] | None = None
         self.instead: Callable[[Tensor, Linear], Tensor | None] | None = None  # see `generate`
         self.roomy: Tensor | None = None  # the storage of its weight, where that has rows to spare
@@ -57,13 +56,13 @@ class Linear(nn.Linear):
     def whole_bias(self) -> Tensor | None:
         if not self.partly:
             return self.bias
-        heights = [rows for rows, has in zip(self.parts, self.biased, strict=True) if has]
-        held = iter(torch.split(self.bias, heights))
-        pieces = [
-            next(held) if has else self.bias.new_zeros(rows)
-            for rows, has in zip(self.parts, self.biased, strict=True)
-        ]
-        return torch.cat(pieces)
+        held = zip(torch.split(self.bias, self._heights), self.parts, strict=True)
+        return torch.cat([x if len(x) else x.new_zeros(rows) for x, rows in held])
+
+    @property
+    def _heights(self) -> list[int]:
+        """How much of each part's bias there is: all of it, or nothing."""
+        return [rows * has for rows, has in zip(self.parts, self.biased, strict=True)]
 
     def reset_parameters(self) -> None:
         """Weights are drawn by `weights.fresh` or read from a file, never here."""

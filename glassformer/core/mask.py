@@ -108,16 +108,18 @@ def _visible(ctx: Context, pattern: Pattern | Blocks) -> Visible:
         mask = mask | everywhere[..., None, :] | everywhere[..., -queries:, None]
     if ctx.documents is not None:
         own = ctx.documents[:, -queries:, None] == ctx.documents[:, None, :]
-        mask = own[:, None] if mask is None else mask & own[:, None]
+        mask = _both(mask, own[:, None])
     if ctx.branches is not None:
-        own = ctx.branches.own[:, None]
-        mask = own if mask is None else mask & own
+        mask = _both(mask, ctx.branches.own[:, None])
     if ctx.key_mask is not None:
-        real = ctx.key_mask[:, None, None, :]
-        mask = real if mask is None else mask & real
+        mask = _both(mask, ctx.key_mask[:, None, None, :])
     if ctx.branches is not None:  # a branch sees itself
         return Visible(mask, bias=bias)
     return Visible() if mask is None else with_blind(mask, bias)
+
+
+def _both(mask: Tensor | None, more: Tensor) -> Tensor:
+    return more if mask is None else mask & more
 
 
 def _permuted(ctx: Context, pattern: Pattern, order: Permutation) -> Tensor:

@@ -106,12 +106,11 @@ class Net(nn.Module):
             None if x is None else x.reshape(-1, x.shape[-1])
             for x in (mask, segments, documents, languages, global_tokens)
         )
-        mask = None if mask is None else mask.bool()
+        mask, source_mask = (None if x is None else x.bool() for x in (mask, source_mask))
         global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
         question = find_question(self.spec, tokens, mask)
         if question is not None and segments is None:
             segments = (~question).long()
-        source_mask = None if source_mask is None else source_mask.bool()
         text, text_mask = tokens, mask
         options = {"tap": tap, "eager": eager}
         if self.spec.shift_text and source is None and memory is None:
@@ -203,8 +202,13 @@ class Net(nn.Module):
         if not heads:
             raise GlassformerError("This model has no head that reads every position.")
         name = head_among(heads, head, " that reads every position").name
-        _check_width(self._last[1], residual.shape[-1])
-        logits: Tensor = self.heads[name](self._last[1].norm(residual), None)
+        stack, width = self._last[1], residual.shape[-1]
+        if width != stack.spec.widths[-1]:
+            raise GlassformerError(
+                f"This layer's vectors have {width} numbers and the head reads "
+                f"{stack.spec.widths[-1]}."
+            )
+        logits: Tensor = self.heads[name](stack.norm(residual), None)
         return logits
 
     def remember(self) -> Cache:
@@ -227,10 +231,3 @@ class Net(nn.Module):
             return "decoder", self.decoder
         assert self.encoder is not None
         return "encoder", self.encoder
-
-
-def _check_width(stack: Stack, width: int) -> None:
-    if width != stack.spec.widths[-1]:
-        raise GlassformerError(
-            f"This layer's vectors have {width} numbers and the head reads {stack.spec.widths[-1]}."
-        )

@@ -7,6 +7,7 @@ return a bias of [batch or 1, head, query, key] that is added to the scaled scor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -48,11 +49,9 @@ class RotaryPosition(nn.Module):
         """Cosines and sines of [batch or 1, 1, position, dim]."""
         frequencies = rotary_frequencies(self.spec, positions.device)
         angle = positions[..., None].float() * frequencies
-        doubled = (
-            torch.cat((angle, angle), -1)
-            if self.spec.pairing == "halves"
-            else angle.repeat_interleave(2, -1)
-        )[:, None]
+        halves = self.spec.pairing == "halves"
+        doubled = torch.cat((angle, angle), -1) if halves else angle.repeat_interleave(2, -1)
+        doubled = doubled[:, None]
         magnitude = 1.0 if self.spec.scaling is None else self.spec.scaling.magnitude
         return (doubled.cos() * magnitude).to(dtype), (doubled.sin() * magnitude).to(dtype)
 
@@ -88,11 +87,8 @@ def _stretched(spec: Rotary, scaling: RotaryScaling, periods: Tensor) -> Tensor:
         return torch.where(turns > scaling.high, plain, slow)
 
     def dimension(turns: float) -> float:
-        return (
-            spec.dim
-            * math.log(scaling.trained_length / (turns * 2 * math.pi))
-            / (2 * math.log(spec.theta))
-        )
+        share = math.log(scaling.trained_length / (turns * 2 * math.pi))
+        return spec.dim * share / (2 * math.log(spec.theta))
 
     low, high = dimension(scaling.high), dimension(scaling.low)
     if scaling.truncate:
@@ -210,7 +206,7 @@ def skew(by_distance: Tensor, keys: int) -> Tensor:
     return flat.view(*flat.shape[:-1], queries, distances)[..., :keys]
 
 
-MODULES: dict[type, type[nn.Module]] = {
+MODULES: dict[type, Callable[..., nn.Module]] = {
     Disentangled: DisentangledPosition,
     Relative: RelativePosition,
     Rotary: RotaryPosition,
@@ -221,5 +217,4 @@ MODULES: dict[type, type[nn.Module]] = {
 
 
 def make_position(spec: Position, attention: Attention, width: int) -> nn.Module:
-    module: nn.Module = MODULES[type(spec)](spec, attention, width)
-    return module
+    return MODULES[type(spec)](spec, attention, width)

@@ -43,18 +43,22 @@ def _run(
         if table is not None and table.pad is not None:
             real = tokens.ne(table.pad)
             counted = real if mask is None else real & mask
-        positions = (
-            positions_of(counted, new, device)
-            if documents is None
-            else positions_in(documents, counted)
-        )
+        if documents is None:
+            positions = positions_of(counted, new, device)
+        else:
+            positions = positions_in(documents, counted)
         if cache is not None and cache.positions is not None and documents is None:
             positions = torch.where(positions < 0, positions, positions + cache.positions)
     branches: Any = options.get("branches")
     runs: Any = options.get("runs")
     if branches is None:
         in_rows = runs is None or runs.is_cuda  # else texts are in one row, and each must fit
-        _check_length(stack, past + new if in_rows else int(runs.diff().max()))
+        length = past + new if in_rows else int(runs.diff().max())
+        if table is not None and length > table.length:
+            raise GlassformerError(
+                f"The text has {length} tokens and the model's positions end at {table.length}; "
+                "shorten it."
+            )
     blank = stack.spec.blanks
     blanks = 0 if past else blank
     ordered, prefix = options.get("permutation") is not None, options.get("prefix")
@@ -101,12 +105,3 @@ def _run(
     if cache is not None:
         cache.advance(positions, mask, documents, ctx.segments, blanks)
     return hidden
-
-
-def _check_length(stack: Stack, length: int) -> None:
-    table = stack.spec.embed.position
-    if table is not None and length > table.length:
-        raise GlassformerError(
-            f"The text has {length} tokens and the model's positions end at {table.length}; "
-            "shorten it."
-        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -21,14 +23,8 @@ def scaled_attention(
 ) -> Tensor:
     """Not by cuDNN where there is a mask and something learns: its gradients are NaN at some
     lengths (pytorch/pytorch#196678)."""
-    grouped = q.shape[1] != k.shape[1]
-
-    def attend() -> Tensor:
+    learns = bool(dropout) or q.requires_grad
+    with sdpa_kernel(SOUND) if mask is not None and q.is_cuda and learns else nullcontext():
         return F.scaled_dot_product_attention(
-            q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped
+            q, k, v, mask, dropout, causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
         )
-
-    if mask is None or not q.is_cuda or not (dropout or q.requires_grad):
-        return attend()
-    with sdpa_kernel(SOUND):
-        return attend()

@@ -8,12 +8,14 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 
 
+def last_slots(real: Tensor) -> Tensor:
+    """[batch]: the slot of the last real token."""
+    return (torch.arange(real.shape[1], device=real.device) * real).argmax(-1)
+
+
 def last_tokens(tokens: Tensor, mask: Tensor | None) -> Tensor:
     """Every text's last real token, [batch, 1]."""
-    if mask is None:
-        return tokens[:, -1:]
-    slots = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(1, (slots * mask).argmax(-1, keepdim=True))
+    return tokens[:, -1:] if mask is None else tokens.gather(1, last_slots(mask)[:, None])
 
 
 def shifted_right(tokens: Tensor, mask: Tensor | None, start: int | Tensor | None) -> Tensor:

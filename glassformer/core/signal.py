@@ -119,11 +119,9 @@ class PatchEmbedding(Signal):
 
 
 def make_embedding(width: int, spec: Embed | Frames | Patches) -> Embedding | Signal:
-    if isinstance(spec, Frames):
-        return FrameEmbedding(width, spec)
-    if isinstance(spec, Patches):
-        return PatchEmbedding(width, spec)
-    return Embedding(width, spec)
+    if isinstance(spec, Embed):
+        return Embedding(width, spec)
+    return FrameEmbedding(width, spec) if isinstance(spec, Frames) else PatchEmbedding(width, spec)
 
 
 def picture(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:

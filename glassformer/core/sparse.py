@@ -86,10 +86,8 @@ def sparse_attention(
 def _planned(ctx: Context, pattern: Pattern | Blocks, batch: int) -> Plan:
     key = once("sparse", ctx, pattern)
     if key not in ctx.memo:
-        if isinstance(pattern, Blocks):
-            ctx.memo[key] = _block_plan(ctx, pattern, batch)
-        else:
-            ctx.memo[key] = _window_plan(ctx, pattern, batch)
+        make: Any = _block_plan if isinstance(pattern, Blocks) else _window_plan
+        ctx.memo[key] = make(ctx, pattern, batch)
     plan: Plan = ctx.memo[key]
     return plan
 
@@ -194,9 +192,8 @@ def _plan(
         place = torch.where(wide, behind + wide.cumsum(-1) - 1, place)
         seen = None if ctx.key_mask is None else ctx.key_mask[:, None, None]
         if ctx.documents is not None:
-            own = (
-                _look_up(ctx.documents, asking[:, None])[..., None] == ctx.documents[:, None, None]
-            )
+            whose = _look_up(ctx.documents, asking[:, None])[..., None]
+            own = whose == ctx.documents[:, None, None]
             seen = own if seen is None else own & seen
         if seen is not None:
             everything = torch.zeros((), device=place.device).masked_fill(~seen, UNSEEN)

@@ -65,12 +65,10 @@ class Stack(nn.Module):
             if not isinstance(block, BlockSpec) or block.position is None:
                 places.append(None)
                 continue
-            if block.position not in place:
+            known = place.get(block.position)
+            if known is None or self.positions[known].per_layer:
                 module = make_position(block.position, block.attention, self.spec.width)
                 self.positions.append(module)
-                if module.per_layer:
-                    places.append(len(self.positions) - 1)
-                    continue
                 place[block.position] = len(self.positions) - 1
             places.append(place[block.position])
         return places
