@@ -44,6 +44,7 @@ def number(text: str) -> float:
 def test_a_long_sentence_has_its_words_beside_the_lanes(page, decoder, at):
     walk(page, decoder, f"?walk.at={at}&text={'+'.join(['time flies like an arrow'] * 4)}")
     names = page.locator(".names").first.locator("> *")
+    page.locator("[role=option]").first.wait_for()
     tokens = page.locator("[role=option]").all_inner_texts()
     assert 34 < len(tokens) < 39  # so many that lanes as tall as of a short text are too low
     expect(names).to_have_text(tokens)
