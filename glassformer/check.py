@@ -36,7 +36,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        return (self.close or self.rounded) and self.same_tokens is not False
+        return self.close and self.same_tokens is not False
 
     @property
     def close(self) -> bool:
@@ -44,8 +44,8 @@ class Comparison:
 
     @property
     def rounded(self) -> bool:
-        """Whether the differences are float32's rounding: gone where there is none, and not much
-        more of it here than there."""
+        """Whether what is too large is float32's rounding alone: gone in float64, and not much more
+        of it here than there. That explains a difference; equal it is not."""
         if self.finer is None or self.rounding is None:
             return False
         return self.finer <= EXACT and self.rounding[0] <= 2 * self.rounding[1]
