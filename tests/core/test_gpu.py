@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tiny
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
 from glassformer.core import Cache, Capture
@@ -83,6 +84,31 @@ def test_gradients_where_all_scores_are_low(length, compiled):
         assert torch.isfinite(half).all()
         near = (half - exact)[..., 1:]  # in column 0 great numbers cancel out
         assert near.norm() < 0.1 * exact[..., 1:].norm()
+
+
+class Asked(TorchDispatchMode):
+    """The names of all operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.names.add(operation.name())
+        return operation(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_kernel_that_is_ready_for_any_shape(masked):
+    """Unlike cuDNN's, which torch would choose by itself."""
+    tokens = tiny.tokens(3, 24).cuda()
+    mask = torch.arange(24, device="cuda") < 24 - 4 * masked
+    attention = spec.Attention(heads=2, head_dim=64)
+    net = tiny.net(tiny.decoder(2, attention=attention)).to("cuda", torch.bfloat16)
+    with Asked() as asked:
+        net(tokens, mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
+    kernels = {name for name in asked.names if "_attention" in name}
+    assert kernels and not any("cudnn" in name for name in kernels)
 
 
 @pytest.mark.parametrize(
