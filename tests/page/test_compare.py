@@ -68,9 +68,9 @@ def run(tmp_path_factory):
         yield served, folder / "run"
 
 
-def predicted(page, label: str) -> list[str]:
+def predicted(page, label: str):
     bars = page.get_by_role("region", name="What they predict").get_by_role("list", name=label)
-    return bars.locator("li .number").all_inner_texts()
+    return bars.locator("li .number")
 
 
 def wanted(folder) -> list[str]:
@@ -91,8 +91,8 @@ def test_the_steps_of_a_training(page, run):
     assert texts[0].startswith("2 · loss ") and texts[1].startswith("6 · end of the run · loss ")
     heads = page.get_by_role("region", name="Heads that write something else")
     heads.wait_for()
-    assert predicted(page, "Before") == wanted(folder / "steps" / "step-0000000002")
-    assert predicted(page, "After") == wanted(folder / "model")
+    expect(predicted(page, "Before")).to_have_text(wanted(folder / "steps" / "step-0000000002"))
+    expect(predicted(page, "After")).to_have_text(wanted(folder / "model"))
     change = page.get_by_role("region", name="Weights that moved most").locator(".number").first
     far = figure(change.inner_text())
     sliders.last.focus()
@@ -101,7 +101,7 @@ def test_the_steps_of_a_training(page, run):
     expect(sliders.last).to_have_attribute("aria-valuetext", re.compile("^4 · loss "))
     expect(change).not_to_have_text(re.compile(f"^{far}$"))
     page.wait_for_load_state("networkidle")
-    assert predicted(page, "After") == wanted(folder / "steps" / "step-0000000004")
+    expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
     assert figure(change.inner_text()) < far
     page.keyboard.press("ArrowLeft")
     page.get_by_text("Both sides are the same model").wait_for()
@@ -125,7 +125,7 @@ def test_a_step_is_dragged_to(page, run):
     assert addressed(page, "compare.b=run%404")
     page.get_by_role("region", name="What they predict").wait_for()
     page.wait_for_load_state("networkidle")
-    assert predicted(page, "After") == wanted(folder / "steps" / "step-0000000004")
+    expect(predicted(page, "After")).to_have_text(wanted(folder / "steps" / "step-0000000004"))
 
 
 def test_a_model_beside_a_run(run, page):
