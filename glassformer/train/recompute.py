@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.core.context import Context
+from glassformer.core.scaled import SOUND
 from glassformer.core.stack import Stack
 from glassformer.train.cpu import own_kernels
 from glassformer.train.objectives import Batch, Objective
@@ -29,12 +30,7 @@ SHAPES = 16
 """So many kinds of batches are recorded; where there are more, none, since each takes memory."""
 
 
-KERNELS = [
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-]
+KERNELS = [SDPBackend.CUDNN_ATTENTION, *SOUND]
 """For attention, the fastest first: cuDNN's takes three quarters of the next one's time on an H200,
 but long to get ready for each new shape. torch leaves it out where it doesn't fit, or where all is
 to be the same to the bit."""
