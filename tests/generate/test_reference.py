@@ -84,7 +84,7 @@ def options():
         yield pytest.param(knobs, marks=marks, id=name)
 
 
-@pytest.mark.parametrize("knobs", options())
+@pytest.mark.parametrize("knobs", list(options()))
 def test_tokens_equal_the_references(case, knobs):
     prompts = case.prompts(LENGTHS, seed=5)
     knobs = {"max_new_tokens": 12, **knobs}
