@@ -1,0 +1,103 @@
+"""Adapters room, the base: the model that an adapter was trained beside, and how to load it again.
+
+peft's files name the base by a path alone. `glassformer.json` lies beside them and says what else
+it takes: the class, which tensors started fresh and which were left out, the labels, and the config
+of the adapted model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.weights.published import ADAPTER_CONFIG
+from glassformer.weights.save import write_json
+
+DESCRIPTION = "glassformer.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """`source` is a path, zoo:NAME or real:NAME, and `folder` where that lies on this machine; the
+    other fields are what `load` is told beside it."""
+
+    source: str
+    folder: str | None = None
+    architecture: str | None = None
+    make: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the model is loaded as its config.json has it."""
+        return not (self.architecture or self.make or self.drop or self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What an adapter's folder says of the model that it makes. `places` are where the base may
+    lie, the first one first."""
+
+    base: Base | None
+    places: tuple[str, ...] = ()
+    architecture: str | None = None
+    config: Mapping[str, Any] | None = None
+
+
+def write_description(
+    draft: Path, folder: Path, base: Base | None, architecture: str, config: Mapping[str, Any]
+) -> None:
+    """`draft` becomes `folder`, to which the base's relative path refers, so that both can be moved
+    together."""
+    told: dict[str, Any] | None = None
+    if base is not None:
+        told = {key: value for key, value in asdict(base).items() if key != "folder"}
+        if Path(base.source).is_absolute():
+            told["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
+    own = {key: value for key, value in config.items() if key != "quantization"}
+    own["architectures"] = [architecture]
+    described = {"base": told, "architecture": architecture, "config": own}
+    write_json(draft / DESCRIPTION, described)
+
+
+def read_description(folder: Path) -> Description:
+    """Of a folder that peft has written the base's name is all that is known."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        source = _read(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+        if not source:
+            return Description(base=None)
+        return Description(base=Base(source=source), places=(source, str(folder / source)))
+    found = _read(path)
+    try:
+        told, architecture, config = found["base"], found["architecture"], found["config"]
+        if told is None:
+            return Description(base=None, architecture=architecture, config=config)
+        known = {field.name: told.get(field.name) for field in fields(Base)}
+        lists = {name: tuple(told[name] or ()) for name in ("make", "drop")}
+        labels = None if told["labels"] is None else tuple(told["labels"])
+        base = Base(**{**known, **lists, "labels": labels})
+        places = [base.source]
+        if told.get("relative"):
+            places.append(os.path.normpath(folder / told["relative"]))
+        return Description(
+            base=base, places=tuple(places), architecture=architecture, config=config
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise GlassformerError(f"{path} does not describe a model ({error}).") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (ValueError, OSError) as error:
+        raise GlassformerError(f"{path} cannot be read ({error}); get it again.") from None
+    if not isinstance(value, dict):
+        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
+    return value
