@@ -118,8 +118,8 @@ class Model:
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
         model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter`, and `merge_adapter`, without
-        which a head that the adapter has learned cannot be saved."""
+        adapter beside the weights is not part of it: see `save_adapter` and `merge_adapter`. Where
+        the adapter holds a head that the weights lack, it has to be merged first."""
         on = adapters.active(self.net)
         if on is not None and not set(self.report.made).isdisjoint(on.own):
             raise GlassformerError(

@@ -167,7 +167,10 @@ def describe_adapter(adapter: str | Path) -> Description:
     """What an adapter's folder, or that of a run with one, says of its model."""
     folder = published(Path(adapter))
     if not holds_adapter(folder):
-        raise GlassformerError(f"{folder} has no adapter_config.json, so it is no adapter's folder.")
+        raise GlassformerError(
+            f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
+            "loaded by itself."
+        )
     return read_description(folder)
 
 

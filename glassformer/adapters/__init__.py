@@ -27,7 +27,7 @@ from glassformer.adapters.settings import (
 )
 
 __all__ = [
-    "KINDS", "AdaLoRA", "Adapter", "Base", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt", "Settings",
-    "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge", "penalty",
-    "remove", "switch", "switched_off", "unmerge", "write_adapter",
+    "KINDS", "AdaLoRA", "Adapter", "Base", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt",
+    "Settings", "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge",
+    "penalty", "remove", "switch", "switched_off", "unmerge", "write_adapter",
 ]  # fmt: skip

@@ -198,7 +198,9 @@ def test_an_adapter_without_what_was_fresh_is_refused(bases, tmp_path):
     adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "adapter")
     path = tmp_path / "adapter/adapter_model.safetensors"
     save_file({k: v for k, v in load_file(path).items() if "pooler" not in k}, path)
-    with pytest.raises(GlassformerError, match=r"nor the adapter's has bert\.pooler\.dense\.weight"):
+    with pytest.raises(
+        GlassformerError, match=r"nor the adapter's has bert\.pooler\.dense\.weight"
+    ):
         gf.load(tmp_path / "adapter")
 
 
@@ -250,17 +252,23 @@ def test_a_built_in_base_is_known_by_its_name(tmp_path):
     told = json.loads((tmp_path / "adapter/glassformer.json").read_text())
     assert told["base"]["source"] == "zoo:encoder" and "relative" not in told["base"]
     assert Path(
-        json.loads((tmp_path / "adapter/adapter_config.json").read_text())["base_model_name_or_path"]
+        json.loads((tmp_path / "adapter/adapter_config.json").read_text())[
+            "base_model_name_or_path"
+        ]
     ).is_dir()
     again = gf.load(tmp_path / "adapter")
-    assert far(again.net(torch.arange(9)[None]).logits, model.net(torch.arange(9)[None]).logits) == 0
+    assert (
+        far(again.net(torch.arange(9)[None]).logits, model.net(torch.arange(9)[None]).logits) == 0
+    )
     assert again.tokenizer.fingerprint == model.tokenizer.fingerprint
 
 
 def test_a_model_without_a_folder_is_asked_for(tmp_path):
     model = gf.create("gpt2", n_embd=16, n_layer=1, n_head=2, vocab_size=40)
     model.add_adapter(LoRA(rank=1)).save_adapter(tmp_path / "adapter")
-    with pytest.raises(GlassformerError, match="does not say for which model it is; name the model"):
+    with pytest.raises(
+        GlassformerError, match="does not say for which model it is; name the model"
+    ):
         gf.load(tmp_path / "adapter")
 
 
