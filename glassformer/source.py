@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,12 @@ from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
-from glassformer.weights.published import ADAPTER_CONFIG, holds_adapter, published
+from glassformer.weights.published import (
+    ADAPTER_CONFIG,
+    has_checkpoints_alone,
+    holds_adapter,
+    published,
+)
 from glassformer.zoo import HOME, PREFIX, folder_of, names, real
 
 
@@ -60,7 +66,8 @@ def load(
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
     """
-    folder = find_folder(source)
+    checkpoints = has_checkpoints_alone(Path(source))
+    folder = Path(source) if checkpoints else find_folder(source)
     told = Description(base=None) if adapter is None else describe_adapter(adapter)
     base = Base(
         source=lasting_name(source, folder),
@@ -70,7 +77,11 @@ def load(
         drop=(drop,) if isinstance(drop, str) else tuple(drop),
         labels=None if labels is None else tuple(labels),
     )
-    if not holds_adapter(folder):
+    if checkpoints and base.as_it_is:
+        model = _newest_checkpoint(folder, device, dtype)
+        if quantize is not None:
+            model.quantize(quantize)
+    elif not (checkpoints or holds_adapter(folder)):
         if told.base is not None and base.as_it_is:
             base = replace(told.base, source=base.source, folder=base.folder)
         model = _load_whole(folder, base, device, dtype, seed)
@@ -83,8 +94,8 @@ def load(
             model = merged(model)
     else:
         raise GlassformerError(
-            f"{folder} is an adapter and is loaded as it was saved; for another class, head or "
-            "labels, merge it into its model and save that."
+            f"{folder} is loaded as it was saved; for another class, head or labels, load it, merge "
+            "its adapter and save that as a model."
         )
     if adapter is None:
         return model
@@ -130,6 +141,17 @@ def _load_whole(
         generation=read_generation(folder),
     )
     model.source, model.base = folder, base
+    return model
+
+
+def _newest_checkpoint(
+    run: Path, device: str | torch.device, dtype: torch.dtype | str | None
+) -> Model:
+    """The model of a run that has published none yet. The train room, which reads checkpoints,
+    imports this one, and is therefore asked for by its name."""
+    model: Model = import_module("glassformer.train.snapshots").snapshots(run)[-1].load()
+    model.net.to(device=as_device(device), dtype=as_dtype(dtype)).eval()
+    model.source = run
     return model
 
 

@@ -29,10 +29,22 @@ def published(folder: Path) -> Path:
     end, or while the run is not over the best one, or the newest one that was kept."""
     if not is_run_alone(folder):
         return folder
-    kept = sorted(path for path in (folder / "steps").glob("step-*") if not path.suffix)
-    for path in (folder / "model", folder / "best", *reversed(kept)):
-        if path.is_dir():
-            return path
-    raise GlassformerError(
-        f"The run {folder} has no model yet; `glassformer train {folder / RECIPE}` goes on with it."
-    )
+    found = [path for path in (folder / "model", folder / "best") if path.is_dir()]
+    found += reversed(_steps(folder / "steps"))
+    if not found:
+        raise GlassformerError(
+            f"The run {folder} has no model yet; `glassformer train {folder / RECIPE}` goes on "
+            "with it."
+        )
+    return found[0]
+
+
+def has_checkpoints_alone(folder: Path) -> bool:
+    """A run that has published no model, and can be asked for what it would go on from."""
+    names = ("model", "best", "steps")
+    begun = is_run_alone(folder) and bool(_steps(folder / "state"))
+    return begun and not any((folder / name).is_dir() for name in names)
+
+
+def _steps(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step-*") if not path.suffix)
