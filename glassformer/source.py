@@ -94,8 +94,8 @@ def load(
             model = merged(model)
     else:
         raise GlassformerError(
-            f"{folder} is loaded as it was saved; for another class, head or labels, load it, merge "
-            "its adapter and save that as a model."
+            f"{folder} is loaded as it was saved; for another class, head or labels, load it, "
+            "merge its adapter and save that as a model."
         )
     if adapter is None:
         return model

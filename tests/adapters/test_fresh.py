@@ -65,7 +65,8 @@ CASES = {
         ("classifier",), ("cls",), LABELS, (LoRA(rank=2), BitFit()),
     ),
     "answers": Case(
-        BERT, "BertForMaskedLM", "BertForQuestionAnswering", {"qa_outputs"}, ("qa_outputs",), ("cls",)
+        BERT, "BertForMaskedLM", "BertForQuestionAnswering", {"qa_outputs"}, ("qa_outputs",),
+        ("cls",),
     ),
     "choices": Case(
         BERT, "BertForMaskedLM", "BertForMultipleChoice", POOLED,

@@ -172,7 +172,7 @@ def test_a_run_is_what_another_starts_from(home, monkeypatch):
     gf.train(recipe("lora", adapter=ADAPTERS["lora"]))
     tables = recipe("further", adapter={"kind": "lora", "rank": 1})
     tables["model"] = {"folder": "runs/lora"}
-    run, wanted = trained(tables, monkeypatch)
+    _, wanted = trained(tables, monkeypatch)
     assert torch.equal(logits(gf.load("runs/further")), wanted)
     tables = recipe("whole")
     tables["model"] = {"folder": "runs/lora"}
