@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import Any
 
 import torch
 
+from glassformer.adapters import active
 from glassformer.adapters.base import Base, Description, read_description
+from glassformer.adapters.guess import guessed
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.model import Model
@@ -77,30 +78,35 @@ def load(
         drop=(drop,) if isinstance(drop, str) else tuple(drop),
         labels=None if labels is None else tuple(labels),
     )
-    if checkpoints and base.as_it_is:
-        model = _newest_checkpoint(folder, device, dtype)
-        if quantize is not None:
-            model.quantize(quantize)
-    elif not (checkpoints or holds_adapter(folder)):
-        if told.base is not None and base.as_it_is:
-            base = replace(told.base, source=base.source, folder=base.folder)
+    if not (checkpoints or holds_adapter(folder)):
+        if told.base is not None:
+            base = base.or_else(told.base)
+        if adapter is not None and told.config is None:
+            base = base.or_else(guessed(base, published(Path(adapter)), read_config(folder)))
         model = _load_whole(folder, base, device, dtype, seed)
-        if quantize is not None:
-            model.quantize(quantize)
-    elif base.as_it_is:
-        below = find_base(folder)
-        model = load(below, device, dtype, seed=seed, quantize=quantize, adapter=folder)
-        if adapter is not None:
-            model = merged(model)
-    else:
+    elif not base.as_it_is:
         raise GlassformerError(
             f"{folder} is loaded as it was saved; for another class, head or labels, load it, "
             "merge its adapter and save that as a model."
         )
+    elif checkpoints:
+        model = _newest_checkpoint(folder, device, dtype)
+    else:
+        below = find_base(folder)
+        model = load(below, device, dtype, seed=seed, quantize=quantize, adapter=folder)
+    if adapter is not None and active(model.net) is not None:
+        model = merged(model)
+    if quantize is not None and not holds_adapter(folder):
+        model.quantize(quantize)
     if adapter is None:
         return model
     if told.config is not None and told.architecture != model.architecture:
         model = _with_more_heads(model, told)
+    if quantize is not None and model.report.made:
+        raise GlassformerError(
+            f"The adapter {adapter} holds weights that its base lacks; load it without quantize, "
+            "merge it (merge_adapter(forget=True)) and quantize then."
+        )
     return model.load_adapter(adapter)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,16 @@ class Base:
     make: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     labels: tuple[str, ...] | None = None
+
+    def or_else(self, other: Base) -> Base:
+        """With what another says of the same model where nothing is said here."""
+        return replace(
+            self,
+            architecture=self.architecture or other.architecture,
+            make=self.make or other.make,
+            drop=self.drop or other.drop,
+            labels=self.labels or other.labels,
+        )
 
     @property
     def as_it_is(self) -> bool:
@@ -70,11 +80,11 @@ def read_description(folder: Path) -> Description:
     """Of a folder that peft has written the base's name is all that is known."""
     path = folder / DESCRIPTION
     if not path.is_file():
-        source = _read(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+        source = read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
         if not source:
             return Description(base=None)
         return Description(base=Base(source=source), places=(source, str(folder / source)))
-    found = _read(path)
+    found = read_json(path)
     try:
         told, architecture, config = found["base"], found["architecture"], found["config"]
         if told is None:
@@ -93,7 +103,7 @@ def read_description(folder: Path) -> Description:
         raise GlassformerError(f"{path} does not describe a model ({error}).") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError) as error:

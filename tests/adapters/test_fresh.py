@@ -288,3 +288,29 @@ def test_an_adapter_upon_an_adapter(bases, tmp_path):
     second.save_adapter(tmp_path / "second")
     again = gf.load(tmp_path / "second")
     assert far(ours(case, again), wanted) == 0 and again.spec.labels == LABELS
+
+
+@pytest.mark.parametrize("task", ["SEQ_CLS", None])
+def test_a_folder_of_pefts_with_a_head_of_its_own(bases, tmp_path, task):
+    """It says a task, or the class, and the shape of the head says how many labels there are."""
+    case = CASES["classes"]
+    plain = transformers.BertForSequenceClassification.from_pretrained(
+        bases / "classes", num_labels=5
+    )
+    whole = ["classifier", "pooler"]
+    config = peft.LoraConfig(r=2, target_modules=["query"], modules_to_save=whole, task_type=task)
+    model = peft.get_peft_model(plain, config).eval()
+    scatter(p for p in model.parameters() if p.requires_grad)
+    model.save_pretrained(tmp_path / "adapter")
+    tokens, mask = tokens_of(case)
+    wanted = model(input_ids=tokens, attention_mask=mask).logits
+    again = gf.load(tmp_path / "adapter")
+    assert again.spec.labels == tuple(f"LABEL_{i}" for i in range(5))
+    assert far(ours(case, again), wanted) < TOLERANCE
+
+
+def test_a_head_beside_codes_is_refused(bases, tmp_path):
+    case = CASES["classes"]
+    adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "adapter")
+    with pytest.raises(GlassformerError, match="load it without quantize"):
+        gf.load(tmp_path / "adapter", quantize="int8")
