@@ -207,7 +207,7 @@ class Model:
             told = replace(told or Base(source=base), source=base, folder=base)
         with whole_folder(Path(folder)) as draft:
             adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
-            write_description(draft, Path(folder), told, self.architecture, self.config)
+            write_description(draft, Path(folder), told, self)
             if self.tokenizer is not None and not self._reads_as_base:
                 self.tokenizer.save(draft)
             if self.pooling is not None:

@@ -56,7 +56,8 @@ def load(
     adapter's folder knows its base, which is loaded, and the adapter beside it.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's; a GGUF file and the zoo's models give float32. A difference between config.json and
+    the file's, or that in which an adapter was trained; a GGUF file and the zoo's models give
+    float32. A difference between config.json and
     the tensors is an error, unless it is asked for by name: `architecture` is another class of the
     family than the config names; `make` are tensors, by the beginning of their names, that start
     fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
@@ -70,6 +71,7 @@ def load(
     checkpoints = has_checkpoints_alone(Path(source))
     folder = Path(source) if checkpoints else find_folder(source)
     told = Description(base=None) if adapter is None else describe_adapter(adapter)
+    dtype = dtype or told.dtype
     base = Base(
         source=lasting_name(source, folder),
         folder=os.path.abspath(folder),

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.adapters.places import Host
 from glassformer.errors import GlassformerError
 from glassformer.weights.published import ADAPTER_CONFIG
-from glassformer.weights.save import write_json
+from glassformer.weights.save import dtype_of, write_json
 
 DESCRIPTION = "glassformer.json"
 
@@ -52,17 +53,17 @@ class Base:
 @dataclass(frozen=True, kw_only=True)
 class Description:
     """What an adapter's folder says of the model that it makes. `places` are where the base may
-    lie, the first one first."""
+    lie, the first one first; `dtype` is that of the numbers beside which the adapter was trained.
+    """
 
     base: Base | None
     places: tuple[str, ...] = ()
     architecture: str | None = None
     config: Mapping[str, Any] | None = None
+    dtype: str | None = None
 
 
-def write_description(
-    draft: Path, folder: Path, base: Base | None, architecture: str, config: Mapping[str, Any]
-) -> None:
+def write_description(draft: Path, folder: Path, base: Base | None, model: Host) -> None:
     """`draft` becomes `folder`, to which the base's relative path refers, so that both can be moved
     together."""
     told: dict[str, Any] | None = None
@@ -70,9 +71,13 @@ def write_description(
         told = {key: value for key, value in asdict(base).items() if key != "folder"}
         if Path(base.source).is_absolute():
             told["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
-    own = {key: value for key, value in config.items() if key != "quantization"}
-    own["architectures"] = [architecture]
-    described = {"base": told, "architecture": architecture, "config": own}
+    config = {key: value for key, value in model.config.items() if key != "quantization"}
+    described = {
+        "base": told,
+        "architecture": model.architecture,
+        "dtype": dtype_of(model.net),
+        "config": {**config, "architectures": [model.architecture]},
+    }
     write_json(draft / DESCRIPTION, described)
 
 
@@ -86,9 +91,10 @@ def read_description(folder: Path) -> Description:
         return Description(base=Base(source=source), places=(source, str(folder / source)))
     found = read_json(path)
     try:
-        told, architecture, config = found["base"], found["architecture"], found["config"]
+        told = found["base"]
+        said = {key: found[key] for key in ("architecture", "config", "dtype")}
         if told is None:
-            return Description(base=None, architecture=architecture, config=config)
+            return Description(base=None, **said)
         known = {field.name: told.get(field.name) for field in fields(Base)}
         lists = {name: tuple(told[name] or ()) for name in ("make", "drop")}
         labels = None if told["labels"] is None else tuple(told["labels"])
@@ -96,9 +102,7 @@ def read_description(folder: Path) -> Description:
         places = [base.source]
         if told.get("relative"):
             places.append(os.path.normpath(folder / told["relative"]))
-        return Description(
-            base=base, places=tuple(places), architecture=architecture, config=config
-        )
+        return Description(base=base, places=tuple(places), **said)
     except (KeyError, TypeError, AttributeError) as error:
         raise GlassformerError(f"{path} does not describe a model ({error}).") from None
 

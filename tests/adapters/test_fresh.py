@@ -314,3 +314,14 @@ def test_a_head_beside_codes_is_refused(bases, tmp_path):
     adapted(load(case, bases / "classes"), LoRA(rank=2)).save_adapter(tmp_path / "adapter")
     with pytest.raises(GlassformerError, match="load it without quantize"):
         gf.load(tmp_path / "adapter", quantize="int8")
+
+
+def test_a_base_is_read_in_the_precision_of_the_training(bases, tmp_path):
+    case = CASES["classes"]
+    gf.load(bases / "classes").save(tmp_path / "half", dtype=torch.bfloat16)
+    model = adapted(load(case, tmp_path / "half", dtype="float32"), LoRA(rank=2))
+    wanted = ours(case, model)
+    model.save_adapter(tmp_path / "adapter")
+    assert far(ours(case, gf.load(tmp_path / "adapter")), wanted) == 0
+    half = gf.load(tmp_path / "adapter", dtype="bfloat16")
+    assert next(half.net.parameters()).dtype == torch.bfloat16
