@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -149,6 +150,40 @@ def test_the_card_prints_code_that_works(home, monkeypatch, kind):
     wanted = gf.load(run.best).classify("The plot is thin.").label
     assert said[0].strip() == wanted
     assert said[1].splitlines()[1].startswith(wanted)
+
+
+RECORDS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # class, what starts fresh, a record
+    "masked-lm": ("MaskedLM", [], {"text": "a fine film of 1"}),
+    "tagging": ("TokenClassification", ["classifier"],
+                {"words": ["a", "film"], "tags": ["O", "B-ART"]}),
+    "span": ("QuestionAnswering", ["qa_outputs"],
+             {"question": "a film", "context": "a fine film", "id": "1",
+              "answers": [{"text": "fine", "answer_start": 2}]}),
+    "regression": ("SequenceClassification", ["classifier", "bert.pooler"],
+                   {"text": "a fine film of 1", "value": 0.5}),
+    "multiple-choice": ("MultipleChoice", ["classifier", "bert.pooler"],
+                        {"question": "a film", "choices": ["fine", "dull"], "label": 0}),
+    "contrastive": ("MaskedLM", [], {"text": "a fine film", "positive": "a great film"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", RECORDS)
+def test_the_card_of_every_task_prints_code_that_works(home, monkeypatch, glassformer, objective):
+    monkeypatch.chdir(home)
+    head, fresh, record = RECORDS[objective]
+    Path(f"{objective}.jsonl").write_text((json.dumps(record) + "\n") * 4)
+    tables = recipe(f"card-{objective}", adapter=ADAPTERS["lora"], objective={"name": objective})
+    tables["train"] |= {"steps": 1, "batch": 2}
+    tables["data"] |= {"train": f"{objective}.jsonl", "valid": f"{objective}.jsonl"}
+    tables["model"] = {"folder": "base"}
+    if fresh:
+        tables["model"] |= {"architecture": f"BertFor{head}", "make": fresh, "drop": ["cls"]}
+    run = gf.train(tables)
+    card = (run.folder / "README.md").read_text()
+    python, shell = (re.search(rf"```{x}\n(.*?)```", card, re.DOTALL)[1] for x in ("python", "sh"))
+    exec(python, {})
+    code, shown, said = glassformer(*shlex.split(shell)[1:])
+    assert code == 0 and shown, said
 
 
 def test_a_run_that_is_not_over(home, monkeypatch, tmp_path):
