@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ from typing import Any
 import torch
 
 from glassformer import adapters
+from glassformer.adapters.base import Base, Description, read_description, write_description
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family
+from glassformer.families import find_family, translate
 from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
@@ -39,6 +42,7 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
+from glassformer.weights.published import holds_adapter, published
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
@@ -69,6 +73,7 @@ class Model:
         self._pooling = pooling
         self._recorded: dict[Any, Any] = {}
         self.source: Path | None = None  # where it was loaded from
+        self.base: Base | None = None  # the same as an adapter's folder says it
         self._shelf = Shelf()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
@@ -113,7 +118,14 @@ class Model:
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
         model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter`."""
+        adapter beside the weights is not part of it: see `save_adapter` and `merge_adapter`. Where
+        the adapter holds a head that the weights lack, it has to be merged first."""
+        on = adapters.active(self.net)
+        if on is not None and not set(self.report.made).isdisjoint(on.own):
+            raise GlassformerError(
+                f"The adapter {on.name!r} holds weights that the model lacks; write them with "
+                "save_adapter, or merge_adapter(forget=True) before save."
+            )
         if dtype is not None and "quantization" in self.config:
             raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
@@ -162,9 +174,26 @@ class Model:
         return self._changed()
 
     def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
-        """Reads an adapter's folder, as `save_adapter` or the peft library write it."""
-        adapters.load_adapter(self, folder, name)
-        self.pooling = read_pooling(Path(folder)) or self.pooling
+        """Reads an adapter's folder, as `save_adapter` or the peft library write it, or that of a
+        run which has trained one. With it come the labels and the settings of its task."""
+        place = published(Path(folder))
+        told = read_description(place) if holds_adapter(place) else Description(base=None)
+        if told.architecture not in (None, self.architecture):
+            raise GlassformerError(
+                f"The adapter {folder} is for {told.architecture}, and this model is "
+                f"{self.architecture}; gf.load({str(folder)!r}) loads both as they were."
+            )
+        adapters.load_adapter(self, place, name)
+        if told.config is not None:
+            held = {k: v for k, v in self.config.items() if k == "quantization"}
+            self.config = {**told.config, **held}
+            labels = translate(told.config, self.architecture).labels
+            self.net.spec = replace(self.net.spec, labels=labels)
+        self.pooling = read_pooling(place) or self.pooling
+        if holds_tokenizer(place):
+            self._tokenizer = place
+            self.__dict__.pop("tokenizer", None)
+        self.source = place
         return self._changed()
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
@@ -173,10 +202,22 @@ class Model:
         adapter = adapters.active(self.net)
         if adapter is None:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
-        source = None if self.source is None else str(self.source)
-        adapters.save_adapter(self, adapter, folder, base or source)
-        if self.pooling is not None:
-            write_pooling(self.pooling, Path(folder), states_width(self))
+        told = self.base
+        if base is not None:
+            told = replace(told or Base(source=base), source=base, folder=base)
+        with whole_folder(Path(folder)) as draft:
+            adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
+            write_description(draft, Path(folder), told, self)
+            if self.tokenizer is not None and not self._reads_as_base:
+                self.tokenizer.save(draft)
+            if self.pooling is not None:
+                write_pooling(self.pooling, draft, states_width(self))
+
+    @property
+    def _reads_as_base(self) -> bool:
+        """Whether the tokenizer is the one that lies with the base."""
+        there, own = None if self.base is None else self.base.folder, self._tokenizer
+        return there is not None and isinstance(own, Path) and os.path.abspath(own) == there
 
     def switch_adapter(self, name: str | None) -> Model:
         """Turns one adapter on and the others off; None: the model as it was, which learns."""
@@ -191,7 +232,11 @@ class Model:
     def merge_adapter(self, name: str = "default", *, forget: bool = False) -> Model:
         """Adds a low-rank adapter's change to the weights, which then cost what they did before.
         `unmerge_adapter` takes it out again, unless the weights as they were are forgotten."""
+        held = adapters.adapters_of(self.net).get(name)
         adapters.merge(self.net, name, forget=forget)
+        if forget and held is not None:
+            self.report.made = [made for made in self.report.made if made not in held.own]
+            self.base = None  # no folder holds these weights
         return self._changed()
 
     def unmerge_adapter(self, name: str = "default") -> Model:

@@ -18,8 +18,8 @@ from glassformer.adapters.adapter import DEFAULT, Adapter, remove
 from glassformer.adapters.add import add, add_rank, begin, finish, gather, within
 from glassformer.adapters.allocate import watch
 from glassformer.adapters.beside import LowRank
-from glassformer.adapters.places import Host, find_places, matcher
-from glassformer.adapters.save import CONFIG, FRONT, FRONT_OF_PROMPTED, TENSORS
+from glassformer.adapters.places import Host, find_places, fresh_names, matcher
+from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.adapters.settings import (
     AdaLoRA,
     BitFit,
@@ -32,6 +32,7 @@ from glassformer.adapters.settings import (
 )
 from glassformer.errors import GlassformerError
 from glassformer.weights.plan import parts_of
+from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
@@ -47,7 +48,7 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
     try:
         return _load(model, config, tensors, folder, name)
     except KeyError as error:
-        raise GlassformerError(f"{folder / CONFIG} lacks {error}; get it again.") from None
+        raise GlassformerError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
 
 
 def _load(
@@ -213,11 +214,21 @@ def _fill(
             )
         with torch.no_grad():
             target.copy_(found)
-    find = matcher(model)
+    find, fresh, unsaid = matcher(model), fresh_names(model), []
     for ours, tensor in adapter.own.items():
         where, parts = find(ours), parts_of(model.net, ours)
         pieces = dict(zip(where.theirs, where.rule.op.write(tensor.detach(), parts), strict=True))
         given = {their: tensors.pop(their) for their in pieces if their in tensors}
+        if ours in fresh and len(given) < len(pieces):
+            lost = next(their for their in pieces if their not in given)
+            raise GlassformerError(
+                f"Neither the model's file nor the adapter's has {lost}, which was trained; train "
+                "the adapter again."
+            )
+        for also in where.also:
+            tensors.pop(also, None)
+        if not given:
+            unsaid.append(ours)
         for their, piece in given.items():
             if piece.shape != pieces[their].shape:
                 raise GlassformerError(
@@ -226,6 +237,7 @@ def _fill(
                 )
         with torch.no_grad():
             tensor.copy_(where.rule.op.read(list((pieces | given).values())))
+    adapter.give_back(model.net, unsaid)
     if tensors:
         raise GlassformerError(
             f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "
@@ -234,12 +246,12 @@ def _fill(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    for name in (CONFIG, TENSORS):
+    for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
             raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")
     try:
-        config: dict[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
-        tensors = load_file(folder / TENSORS)
+        config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
+        tensors = load_file(folder / ADAPTER_TENSORS)
     except (ValueError, OSError, SafetensorError) as error:
         raise GlassformerError(f"{folder} cannot be read ({error}); get it again.") from None
     fronts = (FRONT, FRONT_OF_PROMPTED)

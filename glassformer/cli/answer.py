@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.options import (
-    READ,
-    AsJson,
-    Device,
-    Dtype,
-    Encoding,
-    Files,
-    HeadOption,
-    OnErrorOption,
-    Source,
-)
+from glassformer.cli.chosen import Chosen
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
 from glassformer.cli.outputs import (
     WHERE,
     Column,
@@ -66,8 +58,9 @@ COLUMNS = (
 )
 
 
+@grouped
 def answer(
-    model: Source,
+    chosen: Chosen,
     question: Question = None,
     context: Context = None,
     file: Files = None,
@@ -85,8 +78,6 @@ def answer(
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: HeadOption = None,
     as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Find answers to questions in texts of any length.
 
@@ -94,7 +85,6 @@ def answer(
     """
     from glassformer.cli.inputs import Inputs, field_of
     from glassformer.metrics.answers import right_answers, squad_scores
-    from glassformer.source import load
     from glassformer.tasks.answer import Answerer
 
     if squad and (file or context is not None or question is not None):
@@ -109,7 +99,7 @@ def answer(
         on_error=on_error,
     )
     answerer = Answerer(
-        load(model, device, dtype).pack(),
+        chosen.load().pack(),
         threshold=threshold,
         n_best=n_best,
         longest=longest,

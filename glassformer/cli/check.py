@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from glassformer.cli.options import Source
+from glassformer.cli.options import AdapterOption, Source
 
 
 def check(
     model: Source,
+    adapter: AdapterOption = None,
     architecture: Annotated[
         str | None, typer.Option(help="The class to load, if not the one that config.json names.")
     ] = None,
@@ -23,14 +24,15 @@ def check(
 
     It is loaded in the reference implementation, too (pip install 'glassformer[check]'), and the
     largest differences of logits, hidden states and tokens are shown. Where they are too large,
-    float64 tells rounding from a fault. Exit code 1: not equal.
+    float64 tells rounding from a fault. With an adapter, peft is asked, too. Exit code 1: not
+    equal.
 
     $ glassformer check zoo:stories
     """
     from glassformer.check import TOLERANCE
     from glassformer.check import check as compare
 
-    result = compare(model, architecture=architecture)
+    result = compare(model, architecture=architecture, adapter=adapter)
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))
     else:

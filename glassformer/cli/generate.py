@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from glassformer.cli.chosen import Chosen
 from glassformer.cli.dialog import talk
-from glassformer.cli.options import COMPUTED, Device, Dtype, Source, zoo_names
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import COMPUTED, zoo_names
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -25,9 +27,10 @@ LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "B
 LANGUAGES = "Translation"
 
 
+@grouped
 def generate(
     context: typer.Context,
-    model: Source,
+    chosen: Chosen,
     prompt: Annotated[
         str | None,
         typer.Argument(
@@ -48,8 +51,6 @@ def generate(
             autocompletion=zoo_names,
         ),
     ] = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -182,9 +183,10 @@ def generate(
         raise GlassformerError("The prompt is empty; --from-start writes without one.")
     jobs = None
     if batch is not None and out is not None:
-        jobs = Batch(batch, out, given, about=" ".join(filter(None, (model, str(dtype), quantize))))
-    writer = load(model, device, dtype, quantize=quantize).writer
-    draft = None if assistant is None else load(assistant, device, dtype).net
+        about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
+        jobs = Batch(batch, out, given, about=about)
+    writer = chosen.load(quantize=quantize).writer
+    draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype).net
     if jobs is not None:
         run_batch(jobs, writer, draft)
         return

@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from glassformer.cli.chosen import with_adapter
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.options import AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
 from glassformer.cli.outputs import print_json, say
 
 
@@ -26,6 +27,7 @@ def index(
             autocompletion=zoo_names,
         ),
     ] = None,
+    adapter: AdapterOption = None,
     texts: Annotated[
         Path | None, typer.Option(help="The folder of texts; likewise. It may have moved.")
     ] = None,
@@ -52,7 +54,7 @@ def index(
 
     given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    made = open_index(folder, model, texts, device, **settings)
+    made = open_index(folder, with_adapter(model, adapter, device), texts, device, **settings)
     try:
         with watched() as watch:
             changes = made.update(texts, on_error=on_error, progress=watch)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from glassformer.cli.options import zoo_names
+from glassformer.cli.options import AdapterOption, zoo_names
 from glassformer.spec import (
     Block,
     Blocks,
@@ -35,6 +35,7 @@ def inspect(
             help="A model's folder or file, zoo:NAME, or a preset.", autocompletion=zoo_names
         ),
     ],
+    adapter: AdapterOption = None,
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
@@ -49,7 +50,7 @@ def inspect(
     from glassformer.weights.plan import make_net
     from glassformer.weights.quantize import count_parameters
 
-    _, architecture, spec = describe(model)
+    _, architecture, spec = describe(model, adapter)
     net = make_net(spec)
     parts = list(parts_of(net))
     total = count_parameters(net)

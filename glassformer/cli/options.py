@@ -26,8 +26,13 @@ def zoo_names(incomplete: str) -> list[str]:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A model's folder or file, zoo:NAME or real:NAME.", autocompletion=zoo_names
+        help="A model's folder or file, that of a run or an adapter, zoo:NAME or real:NAME.",
+        autocompletion=zoo_names,
     ),
+]
+AdapterOption = Annotated[
+    str | None,
+    typer.Option("--adapter", help="An adapter's folder, or that of a run which has trained one."),
 ]
 Text = Annotated[
     str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from glassformer.cli.chosen import Chosen
 from glassformer.cli.options import (
     AsJson,
-    Device,
-    Dtype,
     Encoding,
     Field,
     Files,
     FormOption,
     OnErrorOption,
-    Source,
     Text,
     Whole,
 )
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Inputs, Record
-    from glassformer.model import Model
 
 
 @dataclass(frozen=True)
-class Common:
+class Common(Chosen):
     """The model, where its texts stand, and how results go out."""
 
-    model: Source
     text: Text = None
     file: Files = None
     whole: Whole = False
     encoding: Encoding = "utf-8"
     on_error: OnErrorOption = "stop"
     as_json: AsJson = False
-    device: Device = "cpu"
-    dtype: Dtype = None
 
     def read(self, form: str | None) -> Inputs:
         from glassformer.cli.inputs import Inputs
@@ -49,11 +43,6 @@ class Common:
             whole=self.whole,
             on_error=self.on_error,
         )
-
-    def load(self, **more: Any) -> Model:
-        from glassformer.source import load
-
-        return load(self.model, self.device, self.dtype, **more)
 
 
 @dataclass(frozen=True)

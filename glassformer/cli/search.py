@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.chosen import with_adapter
 from glassformer.cli.options import (
+    AdapterOption,
     AsJson,
     Device,
     Encoding,
@@ -36,6 +38,7 @@ def search(
     model: Annotated[
         str | None, typer.Option(help="Where the index's model is, if not where it was.")
     ] = None,
+    adapter: AdapterOption = None,
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
@@ -47,7 +50,7 @@ def search(
     from glassformer.source import open_index
 
     inputs = Inputs(question, file, form=form, encoding=encoding, on_error=on_error)
-    index = open_index(folder, model, device=device)
+    index = open_index(folder, with_adapter(model, adapter, device), device=device)
     several = inputs.word is None
     asked = (Column("question", 24),) if several else ()
     rows = Rows((*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json)

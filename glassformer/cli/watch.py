@@ -10,6 +10,7 @@ import typer
 
 from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
 from glassformer.cli.options import (
+    AdapterOption,
     AsJson,
     Device,
     Dtype,
@@ -41,6 +42,7 @@ def watch(
             autocompletion=zoo_names,
         ),
     ] = None,
+    adapter: AdapterOption = None,
     file: Files = None,
     form: Annotated[
         Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
@@ -107,6 +109,8 @@ def watch(
     rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):
         raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
+    if adapter is not None and model is None:
+        raise GlassformerError("--adapter goes with a model, and --label COLUMN uses none.")
     for path in (svg, html):
         if path is not None and not path.parent.is_dir():
             raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
@@ -118,7 +122,7 @@ def watch(
     if model is not None:
         settings: dict[str, Any] = {"threshold": thresholds_of(threshold), "head": head}
         settings |= {"max_length": max_length, "too_long": too_long}
-        classifier = Classifier(load(model, device, dtype).pack(), **settings)
+        classifier = Classifier(load(model, device, dtype, adapter=adapter).pack(), **settings)
     known = () if classifier is None else classifier.labels
     watched = Watch(every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs))
     say(str(rule))

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from glassformer import adapters
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset
 from glassformer.families.config import Config
 from glassformer.model import Model
-from glassformer.source import create, load
+from glassformer.source import create, load, merged
 from glassformer.spec import ModelSpec
 from glassformer.tasks.base import longest
 from glassformer.text import Tokenizer
@@ -169,12 +170,6 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
             f"{settings.folder} is as it is."
         )
     assert settings.folder is not None
-    files = [Path(settings.folder) / name for name in ("recipe.toml", "config.json")]
-    if [file.exists() for file in files] == [True, False]:
-        raise GlassformerError(
-            f"{settings.folder} is the folder of a run; its models are in {settings.folder}/model "
-            f"and {settings.folder}/best."
-        )
     model = load(
         settings.folder,
         dtype=torch.float32,
@@ -184,11 +179,13 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         labels=settings.labels or None,
         seed=seed,
     )
+    if adapters.active(model.net) is not None:
+        model = merged(model)
     for parameter in model.net.parameters():  # some lie in the file itself, or transposed
         parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     if tokenizer is None:
         return model
-    return Model(
+    other = Model(
         model.net,
         model.config,
         model.architecture,
@@ -198,6 +195,8 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         report=model.report,
         generation=model.generation,
     )
+    other.source, other.base = model.source, model.base
+    return other
 
 
 def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:

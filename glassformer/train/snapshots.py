@@ -58,11 +58,7 @@ class Snapshot:
             )
         if self.folder.parent == self.run.state:
             return _from_state(self.run, self.folder)
-        if self.run.recipe.adapter is None:
-            return load(self.folder, dtype=torch.float32)
-        base = self.run.recipe.model.folder
-        assert base is not None
-        return load(base, dtype=torch.float32, adapter=self.folder)
+        return load(self.folder, dtype=torch.float32)
 
 
 def is_run(folder: str | Path) -> bool:
