@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.dialog import talk
 from glassformer.cli.options import COMPUTED, Device, Dtype, Source, zoo_names
+from glassformer.cli.outputs import progress_bar
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -222,7 +223,7 @@ def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net
 
 def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
     console = Console(stderr=True)
-    progress = Progress(
+    progress = progress_bar(
         TextColumn("{task.fields[name]}"),
         BarColumn(),
         MofNCompleteColumn(),

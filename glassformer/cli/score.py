@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.options import COMPUTED, Device, Dtype, Source
+from glassformer.cli.outputs import output_console
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
 
@@ -72,7 +72,7 @@ def score(
         said |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
         print(json.dumps(said, ensure_ascii=False))
         return
-    console = Console()
+    console = output_console()
     if full or len(result.tokens) <= SHOWN:
         console.print(table(loaded, result))
     console.print(
