@@ -32,8 +32,8 @@ def generate(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="What to go on from; - reads standard input. Without one: a dialog in a "
-            "terminal, else standard input."
+            help="What to go on from, or the path of a text file; - reads standard input. Without "
+            "one: a dialog in a terminal, else standard input."
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file that is the prompt.")] = None,

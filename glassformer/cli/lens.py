@@ -92,7 +92,7 @@ def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | N
     from glassformer.cli.inputs import Record, field_of
     from glassformer.tasks.batches import Pause
 
-    inputs = reading.inputs()
+    inputs = reading.inputs(target)
 
     def both(record: Record) -> tuple[str, str]:
         return reading.text_of(record), "" if target is None else field_of(record, target)

@@ -26,7 +26,9 @@ def score(
     model: Source,
     text: Annotated[
         str | None,
-        typer.Argument(help="What the model reads; - or nothing: standard input."),
+        typer.Argument(
+            help="What the model reads, or the path of a text file; - or nothing: standard input."
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
     target: Annotated[

@@ -45,7 +45,7 @@ def watch(
     form: Annotated[
         Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
     ] = None,
-    field: Field = "text",
+    field: Field = None,
     date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
     date_format: Annotated[
         str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
@@ -99,6 +99,7 @@ def watch(
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
     from glassformer.cli.inputs import Inputs, field_of, missing
+    from glassformer.cli.text_column import TextColumn
     from glassformer.source import load
     from glassformer.tasks.batches import Pause
     from glassformer.tasks.classify import Classifier
@@ -112,7 +113,13 @@ def watch(
             raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
     live = not file
     inputs = Inputs(
-        None, file, form=form or ("jsonl" if live else None), encoding=encoding, on_error=on_error
+        None,
+        file,
+        form=form,
+        stdin_form="jsonl",
+        column=TextColumn(field, taken=(date,)) if label is None else None,
+        encoding=encoding,
+        on_error=on_error,
     )
     classifier = None
     if model is not None:
@@ -128,7 +135,7 @@ def watch(
         if date not in record:
             raise missing(record, date, "--date")
         date_of(record[date], date_format)  # before the text is computed in vain
-        return field_of(record, field) if label is None else given_labels(record, label)
+        return field_of(record, field or "text") if label is None else given_labels(record, label)
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
         if classifier is None:
