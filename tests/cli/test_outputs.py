@@ -12,7 +12,7 @@ from glassformer.cli.outputs import Column, Rows, fitted, progress
 COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
 
 
-def test_columns_for_people(capsys, monkeypatch):
+def test_columns_at_a_terminal(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "40")
     rows = Rows(COLUMNS, as_json=False)
     rows.add(("good", "0.9", "short [bold]"), {})
@@ -22,6 +22,16 @@ def test_columns_for_people(capsys, monkeypatch):
         "good      0.9  short [bold]",
         "excel…  10.25  a text that is far too l…",
     ]
+
+
+def test_a_file_has_whole_cells_between_tabs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    rows = Rows(COLUMNS, as_json=False)
+    cells = "excellent", "", "好看的电影" * 40 + "\nline\ttab"
+    rows.add(cells, {})
+    head, row = capsys.readouterr().out.splitlines()
+    assert head == "label\tp\ttext"
+    assert row.split("\t") == ["excellent", "", "好看的电影" * 40 + " line tab"]
 
 
 def test_wide_letters_take_two_columns():
@@ -43,7 +53,7 @@ def test_progress_passes_results_on_and_is_quiet_in_a_pipe(capsys, tmp_path):
     assert capsys.readouterr().err.strip() == ""
 
 
-def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch):
+def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "30")
     rows = Rows((Column("", 8), Column("alerts", whole=True)), as_json=False)
     rows.add(("  PER\tx", "bad rose from 30.3% (379 of 1,250)"), {})
