@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console
+from glassformer.cli.outputs import output_console, write_file
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -102,10 +102,7 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
         raise GlassformerError(
             f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
         )
-    try:
-        path.write_text(draw(panels), "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    write_file(path, draw(panels))
 
 
 def _said(value: Any) -> str:

@@ -21,7 +21,7 @@ from glassformer.cli.options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.cli.outputs import Column, Rows, print_json, progress, say
+from glassformer.cli.outputs import Column, Rows, print_json, progress, say, write_file
 from glassformer.errors import GlassformerError
 from glassformer.tasks.shares import Bucket, Rule
 
@@ -201,11 +201,6 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
-    from glassformer.train.report.about import write_whole
-
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            try:
-                write_whole(path, made())
-            except OSError as error:
-                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+            write_file(path, made())
