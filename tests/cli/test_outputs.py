@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 
 from rich.cells import cell_len
 
+from glassformer.cli import outputs
 from glassformer.cli.inputs import Inputs
 from glassformer.cli.outputs import Column, Rows, fitted, progress
 
@@ -38,6 +41,19 @@ def test_wide_letters_take_two_columns():
     for text in ("汉字汉字汉字", "naïve", "👍👍👍👍"):
         for right in (False, True):
             assert cell_len(fitted(text, 7, right)) == 7
+
+
+def test_one_place_makes_bars():
+    """rich's live displays redirect standard output; `progress_bar` says that they do not."""
+    package = Path(outputs.__file__).parent.parent
+    found = {
+        path.name
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rich")
+        if {one.name for one in node.names} & {"Live", "Progress", "Status", "track"}
+    }
+    assert found == {"outputs.py"}
 
 
 def test_json_for_programs_at_once(capsys):
