@@ -20,6 +20,7 @@ from glassformer.cli.outputs import (
     print_json,
     progress,
     say,
+    write_file,
 )
 from glassformer.errors import GlassformerError
 
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
     from glassformer.tasks.answer import Answer
 
 Question = Annotated[
-    str | None, typer.Argument(help="The question; else every record has its own (question).")
+    str | None,
+    typer.Argument(
+        help="The question, or the path of a file of records; else each has its own (question)."
+    ),
 ]
 Context = Annotated[
-    str | None, typer.Argument(help="Where the answer stands; - or nothing: standard input.")
+    str | None,
+    typer.Argument(
+        help="Where the answer stands, or the path of a file; - or nothing: standard input."
+    ),
 ]
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
@@ -84,16 +91,21 @@ def answer(
     $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
     """
     from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.cli.paths import file_named
     from glassformer.metrics.answers import right_answers, squad_scores
     from glassformer.tasks.answer import Answerer
 
     if squad and (file or context is not None or question is not None):
         raise GlassformerError("Give one of QUESTION, --file and --squad.")
-    usual = "text" if question is not None else "jsonl"  # of standard input
+    if question is not None and (path := file_named(question, form)) is not None:
+        if file or context is not None:
+            raise GlassformerError(f"{question} is a file; give the question itself.")
+        question, file = None, [str(path)]
     inputs = Inputs(
         context,
         squad or file,
-        form="squad" if squad else form or (None if file else usual),
+        form="squad" if squad else form,
+        stdin_form="text" if question is not None else "jsonl",
         encoding=encoding,
         whole=True,
         on_error=on_error,
@@ -129,7 +141,7 @@ def answer(
                 show(rows, record, asked(record)[0], result, n_best, as_json, place)
     target = output or (Path("predictions.json") if squad else None)
     if target is not None:
-        target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        write_file(target, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
         say(f"{len(given):,} answers written to {target}.")
     if right:
         show_scores(squad_scores(given, right), as_json)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from glassformer.cli.options import AdapterOption, Source
+from glassformer.cli.outputs import output_console
 
 
 def check(
@@ -36,7 +36,7 @@ def check(
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))
     else:
-        console = Console()
+        console = output_console()
         console.print(f"{result.texts} texts, float32, beside {result.reference}")
         for name, value in (("logits", result.logits), ("hidden states", result.hidden)):
             said = "nothing to compare" if value is None else f"largest difference {value:.2e}"

@@ -13,7 +13,7 @@ from glassformer.cli.outputs import Column, Rows, about, progress, say
 from glassformer.cli.reading import Reading
 from glassformer.errors import GlassformerError
 
-SHOWN = 4  # numbers of a vector, for people
+SHOWN = 4  # numbers of a vector, at a terminal
 
 PoolingOption = Annotated[
     list[str] | None,
@@ -63,9 +63,12 @@ def embed(
                 matrix.add(vector)
                 continue
             read = reading.text_of(record)
-            numbers = " ".join(f"{number:10.6f}" for number in vector[:SHOWN])
+            if rows.complete:
+                cell = " ".join(f"{number:.6f}" for number in vector)
+            else:
+                cell = " ".join(f"{number:10.6f}" for number in vector[:SHOWN]) + " ..."
             said = about(record, {"text": read, "vector": vector.tolist()})
-            rows.add((f"{numbers} ...", read), said)
+            rows.add((cell, read), said)
         if not inputs.used:
             inputs.end()
         elif matrix is not None and inputs.stopped:

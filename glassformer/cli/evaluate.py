@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.chosen import Chosen
 from glassformer.cli.groups import grouped
 from glassformer.cli.options import Encoding, HeadOption, OnErrorOption
-from glassformer.cli.outputs import Column, Rows, print_json, say
+from glassformer.cli.outputs import Column, Rows, output_console, print_json, progress_bar, say
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
 
@@ -128,7 +128,7 @@ def show(found: Evaluation, confidence: float) -> None:
     from glassformer.evaluate.lm.benchmarks import BENCHMARKS
 
     what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")
     rows = Rows(COLUMNS, as_json=False)
     for name, figure in found.figures.items():
@@ -147,7 +147,7 @@ def numbers(figure: Figure) -> list[str]:
 def progress(title: str) -> Iterator[Any]:
     """Gives a function that passes answers on and moves a bar on standard error."""
     console = Console(stderr=True)
-    bar = Progress(
+    bar = progress_bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

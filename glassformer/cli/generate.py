@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.chosen import Chosen
 from glassformer.cli.dialog import talk
 from glassformer.cli.groups import grouped
 from glassformer.cli.options import COMPUTED, zoo_names
+from glassformer.cli.outputs import progress_bar
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -34,8 +35,8 @@ def generate(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="What to go on from; - reads standard input. Without one: a dialog in a "
-            "terminal, else standard input."
+            help="What to go on from, or the path of a text file; - reads standard input. Without "
+            "one: a dialog in a terminal, else standard input."
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file that is the prompt.")] = None,
@@ -224,7 +225,7 @@ def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net
 
 def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
     console = Console(stderr=True)
-    progress = Progress(
+    progress = progress_bar(
         TextColumn("{task.fields[name]}"),
         BarColumn(),
         MofNCompleteColumn(),

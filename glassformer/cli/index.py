@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.chosen import with_adapter
 from glassformer.cli.embed import PoolingOption
 from glassformer.cli.options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
-from glassformer.cli.outputs import print_json, say
+from glassformer.cli.outputs import print_json, progress_bar, say
 
 
 def index(
@@ -81,6 +81,6 @@ def index(
 def watched() -> Iterator[Callable[[int, int], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("indexing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with progress_bar(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
 from glassformer.cli.options import AdapterOption, zoo_names
+from glassformer.cli.outputs import output_console
 from glassformer.spec import (
     Block,
     Blocks,
@@ -58,7 +58,7 @@ def inspect(
         rows = [asdict(part) for part in parts if part.shape is not None]
         print(json.dumps({"class": architecture, "parameters": total, "tensors": rows}, indent=2))
         return
-    console = Console()
+    console = output_console()
     console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None:

@@ -35,7 +35,10 @@ AdapterOption = Annotated[
     typer.Option("--adapter", help="An adapter's folder, or that of a run which has trained one."),
 ]
 Text = Annotated[
-    str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")
+    str | None,
+    typer.Argument(
+        help="The text, or the path of a file; - or nothing: standard input, a text a line."
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -53,7 +56,13 @@ FormOption = Annotated[
         rich_help_panel=READ,
     ),
 ]
-Field = Annotated[str, typer.Option(help="The column that has the text.", rich_help_panel=READ)]
+Field = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that has the text; else text, or of a table the only one that can.",
+        rich_help_panel=READ,
+    ),
+]
 Whole = Annotated[
     bool,
     typer.Option("--whole", help="A text file is one text, not one a line.", rich_help_panel=READ),

@@ -19,6 +19,7 @@ from glassformer.cli.options import (
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Inputs, Record
+    from glassformer.cli.text_column import TextColumn
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,14 @@ class Common(Chosen):
     on_error: OnErrorOption = "stop"
     as_json: AsJson = False
 
-    def read(self, form: str | None) -> Inputs:
+    def read(self, form: str | None, column: TextColumn) -> Inputs:
         from glassformer.cli.inputs import Inputs
 
         return Inputs(
             self.text,
             self.file,
             form=form,
+            column=column,
             encoding=self.encoding,
             whole=self.whole,
             on_error=self.on_error,
@@ -50,15 +52,17 @@ class Reading(Common):
     """Texts of a column, or as they stand."""
 
     form: FormOption = None
-    field: Field = "text"
+    field: Field = None
 
-    def inputs(self) -> Inputs:
-        return self.read(self.form)
+    def inputs(self, *taken: str | None) -> Inputs:
+        """`taken` are columns that have something else than the text."""
+        from glassformer.cli.text_column import TextColumn
+
+        return self.read(self.form, TextColumn(self.field, taken=taken))
 
     @property
     def column(self) -> str:
-        """Which one has the text; what stands on the command line is in none."""
-        return "text" if self.text not in (None, "-") else self.field
+        return self.field or "text"
 
     def text_of(self, record: Record) -> str:
         from glassformer.cli.inputs import field_of

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.table import Table
 
+from glassformer.cli.outputs import output_console
 from glassformer.cli.runs import AS_JSON, FOLDERS, PLOT, write_plot
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def scaling(
     if as_json:
         print(json.dumps(fitted.plain(), indent=2, ensure_ascii=False))
         return
-    show(fitted, Console())
+    show(fitted, output_console())
 
 
 def show(fitted: Scaling, console: Console) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from glassformer.cli.chosen import Chosen
 from glassformer.cli.groups import grouped
 from glassformer.cli.options import COMPUTED
+from glassformer.cli.outputs import output_console
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
 
@@ -29,7 +29,9 @@ def score(
     chosen: Chosen,
     text: Annotated[
         str | None,
-        typer.Argument(help="What the model reads; - or nothing: standard input."),
+        typer.Argument(
+            help="What the model reads, or the path of a text file; - or nothing: standard input."
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
     target: Annotated[
@@ -71,7 +73,7 @@ def score(
         said |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
         print(json.dumps(said, ensure_ascii=False))
         return
-    console = Console()
+    console = output_console()
     if full or len(result.tokens) <= SHOWN:
         console.print(table(loaded, result))
     console.print(

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from glassformer.cli.help import Verb, Verbs
+from glassformer.cli.outputs import output_console, progress_bar
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
 
 @contextmanager
 def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
-    progress = Progress(
+    progress = progress_bar(
         TextColumn(f"{title:8}"),
         BarColumn(),
         TextColumn("{task.percentage:3.0f}%"),
@@ -168,7 +169,7 @@ def evaluate(
         said = {path: [asdict(one) for one in sections] for path, sections in found.items()}
         print(json.dumps(said | {path: asdict(one) for path, one in alike.items()}))
         return
-    console = Console()
+    console = output_console()
     for path, sections in found.items():
         table = Table("analogies", "right", "of", "accuracy", "unknown", box=None, title=path)
         for one in sections:

@@ -22,7 +22,7 @@ from glassformer.cli.options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.cli.outputs import Column, Rows, print_json, progress, say
+from glassformer.cli.outputs import Column, Rows, print_json, progress, say, write_file
 from glassformer.errors import GlassformerError
 from glassformer.tasks.shares import Bucket, Rule
 
@@ -47,7 +47,7 @@ def watch(
     form: Annotated[
         Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
     ] = None,
-    field: Field = "text",
+    field: Field = None,
     date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
     date_format: Annotated[
         str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
@@ -101,6 +101,7 @@ def watch(
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
     from glassformer.cli.inputs import Inputs, field_of, missing
+    from glassformer.cli.text_column import TextColumn
     from glassformer.source import load
     from glassformer.tasks.batches import Pause
     from glassformer.tasks.classify import Classifier
@@ -116,7 +117,13 @@ def watch(
             raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
     live = not file
     inputs = Inputs(
-        None, file, form=form or ("jsonl" if live else None), encoding=encoding, on_error=on_error
+        None,
+        file,
+        form=form,
+        stdin_form="jsonl",
+        column=TextColumn(field, taken=(date,)) if label is None else None,
+        encoding=encoding,
+        on_error=on_error,
     )
     classifier = None
     if model is not None:
@@ -132,7 +139,7 @@ def watch(
         if date not in record:
             raise missing(record, date, "--date")
         date_of(record[date], date_format)  # before the text is computed in vain
-        return field_of(record, field) if label is None else given_labels(record, label)
+        return field_of(record, field or "text") if label is None else given_labels(record, label)
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
         if classifier is None:
@@ -198,11 +205,6 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
-    from glassformer.train.report.about import write_whole
-
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            try:
-                write_whole(path, made())
-            except OSError as error:
-                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+            write_file(path, made())

@@ -45,6 +45,8 @@ class Batch:
             raise GlassformerError(f"{source} cannot be both the input and the output.")
         if not target.parent.is_dir():
             raise GlassformerError(f"There is no folder {target.parent} for the output.")
+        if target.exists() and not target.is_file():
+            raise GlassformerError(f"{target} is no regular file; name another output.")
         self.source, self.target = source, target
         self.lines = read_lines(source, given, about)
         self.kept, self.done = read_done(target, self.lines)

@@ -41,6 +41,8 @@ def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
     """A matrix to add to, which takes the file's name when all is in it."""
     if path.suffix != ".npy":
         raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
+    if path.exists() and not path.is_file():
+        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

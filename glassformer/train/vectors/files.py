@@ -62,6 +62,8 @@ def check_target(path: Path) -> None:
     """Before hours of work rather than after them."""
     if path.is_dir():
         raise GlassformerError(f"{path} is a folder; name a file.")
+    if path.exists() and not path.is_file():
+        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise GlassformerError(f"{path} cannot be written: is {path.parent} a folder of yours?")
 
