@@ -4,17 +4,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-#include <immintrin.h>
-#define HAS_VNNI 1
-#elif defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "bytes.h"
 
 namespace nibbles {
 
@@ -57,16 +51,11 @@ inline void round_row(const float *x, int64_t groups, Rounded *out) {
         _mm_storeu_si128((__m128i *)out[g].codes, _mm512_cvtepi32_epi8(c));
         _mm_storeu_si128((__m128i *)(out[g].codes + 16), _mm512_cvtepi32_epi8(d));
         sum = _mm512_reduce_add_epi32(_mm512_add_epi32(c, d));
-#else
-        float largest = 1e-30f;
-        for (int i = 0; i < GROUP; i++) largest = std::max(largest, std::fabs(x[i]));
-        for (int i = 0; i < GROUP; i++) {
-            int code = int(std::nearbyint(x[i] / largest * 127.f));
-            out[g].codes[i] = int8_t(code);
-            sum += code;
-        }
-#endif
         out[g].size = largest / 127.f;
+#else
+        out[g].size = bytes::rounded<0>(x, GROUP, (uint8_t *)out[g].codes);
+        for (int i = 0; i < GROUP; i++) sum += out[g].codes[i];
+#endif
         out[g].sum = sum * out[g].size;
         out[g].offset = -8 * sum;
     }
