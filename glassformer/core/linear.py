@@ -10,7 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-HAS_KERNEL = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()  # type: ignore[no-untyped-call]
+
+def kernel_dtypes() -> tuple[torch.dtype, ...]:
+    """What oneDNN multiplies on this CPU; bfloat16 needs AVX-512."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return ()
+    halves = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return (torch.float32, torch.bfloat16) if halves else (torch.float32,)
+
+
+HAS_KERNEL = kernel_dtypes()
 
 
 class Origin:
