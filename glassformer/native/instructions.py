@@ -1,5 +1,5 @@
-"""C++ beside Python: which instructions of the CPU are used. GLASSFORMER_CPU asks for fewer than there
-are, so that every machine can compute as an older one does."""
+"""C++ beside Python: which instructions of the CPU are used. GLASSFORMER_CPU asks for fewer than
+there are, so that a machine can compute as an older one does."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import torch
 from glassformer.errors import GlassformerError
 
 VARIABLE = "GLASSFORMER_CPU"
-ARCHITECTURES = {"native": "native", "avx2": "x86-64-v3", "baseline": "x86-64"}  # as -march has them
+ARCHITECTURES = {"native": "native", "avx2": "x86-64-v3", "baseline": "x86-64"}  # for -march
 
 
 def architecture() -> str:
     """What sources are compiled for."""
     chosen = os.environ.get(VARIABLE) or "native"
     if chosen not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise GlassformerError(f"{VARIABLE} is {chosen!r}; set it to one of {known}, or not at all.")
+        raise GlassformerError(
+            f"{VARIABLE} is {chosen!r}; set it to one of {', '.join(ARCHITECTURES)}, or not at all."
+        )
     return ARCHITECTURES[chosen]
 
 
 def has_vnni() -> bool:
-    """Whether torch's products of 8 bits are exact; without VNNI, pairs of them overflow 16 bits."""
+    """Whether torch's products of 8 bits are exact: without VNNI, two of them overflow 16 bits."""
     return architecture() == "native" and torch.cpu._is_vnni_supported()

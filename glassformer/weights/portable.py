@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
-EXACT = 1024  # products of 8 bits whose sum float32 holds exactly, in any order: 1024 * 127^2 < 2^24
+EXACT = 1024  # products of 8 bits, whose sum is below 2^24: float32 has it, in whatever order
 
 
 def rounded(x: Tensor, share: int) -> tuple[Tensor, Tensor]:
@@ -20,15 +20,15 @@ def rounded(x: Tensor, share: int) -> tuple[Tensor, Tensor]:
 
 
 class Blocks:
-    """[out, in] codes of either kind, in blocks of columns. Weights are code * scale + zero, with one
-    scale and zero for `share` numbers of a row, and inputs are rounded by as many."""
+    """[out, in] codes of either kind, in blocks of columns. Weights are code * scale + zero, with
+    one scale and zero for `share` numbers of a row, and inputs are rounded by as many."""
 
     def __init__(
         self, codes: Tensor, scale: Tensor, zero: Tensor | None = None, share: int | None = None
     ) -> None:
         self.share = share or codes.shape[1]
         self.width = share or EXACT
-        self.codes = [block.contiguous() for block in codes.split(self.width, 1)]
+        self.codes = [block.contiguous() for block in torch.split(codes, self.width, 1)]
         self.scale = scale.float().T.contiguous().expand(len(self.codes), -1)
         self.zero = None if zero is None else zero.float().T.contiguous()
 
@@ -38,7 +38,7 @@ class Blocks:
         sizes = sizes.T.expand(len(self.codes), -1)
         total = rows.new_zeros(len(rows), self.scale.shape[1])
         with torch.autocast("cpu", enabled=False):
-            for i, part in enumerate(inputs.split(self.width, 1)):
+            for i, part in enumerate(torch.split(inputs, self.width, 1)):
                 sums = (part @ self.codes[i].float().T).mul_(self.scale[i])
                 if self.zero is not None:
                     sums += part.sum(1, keepdim=True) * self.zero[i]
@@ -54,9 +54,7 @@ class Packed:
         zeros = torch.zeros(len(codes), dtype=torch.long)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
-            matrix = torch._make_per_channel_quantized_tensor(
-                codes, scale[:, 0].double(), zeros, 0
-            )
+            matrix = torch._make_per_channel_quantized_tensor(codes, scale[:, 0].double(), zeros, 0)
         self.matrix = torch.ops.quantized.linear_prepack(matrix, None)
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
