@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import save_file
 
 import glassformer as gf
-from glassformer.core.linear import HAS_KERNEL, Linear
+from glassformer.core.linear import Linear
 from glassformer.generate.build import library
 from glassformer.generate.strategy import Request
 from glassformer.generate.taped import TapeRunner, knows
-from glassformer.native.instructions import architecture
+from glassformer.native.instructions import ONEDNN_DTYPES, architecture
 from glassformer.weights.quantize import QuantizedLinear
 
 LLAMA = {
@@ -63,7 +63,7 @@ def everything() -> dict[str, torch.Tensor]:
 if __name__ == "__main__":
     about = {
         "torch": torch.backends.cpu.get_cpu_capability(),
-        "oneDNN": str(HAS_KERNEL),
+        "oneDNN": str(ONEDNN_DTYPES),
         "march": architecture(),
         "compiler": str(library() is not None),
     }
