@@ -65,7 +65,7 @@ class Facts(Reporter):
             },
             data={split: _files(patterns) for split, patterns in splits.items() if patterns},
         )
-        write_whole(run.folder / "about.json", json.dumps(asdict(about), indent=2) + "\n")
+        run.manifest.write("about.json", json.dumps(asdict(about), indent=2) + "\n")
 
 
 def read_about(folder: Path) -> About | None:
