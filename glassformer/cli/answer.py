@@ -29,6 +29,7 @@ from glassformer.cli.outputs import (
     progress,
     say,
 )
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ Squad = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+    Target(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
     Column("prob", 6, right=True),
@@ -137,10 +139,9 @@ def answer(
             if not squad:
                 place = (place_of(record),) if several else ()
                 show(rows, record, asked(record)[0], result, n_best, as_json, place)
-    target = output or (Path("predictions.json") if squad else None)
-    if target is not None:
-        target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
-        say(f"{len(given):,} answers written to {target}.")
+    if output is not None:
+        write_text(output, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
+        say(f"{len(given):,} answers written to {output}.")
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from glassformer.cli.dialog import talk
 from glassformer.cli.options import COMPUTED, Device, Dtype, Source, zoo_names
+from glassformer.cli.targets import Target
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -157,6 +158,7 @@ def generate(
             help="Where their results go; goes on with a run that was stopped.",
             rich_help_panel=FILES,
         ),
+        Target(continued=True),
     ] = None,
 ) -> None:
     """Write on from a prompt, or from every line of a file.

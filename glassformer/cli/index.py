@@ -15,10 +15,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from glassformer.cli.embed import PoolingOption
 from glassformer.cli.options import AsJson, Device, OnErrorOption, zoo_names
 from glassformer.cli.outputs import print_json, say
+from glassformer.cli.targets import Target
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="INDEX", help="The index's folder."),
+        Target(continued=True),
+    ],
     model: Annotated[
         str | None,
         typer.Option(

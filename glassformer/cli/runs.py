@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
 WIDE = 160
-PLOT = typer.Option("--plot", help="Draw it: a file that ends in .svg.")
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), Target()
+]
 AS_JSON = typer.Option("--json", help="For programs.")
 
 
 def runs(
     folders: Annotated[list[str], FOLDERS],
-    plot: Annotated[Path | None, PLOT] = None,
+    plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Compare runs: how far, how good, how fast, and how they differ.
@@ -105,10 +108,7 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
         raise GlassformerError(
             f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
         )
-    try:
-        path.write_text(draw(panels), "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    write_text(path, draw(panels))
 
 
 def _said(value: Any) -> str:

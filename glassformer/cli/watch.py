@@ -22,6 +22,7 @@ from glassformer.cli.options import (
     zoo_names,
 )
 from glassformer.cli.outputs import Column, Rows, print_json, progress, say
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 from glassformer.tasks.shares import Bucket, Rule
 
@@ -56,9 +57,11 @@ def watch(
     every: Annotated[
         Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), Target()] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Where the report goes: one page that needs nothing else.")
+        Path | None,
+        typer.Option(help="Where the report goes: one page that needs nothing else."),
+        Target(),
     ] = None,
     alpha: Annotated[
         float,
@@ -194,11 +197,6 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
-    from glassformer.train.report.about import write_whole
-
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            try:
-                write_whole(path, made())
-            except OSError as error:
-                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+            write_text(path, made())

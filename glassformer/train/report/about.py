@@ -78,13 +78,6 @@ def read_about(folder: Path) -> About | None:
     return About(**content, data=files)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """All of it or nothing; what can be made again is not forced to the disk."""
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text, "utf-8")
-    draft.replace(path)
-
-
 def _files(patterns: Sequence[str]) -> Files:
     sized = [(str(path), path.stat().st_size) for path in find_files(patterns)]
     total = sum(size for _, size in sized)
