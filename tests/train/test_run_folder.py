@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -330,6 +331,10 @@ def killed_at(number: int, do) -> bool:
 def opened(whole: dict, restart: bool = False) -> None:
     with open_run(filled(read_recipe(whole)), restart=restart) as run:
         run.cut(0)
+        run.log({"step": 1})
+        with run.replacing(run.state / "step-0000000001") as draft:
+            draft.mkdir()
+            (draft / "notes.json").write_text("{}")
         with run.replacing(run.best) as draft:
             draft.mkdir()
             (draft / "config.json").write_text("{}")
@@ -355,6 +360,9 @@ def test_a_run_killed_between_any_two_writes_can_be_opened_again(tmp_path, resta
             before = {name: data for name, data in before.items() if "mine" in name}
         died = killed_at(moments, lambda: opened(other, restart))
         assert unchanged(folder, before)
+        if restart:  # what is half cleared is no run to go on with
+            with suppress(GlassformerError), open_run(filled(read_recipe(whole))) as run:
+                assert run.entries() or not run.is_begun
         opened(other, restart)
         left = set(files(folder)) - set(manifest.Manifest.read(folder).files) - {*before}
         assert left == {".lock", "run.json"}, moments
