@@ -53,10 +53,12 @@ class Manifest:
             content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
             if content["kind"] != "glassformer run":
                 return None
-            made = cls(folder, str(content["id"]), adopted=content["adopted"])
+            made = cls(folder, content["id"], adopted=content["adopted"])
             form = int(content["format"])
             made.clearing, made.appearing = content["clearing"], content["appearing"]
             made.files = content["files"]
+            if not all(map(_is_inside, (*made.files, *made.appearing, made.drafts.name))):
+                return None
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
         if form != FORMAT:
@@ -68,7 +70,7 @@ class Manifest:
 
     @property
     def drafts(self) -> Path:
-        return self.folder / f".draft-{self.id}"
+        return self.folder / f".draft-{self.id.replace('/', '')}"
 
     def open(self) -> None:
         """Ends what a killed process has left half done, and sees that the listed files can be
@@ -262,6 +264,11 @@ class Manifest:
         draft = self.folder / DRAFT
         write_synced(draft, json.dumps(self._content(), indent=1) + "\n")
         draft.replace(self.folder / MANIFEST)
+
+
+def _is_inside(name: str) -> bool:
+    """Not what somebody has written into a manifest to have other files removed."""
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
 def _digest(content: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -196,6 +197,22 @@ def test_a_run_does_not_write_through_a_link_in_its_folder(tmp_path):
     with pytest.raises(GlassformerError, match="run/model is a link"):
         gf.train(recipe(tmp_path / "run", steps=1), restart=True)
     assert files(tmp_path / "precious") == before
+
+
+@pytest.mark.parametrize("place", ["id", "files"])
+def test_a_manifest_that_names_files_elsewhere_removes_none(tmp_path, place):
+    run = gf.train(recipe(tmp_path / "run", steps=1))
+    laid_out(tmp_path, ["precious/a"])
+    path = run.folder / "run.json"
+    content = json.loads(path.read_text())
+    if place == "id":
+        content["id"] = "/../../precious"
+    else:
+        content["files"]["../precious/a"] = []
+    path.write_text(json.dumps(content))
+    with suppress(GlassformerError):
+        gf.train(recipe(tmp_path / "run", steps=1), restart=True)
+    assert (tmp_path / "precious/a").read_text() == "the user's precious/a"
 
 
 def test_a_second_process_damages_nothing(tmp_path):
