@@ -32,6 +32,7 @@ from glassformer.cli.search import search
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.summarize import summarize
 from glassformer.cli.tag import tag
+from glassformer.cli.targets import guarded
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
@@ -74,7 +75,7 @@ app = typer.Typer(
 )
 for group, verbs in VERBS.items():
     for name, verb in verbs.items():
-        app.command(name, cls=Verb, rich_help_panel=group)(verb)
+        app.command(name, cls=Verb, rich_help_panel=group)(guarded(verb))
 app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 

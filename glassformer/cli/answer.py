@@ -20,8 +20,8 @@ from glassformer.cli.outputs import (
     print_json,
     progress,
     say,
-    write_file,
 )
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ Squad = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+    Target(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
     Column("prob", 6, right=True),
@@ -139,10 +140,9 @@ def answer(
             if not squad:
                 place = (place_of(record),) if several else ()
                 show(rows, record, asked(record)[0], result, n_best, as_json, place)
-    target = output or (Path("predictions.json") if squad else None)
-    if target is not None:
-        write_file(target, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
-        say(f"{len(given):,} answers written to {target}.")
+    if output is not None:
+        write_text(output, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
+        say(f"{len(given):,} answers written to {output}.")
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()

@@ -16,6 +16,7 @@ from glassformer.cli.dialog import talk
 from glassformer.cli.groups import grouped
 from glassformer.cli.options import COMPUTED, zoo_names
 from glassformer.cli.outputs import progress_bar
+from glassformer.cli.targets import Target
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -159,6 +160,7 @@ def generate(
             help="Where their results go; goes on with a run that was stopped.",
             rich_help_panel=FILES,
         ),
+        Target(continued=True),
     ] = None,
 ) -> None:
     """Write on from a prompt, or from every line of a file.

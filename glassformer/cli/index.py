@@ -16,10 +16,15 @@ from glassformer.cli.chosen import with_adapter
 from glassformer.cli.embed import PoolingOption
 from glassformer.cli.options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
 from glassformer.cli.outputs import print_json, progress_bar, say
+from glassformer.cli.targets import Target
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="INDEX", help="The index's folder."),
+        Target(continued=True),
+    ],
     model: Annotated[
         str | None,
         typer.Option(

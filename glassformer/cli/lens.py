@@ -15,6 +15,7 @@ from glassformer.cli.groups import grouped
 from glassformer.cli.options import HeadOption
 from glassformer.cli.outputs import Column, Rows, progress_bar, say
 from glassformer.cli.reading import Reading
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def lens(
     out: Annotated[
         Path | None,
         typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
+        Target(continued=True),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
     tokens: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console, write_file
+from glassformer.cli.outputs import output_console
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from glassformer.train.report.summary import Summary
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
-PLOT = typer.Option("--plot", help="Draw it: a file that ends in .svg.")
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), Target()
+]
 AS_JSON = typer.Option("--json", help="For programs.")
 
 
 def runs(
     folders: Annotated[list[str], FOLDERS],
-    plot: Annotated[Path | None, PLOT] = None,
+    plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Compare runs: how far, how good, how fast, and how they differ.
@@ -102,7 +105,7 @@ def write_plot(path: Path, panels: Sequence[Panel]) -> None:
         raise GlassformerError(
             f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
         )
-    write_file(path, draw(panels))
+    write_text(path, draw(panels))
 
 
 def _said(value: Any) -> str:

@@ -22,7 +22,8 @@ from glassformer.cli.options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.cli.outputs import Column, Rows, print_json, progress, say, write_file
+from glassformer.cli.outputs import Column, Rows, print_json, progress, say
+from glassformer.cli.targets import Target, write_text
 from glassformer.errors import GlassformerError
 from glassformer.tasks.shares import Bucket, Rule
 
@@ -58,9 +59,11 @@ def watch(
     every: Annotated[
         Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), Target()] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Where the report goes: one page that needs nothing else.")
+        Path | None,
+        typer.Option(help="Where the report goes: one page that needs nothing else."),
+        Target(),
     ] = None,
     alpha: Annotated[
         float,
@@ -207,4 +210,4 @@ def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            write_file(path, made())
+            write_text(path, made())

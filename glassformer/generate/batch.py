@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +101,10 @@ class Batch:
         results = self.target.read_bytes().splitlines(keepends=True)
         ordered = sorted(results, key=lambda result: json.loads(result)["line"])
         if ordered != results:
-            draft = self.target.with_name(self.target.name + ".part")
-            draft.write_bytes(b"".join(ordered))
+            handle, draft = tempfile.mkstemp(prefix=f".{self.target.name}.", dir=self.target.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(b"".join(ordered))
+            shutil.copymode(self.target, draft)
             os.replace(draft, self.target)
 
 

@@ -40,7 +40,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     written = sorted(path.name for path in run.folder.iterdir() if not path.name.startswith("."))
     assert [name.split(".out")[0] for name in written] == [
         "README.md", "about.json", "best", "data", "events", "finished.json", "metrics.jsonl",
-        "model", "plots", "recipe.toml", "state", "tokenizer",
+        "model", "plots", "recipe.toml", "run.json", "state", "tokenizer",
     ]  # fmt: skip
     kept = tomllib.loads((run.folder / "recipe.toml").read_text())
     assert kept["train"]["schedule"] == "cosine" and kept["objective"]["memory"] == 0
@@ -140,7 +140,7 @@ def test_two_cannot_train_in_one_folder(tmp_path):
 
 def test_folders_of_others_are_left_alone(tmp_path):
     (tmp_path / "run/model").mkdir(parents=True)
-    with pytest.raises(GlassformerError, match="holds 'model', and no recipe"):
+    with pytest.raises(GlassformerError, match=r"holds 'model', which no run.json of a run lists"):
         gf.train(recipe(tmp_path / "run"))
 
 

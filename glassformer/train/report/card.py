@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.train.report.about import write_whole
 from glassformer.train.report.summary import Summary, evaluations_of, summarize
 from glassformer.train.report.use import use
 from glassformer.train.reporter import Reporter
@@ -42,7 +41,7 @@ class Card(Reporter):
 
     def finish(self, how: Mapping[str, Any]) -> None:
         text = written(summarize(self._run), how)
-        write_whole(self._run.folder / "README.md", text)
+        self._run.manifest.write("README.md", text)
 
 
 def written(run: Summary, how: Mapping[str, Any]) -> str:
