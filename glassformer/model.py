@@ -23,6 +23,8 @@ from glassformer.inside.editing import edit
 from glassformer.inside.look import look
 from glassformer.inside.view import View
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
@@ -41,7 +43,7 @@ from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
+from glassformer.weights.save import CONFIG, SHARD_BYTES, dtype_of, old_weights, save_net
 
 
 class Model:
@@ -113,7 +115,8 @@ class Model:
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
         model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter`."""
+        adapter beside the weights is not part of it: see `save_adapter`. A model that is in the
+        folder is replaced, wholly or not at all; other files there stay."""
         if dtype is not None and "quantization" in self.config:
             raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
@@ -122,7 +125,7 @@ class Model:
             "dtype": dtype_of(self.net, dtype),
         }
         config.pop("torch_dtype", None)
-        with whole_folder(Path(folder)) as draft:
+        with whole_folder(Path(folder), key=CONFIG, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
                 save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
@@ -169,14 +172,23 @@ class Model:
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
         """Writes the adapter that is on, in the layout of the peft library; `base` is what it will
-        look for as the model, if not the folder that this one came from."""
+        look for as the model, if not the folder that this one came from. Other files in the folder
+        stay, so that it may be the model's own."""
         adapter = adapters.active(self.net)
         if adapter is None:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
         source = None if self.source is None else str(self.source)
-        adapters.save_adapter(self, adapter, folder, base or source)
-        if self.pooling is not None:
-            write_pooling(self.pooling, Path(folder), states_width(self))
+        target = Path(folder)
+        settle(target)
+        beside = (target / CONFIG).is_file()  # a model, whose pooling stays as it is
+        if beside and read_pooling(target) != self.pooling:
+            raise GlassformerError(
+                f"{folder} holds a model that pools otherwise; save the adapter in its own folder."
+            )
+        with whole_folder(target, key=adapters.CONFIG) as draft:
+            adapters.save_adapter(self, adapter, draft, base or source)
+            if self.pooling is not None and not beside:
+                write_pooling(self.pooling, draft, states_width(self))
 
     def switch_adapter(self, name: str | None) -> Model:
         """Turns one adapter on and the others off; None: the model as it was, which learns."""

@@ -15,6 +15,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.storage.folders import settled
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
@@ -55,24 +56,26 @@ def load(
     ...         drop="cls", labels=["bad", "good"])
     """
     folder = find_folder(source)
-    config = read_config(folder)
-    if architecture is not None and config.get("model_type") is None:
-        config["model_type"] = model_type_of(architecture)
-    if labels is not None:
-        config.pop("num_labels", None)
-        config["id2label"] = {str(i): label for i, label in enumerate(labels)}
-        config["label2id"] = {label: i for i, label in enumerate(labels)}
-    if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
-        dtype = torch.float32
-    request = Request(
-        device=as_device(device),
-        dtype=as_dtype(dtype),
-        architecture=architecture,
-        make=(make,) if isinstance(make, str) else tuple(make),
-        drop=(drop,) if isinstance(drop, str) else tuple(drop),
-        seed=seed,
-    )
-    loaded = load_net(folder, config, request)
+    with settled(folder):
+        config = read_config(folder)
+        if architecture is not None and config.get("model_type") is None:
+            config["model_type"] = model_type_of(architecture)
+        if labels is not None:
+            config.pop("num_labels", None)
+            config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+            config["label2id"] = {label: i for i, label in enumerate(labels)}
+        if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
+            dtype = torch.float32
+        request = Request(
+            device=as_device(device),
+            dtype=as_dtype(dtype),
+            architecture=architecture,
+            make=(make,) if isinstance(make, str) else tuple(make),
+            drop=(drop,) if isinstance(drop, str) else tuple(drop),
+            seed=seed,
+        )
+        loaded = load_net(folder, config, request)
+        generation = read_generation(folder)
     model = Model(
         net=loaded.net,
         config=config,
@@ -81,7 +84,7 @@ def load(
         reader=folder,
         pooling=folder,
         report=loaded.report,
-        generation=read_generation(folder),
+        generation=generation,
     )
     model.source = folder
     if quantize is not None:

@@ -12,7 +12,7 @@ from glassformer.adapters.add import add
 from glassformer.adapters.allocate import after_step, penalty
 from glassformer.adapters.load import load_adapter
 from glassformer.adapters.merge import merge, unmerge
-from glassformer.adapters.save import save_adapter
+from glassformer.adapters.save import CONFIG, save_adapter
 from glassformer.adapters.settings import (
     KINDS,
     AdaLoRA,
@@ -26,7 +26,7 @@ from glassformer.adapters.settings import (
 )
 
 __all__ = [
-    "KINDS", "AdaLoRA", "Adapter", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt", "Settings",
-    "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge", "penalty",
-    "remove", "save_adapter", "switch", "switched_off", "unmerge",
+    "CONFIG", "KINDS", "AdaLoRA", "Adapter", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt",
+    "Settings", "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge",
+    "penalty", "remove", "save_adapter", "switch", "switched_off", "unmerge",
 ]  # fmt: skip

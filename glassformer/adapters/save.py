@@ -20,8 +20,9 @@ from glassformer.adapters.beside import LowRank, Neck
 from glassformer.adapters.places import Host, Place, choose, find_places, matcher, shortest
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
 from glassformer.spec import ModelSpec
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import whole_folder
 from glassformer.weights.plan import parts_of
-from glassformer.weights.save import whole_folder, write_json
 
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
@@ -33,7 +34,7 @@ def save_adapter(model: Host, adapter: Adapter, folder: str | Path, base: str | 
     config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
     config |= _described(model, adapter)
     tensors = {name: t.detach().contiguous().cpu() for name, t in _written(model, adapter).items()}
-    with whole_folder(Path(folder)) as draft:
+    with whole_folder(Path(folder), key=CONFIG) as draft:
         save_file(tensors, draft / TENSORS, metadata={"format": "pt"})
         write_json(draft / CONFIG, config)
 

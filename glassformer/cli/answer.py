@@ -139,7 +139,9 @@ def answer(
                 show(rows, record, asked(record)[0], result, n_best, as_json, place)
     target = output or (Path("predictions.json") if squad else None)
     if target is not None:
-        target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        from glassformer.storage.files import write_text
+
+        write_text(target, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
         say(f"{len(given):,} answers written to {target}.")
     if right:
         show_scores(squad_scores(given, right), as_json)

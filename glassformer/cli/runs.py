@@ -99,16 +99,14 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
+    from glassformer.storage.files import write_text
     from glassformer.svg import draw
 
     if path.suffix != ".svg":
         raise GlassformerError(
             f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
         )
-    try:
-        path.write_text(draw(panels), "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    write_text(path, draw(panels))
 
 
 def _said(value: Any) -> str:

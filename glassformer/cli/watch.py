@@ -194,11 +194,8 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
-    from glassformer.train.report.about import write_whole
+    from glassformer.storage.files import write_text
 
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            try:
-                write_whole(path, made())
-            except OSError as error:
-                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+            write_text(path, made())

@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_synced
 from glassformer.train.recipe import Recipe, differences, read_recipe
 from glassformer.train.reporter import Entry
 from glassformer.train.state import checkpoints, step_of
-from glassformer.weights.save import write_synced
 
 OURS = ("state", "model", "best", "steps", "tokenizer", "data", "plots", "wandb")
 OUR_FILES = (
