@@ -43,7 +43,14 @@ from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import CONFIG, SHARD_BYTES, dtype_of, old_weights, save_net
+from glassformer.weights.save import (
+    CONFIG,
+    SHARD_BYTES,
+    WEIGHT_KEYS,
+    dtype_of,
+    old_weights,
+    save_net,
+)
 
 
 class Model:
@@ -125,7 +132,7 @@ class Model:
             "dtype": dtype_of(self.net, dtype),
         }
         config.pop("torch_dtype", None)
-        with whole_folder(Path(folder), key=CONFIG, obsolete=old_weights) as draft:
+        with whole_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
                 save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
@@ -185,7 +192,7 @@ class Model:
             raise GlassformerError(
                 f"{folder} holds a model that pools otherwise; save the adapter in its own folder."
             )
-        with whole_folder(target, key=adapters.CONFIG) as draft:
+        with whole_folder(target, keys=(adapters.CONFIG,)) as draft:
             adapters.save_adapter(self, adapter, draft, base or source)
             if self.pooling is not None and not beside:
                 write_pooling(self.pooling, draft, states_width(self))

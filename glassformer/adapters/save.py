@@ -34,7 +34,7 @@ def save_adapter(model: Host, adapter: Adapter, folder: str | Path, base: str | 
     config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
     config |= _described(model, adapter)
     tensors = {name: t.detach().contiguous().cpu() for name, t in _written(model, adapter).items()}
-    with whole_folder(Path(folder), key=CONFIG) as draft:
+    with whole_folder(Path(folder), keys=(CONFIG,)) as draft:
         save_file(tensors, draft / TENSORS, metadata={"format": "pt"})
         write_json(draft / CONFIG, config)
 

@@ -84,7 +84,7 @@ class TunedLens:
     def save(self, folder: str | Path) -> None:
         """Into a folder of its own, or beside other files, which stay."""
         check_place(Path(folder))
-        with whole_folder(Path(folder), key=CONFIG) as draft:
+        with whole_folder(Path(folder), keys=(CONFIG,)) as draft:
             write_json(draft / CONFIG, asdict(self.facts))
             maps = {"weight": self.weight, "bias": self.bias}
             save_file(

@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,7 +44,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             f"{path} could not be written ({error.strerror or error}); nothing there has changed."
         ) from None
     finally:
-        Path(draft).unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(draft)
     try:
         sync_folder(path.parent)
     except OSError as error:

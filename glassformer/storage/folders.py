@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from glassformer.storage.files import sync_folder, sync_tree, umask, unconfirmed
 from glassformer.storage.names import named_in
 
 PENDING = ".glassformer-saved"
-MANIFEST = ".manifest.json"  # in a draft: the key, and what is removed
+MANIFEST = ".manifest.json"  # in a draft: its keys, and what is removed
 DRAFT = ".glassformer-draft-"
 
 _drafts: set[Path] = set()  # that this process writes
@@ -35,15 +35,15 @@ _drafts: set[Path] = set()  # that this process writes
 def whole_folder(
     folder: Path,
     *,
-    key: str | None = None,
+    keys: Sequence[str] = (),
     obsolete: Callable[[Path], Iterable[str]] = lambda folder: (),
 ) -> Iterator[Path]:
     """A folder to write into. When everything is in it, its files take the place of those of the
     same name in `folder`: all of them, or on an error none. Other files in `folder` stay, except
     those whose names `obsolete` gives.
 
-    `key` is the file without which other programs do not read the folder: it is taken away first
-    and comes last, so that they find no mixture either. Inside of another draft the files are
+    `keys` are files without which other programs do not read the folder: they are taken away first
+    and come last, so that those find no mixture either. Inside of another draft the files are
     written directly, and become whole with it.
     """
     if not _drafts.isdisjoint((folder, *folder.parents)):
@@ -68,7 +68,7 @@ def whole_folder(
                 files = _files(draft)
                 _check(target, files)
                 old = sorted(set(obsolete(target)) - set(map(str, files)))
-                write_json(draft / MANIFEST, {"key": key, "remove": old})
+                write_json(draft / MANIFEST, {"keys": list(keys), "remove": old})
             sync_tree(draft)
             _commit(draft, target, ending)
         except (OSError, SafetensorError) as error:
@@ -164,15 +164,13 @@ def _complete(folder: Path) -> None:
         return
     sync_folder(folder)  # the save is on the disk before its files leave it
     pending = folder / PENDING
-    key, remove = _manifest(pending / MANIFEST, folder)
+    keys, remove = _manifest(pending / MANIFEST, folder)
     files = _files(pending)
     _check(folder, files)
-    if key is not None and Path(key) in files:
-        (folder / key).unlink(missing_ok=True)
-    for path in remove:
+    for path in (*remove, *(folder / key for key in keys if key in files)):
         if path.is_symlink() or path.is_file():
             path.unlink()
-    for file in sorted(files, key=lambda file: file == Path(key or "")):
+    for file in sorted(files, key=lambda file: file in keys):
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         os.replace(pending / file, folder / file)
     for place in {(folder / file).parent for file in files} | {folder}:
@@ -186,18 +184,19 @@ def _is_pending(folder: Path) -> bool:
     return pending.is_dir() and not pending.is_symlink()
 
 
-def _manifest(path: Path, folder: Path) -> tuple[str | None, list[Path]]:
+def _manifest(path: Path, folder: Path) -> tuple[list[Path], list[Path]]:
+    """The keys, by their paths from the draft, and what is removed."""
     if not path.is_file():  # all files are in their places
-        return None, []
+        return [], []
     try:
         said = json.loads(path.read_text("utf-8"))
-        key, remove = said["key"], said["remove"]
-        removed = [named_in(folder, name, path) for name in remove]
+        keys, remove = list(said["keys"]), list(said["remove"])
     except (ValueError, KeyError, TypeError):
         raise GlassformerError(f"{path} is not of a save by Glassformer; remove it.") from None
-    if key is not None:
-        named_in(folder, key, path)
-    return key, removed
+    return (
+        [named_in(folder, name, path).relative_to(folder) for name in keys],
+        [named_in(folder, name, path) for name in remove],
+    )
 
 
 def _files(draft: Path) -> list[Path]:

@@ -75,9 +75,9 @@ def remove_rows(folder: Path, keep: Path) -> None:
     for path in _all_rows(folder):
         if path == keep or path.is_symlink() or not path.is_dir():
             continue
-        for name in FILES:
-            (path / name).unlink(missing_ok=True)
-        with suppress(OSError):  # something else is in it
+        with suppress(OSError):  # something else is in it, or the next time will do
+            for name in FILES:
+                (path / name).unlink(missing_ok=True)
             path.rmdir()
 
 

@@ -22,6 +22,7 @@ from glassformer.weights.quantize import is_quantized
 SHARD_BYTES = 5_000_000_000
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
+WEIGHT_KEYS = (WEIGHTS, INDEX)  # of which a program reads one first
 SHARD = re.compile(r".+-\d+-of-\d+\.safetensors")
 
 
@@ -94,7 +95,7 @@ def old_weights(folder: Path) -> set[str]:
         shards = json.loads(index.read_text("utf-8"))["weight_map"].values()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         shards = ()
-    return {WEIGHTS, INDEX} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}
+    return {*WEIGHT_KEYS} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}
 
 
 def dtype_of(net: Net, stored: torch.dtype | None = None) -> str:
