@@ -156,7 +156,9 @@ class Faults:
         if event == "open":
             path, _, flags = words
             if flags & CHANGING and not isinstance(path, int):
-                where = os.path.realpath(os.fsdecode(path))
+                where = _absolute(path, -1)
+                if not flags & os.O_NOFOLLOW:
+                    where = os.path.realpath(where)
                 if not self.is_no_file(where):
                     size = os.path.getsize(where) if os.path.exists(where) else 0
                     self.operation("open", where)

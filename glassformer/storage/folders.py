@@ -57,7 +57,8 @@ def whole_folder(
     target = folder.resolve()
     with ExitStack() as ending:
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
             draft = _new_draft(target, ending)
         except OSError as error:
             raise GlassformerError(f"{folder} cannot be written ({error.strerror}).") from None
@@ -76,8 +77,10 @@ def whole_folder(
                 f"{folder} could not be written ({_why(error)}); nothing there has changed."
             ) from None
         try:
-            sync_folder(target.parent)
-            _complete(target)
+            if _is_pending(target):
+                _complete(target)
+            else:
+                sync_folder(target.parent)
         except OSError as error:
             raise GlassformerError(
                 f"{folder}: the new files are written and not yet in their places "

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import writers  # noqa: F401: registers them
+import writers  # noqa: F401 (it registers them)
 from faults import WRITERS, attempt
 
 from glassformer.storage.folders import DRAFT, PENDING

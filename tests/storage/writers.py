@@ -71,9 +71,9 @@ def save(kind: str, shards: str, place: Path) -> None:
 
 
 for before, after in (("one", "one"), ("one", "two"), ("four", "one"), ("four", "two")):
-    writer(
-        f"model, {before} to {after}", partial(save, "old", before), read_model, read_by_transformers
-    )(partial(save, "new", after))
+    old = partial(save, "old", before)
+    register = writer(f"model, {before} to {after}", old, read_model, read_by_transformers)
+    register(partial(save, "new", after))
 
 
 def old_behind_links(place: Path) -> None:
