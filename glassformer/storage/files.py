@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -15,8 +15,9 @@ from glassformer.errors import GlassformerError
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write into that takes the name `path` when everything is in it.
+def whole_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator[IO[bytes]]:
+    """A file to write into that takes the name `path` when everything is in it, or another name in
+    that folder that `named` gives at the end.
 
     On an error, and if the process ends before, `path` is as it was. Of a symbolic link the link is
     replaced, not what it points to. A device or a pipe is written to directly.
@@ -38,6 +39,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(draft, mode)
+        path = path if named is None else named()
         os.replace(draft, path)
     except OSError as error:
         raise GlassformerError(

@@ -40,7 +40,7 @@ def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
     """A matrix to add to, which takes the file's name when all is in it."""
     if path.suffix != ".npy":
         raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
-    with whole_file(path) as file:
+    with whole_file(path, lambda: matrix.path) as file:
         matrix = Matrix(file, path, width)
         yield matrix
         matrix.head()

@@ -13,6 +13,7 @@ from glassformer.storage.names import is_plain
 from glassformer.tasks.index import Added, Rows
 from glassformer.tasks.passages import Passage
 from glassformer.tasks.pooling import read_pooling
+from glassformer.train.data.store import Store
 
 NAMES = ("../x", "..", ".", "", "/tmp/x", "rows-1/../../x", "rows-1/", "a\\..\\x", "C:x", "x\0", 5,
          None, ["rows-1"])  # fmt: skip
@@ -143,6 +144,20 @@ def test_modules_that_are_elsewhere(tmp_path, name):
     (tmp_path / "m" / "modules.json").write_text(told)
     with pytest.raises(gf.GlassformerError, match=r"modules\.json names"):
         read_pooling(tmp_path / "m")
+
+
+@pytest.mark.parametrize(("kind", "field"), [("object", "x"), ("V8", "x"), ("int64", "../x")])
+def test_prepared_data_of_other_numbers(tmp_path, kind, field):
+    """An array of objects would take the bytes of a file for addresses."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    said = {"examples": 1, "parallel": True, "documents": 1, "skipped": 0, "reasons": []}
+    (folder / "header.json").write_text(json.dumps({**said, "fields": {field: kind}}))
+    for name in ("x.bin", "x.offsets", "../x.bin", "../x.offsets", "begins"):
+        (folder / name).write_bytes(b"mine" * 4)
+    with pytest.raises((gf.GlassformerError, FileNotFoundError)) as raised:
+        Store(folder)
+    assert field == "../x" or "does not hold" in str(raised.value)
 
 
 def test_plain_names():

@@ -13,13 +13,15 @@ from glassformer import adapters
 from glassformer.generate.batch import Batch
 from glassformer.inside.show.page import save as save_page
 from glassformer.inside.tuned import Facts, TunedLens
-from glassformer.storage.folders import settle
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.index import Added, Rows
 from glassformer.tasks.npy import whole_matrix
 from glassformer.tasks.passages import Passage
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
+from glassformer.text.midi import Note, read_midi, write_midi
+from glassformer.train.data.store import Store, StoreWriter, block_of
 from glassformer.train.vectors.files import read_vectors, write_vectors
 from glassformer.train.vectors.space import Vectors
 
@@ -312,3 +314,28 @@ def sort_batch(place):
     batch = Batch.__new__(Batch)
     batch.target = place / "out.jsonl"
     batch.sort()
+
+
+def prepare_data(place: Path) -> None:
+    with whole_folder(place / "it") as draft:
+        store = StoreWriter(draft, {"tokens": np.int64})
+        store.add(block_of([{"tokens": np.arange(3)}], [True], [], store.fields))
+        store.close({})
+
+
+def read_data(place: Path):
+    return Store(place / "it")[0]["tokens"].tolist()
+
+
+writer("prepared data", nothing, partial(read_if_there, read_data, "it"))(prepare_data)
+
+
+def write_notes(pitch: int, place: Path) -> None:
+    write_midi([Note(start=0.0, end=1.0, pitch=pitch, velocity=64)], place / "it.mid")
+
+
+def read_notes(place: Path):
+    return [note.pitch for note in read_midi(place / "it.mid")]
+
+
+writer("music", partial(write_notes, 60), read_notes)(partial(write_notes, 62))
