@@ -26,6 +26,8 @@ from glassformer.inside.editing import edit
 from glassformer.inside.look import look
 from glassformer.inside.view import View
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
@@ -42,10 +44,17 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
-from glassformer.weights.published import holds_adapter, published
+from glassformer.weights.published import ADAPTER_CONFIG, holds_adapter, published
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
+from glassformer.weights.save import (
+    CONFIG,
+    SHARD_BYTES,
+    WEIGHT_KEYS,
+    dtype_of,
+    old_weights,
+    save_net,
+)
 
 
 class Model:
@@ -119,7 +128,8 @@ class Model:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
         model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
         adapter beside the weights is not part of it: see `save_adapter` and `merge_adapter`. Where
-        the adapter holds a head that the weights lack, it has to be merged first."""
+        the adapter holds a head that the weights lack, it has to be merged first. A model
+        that is in the folder is replaced, wholly or not at all; other files there stay."""
         on = adapters.active(self.net)
         if on is not None and not set(self.report.made).isdisjoint(on.own):
             raise GlassformerError(
@@ -134,7 +144,7 @@ class Model:
             "dtype": dtype_of(self.net, dtype),
         }
         config.pop("torch_dtype", None)
-        with whole_folder(Path(folder)) as draft:
+        with whole_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
                 save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
@@ -198,19 +208,29 @@ class Model:
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
         """Writes the adapter that is on, in the layout of the peft library; `base` is what it will
-        look for as the model, if not the folder that this one came from."""
+        look for as the model, if not the folder that this one came from. Other files in the folder
+        stay, so that it may be the model's own."""
         adapter = adapters.active(self.net)
         if adapter is None:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
         told = self.base
         if base is not None:
             told = replace(told or Base(source=base), source=base, folder=base)
-        with whole_folder(Path(folder)) as draft:
+        target = Path(folder)
+        settle(target)
+        beside = (target / CONFIG).is_file()  # a model: its tokenizer and pooling stay
+        own_tokenizer = self.tokenizer is not None and not self._reads_as_base
+        if beside and (own_tokenizer or read_pooling(target) != self.pooling):
+            raise GlassformerError(
+                f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
+                "its own folder."
+            )
+        with whole_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
             adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
-            write_description(draft, Path(folder), told, self)
-            if self.tokenizer is not None and not self._reads_as_base:
+            write_description(draft, target, told, self)
+            if self.tokenizer is not None and own_tokenizer:
                 self.tokenizer.save(draft)
-            if self.pooling is not None:
+            if self.pooling is not None and not beside:
                 write_pooling(self.pooling, draft, states_width(self))
 
     @property

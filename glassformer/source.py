@@ -20,6 +20,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, model_type_of, native, translate
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
+from glassformer.storage.folders import settled
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
@@ -120,24 +121,26 @@ def _load_whole(
     seed: int,
 ) -> Model:
     """A model without an adapter."""
-    config = read_config(folder)
-    if base.architecture is not None and config.get("model_type") is None:
-        config["model_type"] = model_type_of(base.architecture)
-    if base.labels is not None:
-        config.pop("num_labels", None)
-        config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
-        config["label2id"] = {label: i for i, label in enumerate(base.labels)}
-    if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
-        dtype = torch.float32
-    request = Request(
-        device=as_device(device),
-        dtype=as_dtype(dtype),
-        architecture=base.architecture,
-        make=base.make,
-        drop=base.drop,
-        seed=seed,
-    )
-    loaded = load_net(folder, config, request)
+    with settled(folder):
+        config = read_config(folder)
+        if base.architecture is not None and config.get("model_type") is None:
+            config["model_type"] = model_type_of(base.architecture)
+        if base.labels is not None:
+            config.pop("num_labels", None)
+            config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
+            config["label2id"] = {label: i for i, label in enumerate(base.labels)}
+        if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
+            dtype = torch.float32
+        request = Request(
+            device=as_device(device),
+            dtype=as_dtype(dtype),
+            architecture=base.architecture,
+            make=base.make,
+            drop=base.drop,
+            seed=seed,
+        )
+        loaded = load_net(folder, config, request)
+        generation = read_generation(folder)
     model = Model(
         net=loaded.net,
         config=config,
@@ -146,7 +149,7 @@ def _load_whole(
         reader=folder,
         pooling=folder,
         report=loaded.report,
-        generation=read_generation(folder),
+        generation=generation,
     )
     model.source, model.base = folder, base
     return model

@@ -31,6 +31,7 @@ from glassformer.adapters.settings import (
     scale_of,
 )
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle
 from glassformer.weights.plan import parts_of
 from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
 
@@ -246,6 +247,7 @@ def _fill(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    settle(folder)
     for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
             raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")

@@ -20,9 +20,9 @@ from glassformer.adapters.beside import LowRank, Neck
 from glassformer.adapters.places import Host, Place, choose, find_places, matcher, shortest
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
 from glassformer.spec import ModelSpec
+from glassformer.storage.files import write_json
 from glassformer.weights.plan import ADDED, parts_of
 from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
-from glassformer.weights.save import write_json
 
 FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
 FRONT_OF_PROMPTED = "base_model."

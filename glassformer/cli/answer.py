@@ -21,8 +21,9 @@ from glassformer.cli.outputs import (
     progress,
     say,
 )
-from glassformer.cli.targets import Target, write_text
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_text
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Record

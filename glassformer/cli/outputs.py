@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.cells import set_cell_size
@@ -24,8 +23,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-
-from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Inputs
@@ -116,20 +113,6 @@ def print_json(record: Mapping[str, Any]) -> None:
     line = json.dumps(record, ensure_ascii=False)
     sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
-
-
-def write_file(path: Path, text: str) -> None:
-    """All of it or nothing; a device or a named pipe is written to as it is."""
-    from glassformer.train.vectors.files import whole_file
-
-    try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, "utf-8")
-            return
-        with whole_file(path.resolve()) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def say(line: str) -> None:

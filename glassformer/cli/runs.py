@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from glassformer.cli.outputs import output_console
-from glassformer.cli.targets import Target, write_text
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
+    from glassformer.storage.files import write_text
     from glassformer.svg import draw
 
     if path.suffix != ".svg":

@@ -108,11 +108,3 @@ def free_file(path: Path) -> Path:
     """The first of a.txt, a-2.txt, a-3.txt, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(one for one in chain([path], others) if not os.path.lexists(one))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Wholly or not at all."""
-    from glassformer.train.vectors.files import whole_file
-
-    with whole_file(path) as file:
-        file.write(text.encode("utf-8"))

@@ -23,8 +23,9 @@ from glassformer.cli.options import (
     zoo_names,
 )
 from glassformer.cli.outputs import Column, Rows, print_json, progress, say
-from glassformer.cli.targets import Target, write_text
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_text
 from glassformer.tasks.shares import Bucket, Rule
 
 if TYPE_CHECKING:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +20,7 @@ from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import Generation
 from glassformer.generate.strategy import NoTokenLeftError, Request
 from glassformer.generate.writer import Writer
+from glassformer.storage.files import whole_file
 
 BEGIN = '{"line": '  # every line of an output begins so
 
@@ -101,11 +99,8 @@ class Batch:
         results = self.target.read_bytes().splitlines(keepends=True)
         ordered = sorted(results, key=lambda result: json.loads(result)["line"])
         if ordered != results:
-            handle, draft = tempfile.mkstemp(prefix=f".{self.target.name}.", dir=self.target.parent)
-            with os.fdopen(handle, "wb") as file:
+            with whole_file(self.target) as file:
                 file.write(b"".join(ordered))
-            shutil.copymode(self.target, draft)
-            os.replace(draft, self.target)
 
 
 def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Line]:

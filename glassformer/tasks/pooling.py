@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
 
 THEIRS = {  # ours, and theirs since version 5.3
     "mean": "mean",
@@ -125,6 +127,7 @@ POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def read_pooling(folder: Path) -> Pooling | None:
     """As a folder says it; None where it says nothing."""
+    settle(folder)
     if not (folder / "modules.json").is_file():
         return None
     modes: tuple[str, ...] = ()
@@ -132,7 +135,8 @@ def read_pooling(folder: Path) -> Pooling | None:
     base = folder
     for module in _read(folder / "modules.json", list):
         kind = str(module.get("type", "")).rpartition(".")[2]
-        path = folder / str(module.get("path", ""))
+        step = module.get("path", "")
+        path = named_in(folder, step, folder / "modules.json") if step else folder
         if kind == "Transformer":
             base = path
         elif kind == "Pooling":

@@ -1,13 +1,12 @@
 """Text room, the shelf: reads and writes the small files of a tokenizer folder. Paths come in."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle, whole_folder
 
 
 def read_bytes(path: Path) -> bytes:
@@ -63,6 +62,7 @@ def copy_reader(folder: Path, other: Path) -> None:
 
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
     """The settings of what reads sound or images, and the file they stand in."""
+    settle(folder)
     path = folder / PROCESSOR_FILE
     if (folder / READER_FILE).is_file() or not path.is_file():
         return folder / READER_FILE, read_json(folder / READER_FILE)
@@ -103,20 +103,7 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write every file whole or not at all: a reader never sees half of one."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    """Writes all of the files or, on an error, none."""
+    with whole_folder(folder) as draft:
         for name, content in files.items():
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(content)
-                os.chmod(temporary, 0o644)
-                os.replace(temporary, folder / name)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-    except OSError as error:
-        raise GlassformerError(
-            f"The tokenizer cannot be saved in {folder}: {error.strerror}."
-        ) from None
+            (draft / name).write_bytes(content)

@@ -6,6 +6,7 @@ from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.gguf import Header, is_gguf
+from glassformer.storage.folders import settle
 from glassformer.text.catalog import BY_CLASS, BY_FILES, FAMILIES, Family
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
@@ -61,6 +62,7 @@ def holds_tokenizer(folder: Path) -> bool:
     if is_llama2c(folder):
         return has_tokenizer(metadata_beside(folder))
     folder = folder.parent if folder.is_file() else folder
+    settle(folder)
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}

@@ -11,6 +11,7 @@ from tokenizers.models import BPE
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settled
 from glassformer.text.codec import Codec, Text
 from glassformer.text.encoded import Batch, Encoded
 from glassformer.text.files import json_bytes, write_files
@@ -34,7 +35,8 @@ class Tokenizer:
     def load(cls, source: str | Path) -> "Tokenizer":
         """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
         or from a GGUF file."""
-        codec, settings, segments = load_codec(Path(source))
+        with settled(Path(source)):
+            codec, settings, segments = load_codec(Path(source))
         return cls(codec, settings, segments=segments)
 
     def save(self, folder: str | Path) -> None:

@@ -16,13 +16,13 @@ from glassformer.families.config import Config
 from glassformer.model import Model
 from glassformer.source import create, load, merged
 from glassformer.spec import ModelSpec
+from glassformer.storage.folders import whole_folder
 from glassformer.tasks.base import longest
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
 from glassformer.text.kinds import KINDS
 from glassformer.text.load import holds_tokenizer
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
-from glassformer.weights.save import whole_folder
 
 SIZES = {  # what a recipe calls a size: how the families' config files call it
     "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.weights.save import sync_folder, write_synced
+from glassformer.storage.files import sync_folder, write_synced
 
 MANIFEST = "run.json"
 DRAFT = f".{MANIFEST}.draft"

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_synced
 from glassformer.text.load import holds_tokenizer
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
 from glassformer.train.older import files_of_older_run
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
 from glassformer.train.reporter import Entry
 from glassformer.train.state import checkpoints, step_of
-from glassformer.weights.save import write_synced
 
 LOCK = ".lock"
 FILES = ("metrics.jsonl", "about.json", "README.md")

@@ -27,12 +27,12 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import sync_folder, write_synced
 from glassformer.train.average import Average
 from glassformer.train.distributed import Place
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
 from glassformer.train.tensor import Arranged
-from glassformer.weights.save import sync_folder, write_synced
 
 STATE = "state"
 NOTES = "notes.json"

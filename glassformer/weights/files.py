@@ -25,6 +25,8 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.families import gguf, llama2c, openai_whisper
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
 from glassformer.weights.gguf import Gguf
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -255,6 +257,7 @@ class TensorFiles:
         if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
+        settle(folder)
         for name in WHOLE:
             path, index = folder / name, folder / f"{name}.index.json"
             if path.is_file():
@@ -289,12 +292,12 @@ class TensorFiles:
     def _add_shards(self, index: Path) -> None:
         try:
             where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
-            shards = sorted(set(where.values()))
+            shards = sorted(set(where.values()), key=str)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise GlassformerError(f"{index} is not an index of shards; get it again.") from None
         for shard in shards:
-            path = index.parent / shard
-            if Path(shard).name != shard or not path.is_file():
+            path = named_in(index.parent, shard, index)
+            if not path.is_file():
                 raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
             found = set(self._add(path).shapes)
             named = {name for name, place in where.items() if place == shard}

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, translate
+from glassformer.storage.folders import settle
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.plan import (
@@ -58,6 +59,7 @@ class Loaded:
 def read_config(folder: Path) -> dict[str, Any]:
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
+    settle(folder)
     path = folder / "config.json"
     if not path.is_file():
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")

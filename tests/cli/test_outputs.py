@@ -6,13 +6,11 @@ import ast
 import json
 from pathlib import Path
 
-import pytest
 from rich.cells import cell_len
 
 from glassformer.cli import outputs
 from glassformer.cli.inputs import Inputs
-from glassformer.cli.outputs import Column, Rows, fitted, progress, write_file
-from glassformer.errors import GlassformerError
+from glassformer.cli.outputs import Column, Rows, fitted, progress
 
 COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
 
@@ -76,14 +74,3 @@ def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch, ter
     rows = Rows((Column("", 8), Column("alerts", whole=True)), as_json=False)
     rows.add(("  PER\tx", "bad rose from 30.3% (379 of 1,250)"), {})
     assert capsys.readouterr().out.splitlines()[1] == "  PER x   bad rose from 30.3% (379 of 1,250)"
-
-
-def test_a_device_is_written_to_and_a_link_stays_one(tmp_path):
-    with pytest.raises(GlassformerError, match="/dev/full cannot be written: No space left"):
-        write_file(Path("/dev/full"), "text")
-    assert Path("/dev/full").is_char_device()
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    for text in ("one", "two"):
-        write_file(tmp_path / "link", text)
-        assert (tmp_path / "file").read_text() == text and (tmp_path / "link").is_symlink()
-    assert len(list(tmp_path.iterdir())) == 2

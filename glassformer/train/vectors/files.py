@@ -10,15 +10,13 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import whole_file
 from glassformer.train.vectors.space import Vectors
 
 HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
@@ -30,6 +28,7 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
     since the formats cannot have it."""
     path = Path(path)
     binary = path.suffix == ".bin" if binary is None else binary
+    check_target(path)
     with whole_file(path) as file:
         file.write(f"{len(vectors)} {vectors.size}\n".encode())
         for word, row in zip(vectors.words, vectors.table, strict=True):
@@ -38,24 +37,6 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
                 file.write(name.encode() + b" " + row.astype("<f4").tobytes())
             else:
                 file.write(f"{name} {' '.join(map(str, row))}\n".encode())
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside it that takes its name when everything is written, and else is gone."""
-    check_target(path)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(handle)
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except OSError as error:
-        raise GlassformerError(f"{path} could not be written: {error.strerror}.") from None
-    finally:
-        Path(draft).unlink(missing_ok=True)
 
 
 def check_target(path: Path) -> None:
