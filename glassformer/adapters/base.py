@@ -16,8 +16,9 @@ from typing import Any
 
 from glassformer.adapters.places import Host
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_json
 from glassformer.weights.published import ADAPTER_CONFIG
-from glassformer.weights.save import dtype_of, write_json
+from glassformer.weights.save import dtype_of
 
 DESCRIPTION = "glassformer.json"
 

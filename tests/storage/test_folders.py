@@ -116,7 +116,11 @@ def test_an_adapter_may_lie_with_its_model(place):
         next(iter(adapters.active(model.net).parts.values())).b.fill_(0.5)
     model.save_adapter(place)
     after = {path.name: path.read_bytes() for path in place.iterdir()}
-    assert set(after) - set(before) == {"adapter_config.json", "adapter_model.safetensors"}
+    assert set(after) - set(before) == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "glassformer.json",
+    }
     assert {name: after[name] for name in before} == before
     assert holds(place, 1)
     torch.testing.assert_close(logits(gf.load(place, adapter=place)), logits(model))
@@ -131,7 +135,7 @@ def test_an_adapter_may_lie_with_its_model(place):
 def test_an_adapter_does_not_change_how_its_model_pools(place):
     model = gf.load(place).add_adapter(adapters.LoRA(rank=2, targets=("c_attn",)))
     model.pooling = Pooling(modes=("max",))
-    with pytest.raises(gf.GlassformerError, match="pools otherwise; save the adapter in its own"):
+    with pytest.raises(gf.GlassformerError, match="or pooling; save the adapter in its own"):
         model.save_adapter(place)
     assert not (place / "modules.json").exists()
     model.save_adapter(place.parent / "adapter")
