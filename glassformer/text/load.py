@@ -6,7 +6,8 @@ from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.gguf import Header, is_gguf
-from glassformer.text.catalog import BY_CLASS, BY_FILES, FAMILIES, Family
+from glassformer.text.catalog import BY_FILES, FAMILIES, Family
+from glassformer.text.classes import is_foreign, model_type_by_class
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
 from glassformer.text.gguf import codec_of, has_tokenizer
@@ -29,7 +30,8 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
     family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
-    complete = family is not None and family.complete(folder)
+    foreign = is_foreign(class_of(folder))
+    complete = family is not None and family.complete(folder) and not foreign
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
         settings = Settings.read(folder, family.defaults)
@@ -47,11 +49,18 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
 
 
 def type_of(folder: Path) -> str | None:
-    """The model type, or the kind of tokenizer where one type has several."""
-    config = read_json_if_there(folder / "config.json")
-    said = read_json_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
-    by_class = BY_CLASS.get(said or "") or BY_CLASS.get(config.get("tokenizer_class") or "")
-    return by_class or config.get("model_type")
+    """The model type, or that of the tokenizer where its class is another's."""
+    model_type = read_json_if_there(folder / "config.json").get("model_type")
+    return model_type_by_class(class_of(folder), model_type)
+
+
+def class_of(folder: Path) -> str | None:
+    """The published class of the tokenizer, where a file names it."""
+    for name in ("tokenizer_config.json", "config.json"):
+        found = read_json_if_there(folder / name).get("tokenizer_class")
+        if found is not None:
+            return str(found)
+    return None
 
 
 def holds_tokenizer(folder: Path) -> bool:
@@ -104,6 +113,13 @@ def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> b
 
 
 def nothing_found(folder: Path, model_type: str | None, family: Family | None) -> str:
+    named = class_of(folder)
+    if is_foreign(named):
+        return (
+            f"The folder {folder} asks for the tokenizer class {named!r}, which is not known here, "
+            "and has no tokenizer.json; save the tokenizer as tokenizer.json, or give token ids in "
+            "place of texts."
+        )
     if model_type is None:
         legacy = "; ".join(" + ".join(FAMILIES[name].files) for name in BY_FILES)
         return (
