@@ -39,6 +39,7 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
+from glassformer.weights.dtypes import as_dtype
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
@@ -108,24 +109,25 @@ class Model:
         self,
         folder: str | Path,
         *,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter`."""
-        if dtype is not None and "quantization" in self.config:
+        model `load` alone. `dtype` is that of the numbers in the file ("float16"), if not the
+        model's own. An adapter beside the weights is not part of it: see `save_adapter`."""
+        stored = as_dtype(dtype)
+        if stored is not None and "quantization" in self.config:
             raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
             **self.config,
             "architectures": [self.architecture],
-            "dtype": dtype_of(self.net, dtype),
+            "dtype": dtype_of(self.net, stored),
         }
         config.pop("torch_dtype", None)
         with whole_folder(Path(folder)) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
-                save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
+                save_net(draft, self.net, family, config, self.architecture, shard_bytes, stored)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:

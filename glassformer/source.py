@@ -18,6 +18,7 @@ from glassformer.spec import ModelSpec
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
+from glassformer.weights.dtypes import as_dtype
 from glassformer.weights.files import SINGLE, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
@@ -202,20 +203,6 @@ def as_device(device: str | torch.device) -> torch.device:
         why = str(error).splitlines()[0].rstrip(".")
         raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
     return found
-
-
-def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    known = {
-        "float32": torch.float32,
-        "float16": torch.float16,
-        "bfloat16": torch.bfloat16,
-        "float64": torch.float64,
-    }
-    if dtype not in known:
-        raise GlassformerError(f"There is no dtype {dtype!r}; choose of {', '.join(known)}.")
-    return known[dtype]
 
 
 def read_generation(folder: Path) -> dict[str, Any] | None:
