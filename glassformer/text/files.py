@@ -61,6 +61,18 @@ def copy_reader(folder: Path, other: Path) -> None:
     write_files(other, {name: read_bytes(folder / name) for name in names})
 
 
+SIDE_FILES = ("chat_template.jinja", "chat_template.json", "normalizer.json")
+SIDE_FOLDER = "additional_chat_templates"
+
+
+def read_side_files(folder: Path) -> dict[str, bytes]:
+    """What a tokenizer's folder means beside the tokens: how a conversation becomes one text, and
+    how Whisper's words are spelled when they are compared."""
+    paths = [folder / name for name in SIDE_FILES] + sorted((folder / SIDE_FOLDER).glob("*.jinja"))
+    found = (path for path in paths if path.is_file())
+    return {path.relative_to(folder).as_posix(): read_bytes(path) for path in found}
+
+
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
     """The settings of what reads sound or images, and the file they stand in."""
     path = folder / PROCESSOR_FILE
@@ -107,12 +119,14 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(content)
                 os.chmod(temporary, 0o644)
-                os.replace(temporary, folder / name)
+                os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
                 raise
