@@ -39,7 +39,9 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
+from glassformer.text.whisper import without_words
 from glassformer.weights.dtypes import as_dtype
+from glassformer.weights.files import is_openai
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
@@ -76,9 +78,12 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
-        if isinstance(self._tokenizer, Path):
-            return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
-        return self._tokenizer
+        folder = self._tokenizer
+        if not isinstance(folder, Path):
+            return folder
+        if not holds_tokenizer(folder):
+            return None
+        return Tokenizer.load(folder, size=self.config.get("vocab_size"))
 
     @cached_property
     def reader(self) -> SoundReader | ImageReader | None:
@@ -386,6 +391,9 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
+        if self.tokenizer is None and self.source is not None and is_openai(self.source):
+            said = without_words(self.source, self.config["vocab_size"])
+            raise GlassformerError(f"The model's words are missing; {said}")
         return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:

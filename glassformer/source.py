@@ -18,8 +18,9 @@ from glassformer.spec import ModelSpec
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
+from glassformer.text.speech import generation_of
 from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.files import SINGLE, is_single
+from glassformer.weights.files import SINGLE, is_openai, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
@@ -45,12 +46,12 @@ def load(
     lists.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's; a GGUF file and the zoo's models give float32. A difference between config.json and
-    the tensors is an error, unless it is asked for by name: `architecture` is another class of the
-    family than the config names; `make` are tensors, by the beginning of their names, that start
-    fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
-    `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
-    `Model.load_adapter`.
+    the file's; a GGUF file, the zoo's models and, on a CPU, OpenAI's file give float32. A
+    difference between config.json and the tensors is an error, unless it is asked for by name:
+    `architecture` is another class of the family than the config names; `make` are tensors, by the
+    beginning of their names, that start fresh; `drop` tensors to leave out. With `labels` a new
+    classification head gets these classes. `quantize` is "int8" or "int4"; see `Model.quantize`.
+    `adapter` is an adapter's folder; see `Model.load_adapter`.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -63,10 +64,13 @@ def load(
         config.pop("num_labels", None)
         config["id2label"] = {str(i): label for i, label in enumerate(labels)}
         config["label2id"] = {label: i for i, label in enumerate(labels)}
+    place = as_device(device)
     if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
         dtype = torch.float32
+    if dtype is None and is_openai(folder) and place.type == "cpu":
+        dtype = torch.float32  # kept in float16, in which a CPU is ten times slower
     request = Request(
-        device=as_device(device),
+        device=place,
         dtype=as_dtype(dtype),
         architecture=architecture,
         make=(make,) if isinstance(make, str) else tuple(make),
@@ -85,6 +89,8 @@ def load(
         generation=read_generation(folder),
     )
     model.source = folder
+    if is_openai(folder) and model.tokenizer is not None:
+        model.generation = generation_of(model.tokenizer, config["max_target_positions"])
     if quantize is not None:
         model.quantize(quantize)
     return model if adapter is None else model.load_adapter(adapter)

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families.openai_whisper import MULTILINGUAL
 from glassformer.generate.knobs import Knobs
 from glassformer.text import Tokenizer
-from glassformer.text.whisper import LANGUAGES, TASKS, language_code
+from glassformer.text.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
 
 NO_TIMES = "<|notimestamps|>"
 

@@ -14,18 +14,21 @@ from glassformer.text.gguf import codec_of, has_tokenizer
 from glassformer.text.languages import LanguageCodec
 from glassformer.text.llama2c import is_llama2c, metadata_beside
 from glassformer.text.settings import ROLES, Settings, add_tokens, content
+from glassformer.text.whisper import START, holds_table, load_table, start_id, without_words
 
 
-def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
+def load_codec(folder: Path, size: int | None = None) -> tuple[Codec, Settings, bool]:
     """The codec, the settings, and whether the model wants segments.
 
-    `tokenizer.json` comes first, except for families that it cannot describe.
+    `tokenizer.json` comes first, except for families that it cannot describe. `size` is how many
+    tokens a model has that is one file, which is asked for where the files beside it do not say.
     """
     if is_gguf(folder):
         return *codec_of(Header(folder).metadata), False
     if is_llama2c(folder):
         return *codec_of(metadata_beside(folder)), False
-    folder = folder.parent if folder.is_file() else folder  # OpenAI's .pt and its words
+    if folder.is_file():
+        return load_openai(folder, size)
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
@@ -46,6 +49,30 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
     if isinstance(codec, LibraryCodec) and "language_code" in settings.values:
         codec = LanguageCodec.of(codec, settings)
     return codec, settings, wants_segments(codec, settings, family)
+
+
+def load_openai(path: Path, size: int | None) -> tuple[Codec, Settings, bool]:
+    """Of OpenAI's .pt file, whose words lie beside it: in a table, or as a folder has them."""
+    folder, family = path.parent, FAMILIES["whisper"]
+    library_file, settings = folder / "tokenizer.json", Settings(family.defaults)
+    if holds_table(folder):
+        return load_table(folder, settings, size), settings, False
+    if library_file.is_file():
+        backend = read_library_file(library_file)
+        settings = Settings.read(folder, known_defaults(family, backend))
+        add_tokens(backend, settings)
+        codec: Codec = LibraryCodec(backend)
+    elif family.complete(folder):
+        codec = family.load(folder, settings)
+    else:
+        raise GlassformerError(without_words(path, size))
+    start = None if size is None else start_id(size)
+    if start is not None and codec.vocabulary.token_to_id(START) != start:
+        raise GlassformerError(
+            f"The tokenizer beside {path} is another model's: {START} is not its token {start}; "
+            f"{without_words(path, size)}"
+        )
+    return codec, settings, False
 
 
 def type_of(folder: Path) -> str | None:
@@ -69,7 +96,9 @@ def holds_tokenizer(folder: Path) -> bool:
         return has_tokenizer(Header(folder).metadata)
     if is_llama2c(folder):
         return has_tokenizer(metadata_beside(folder))
-    folder = folder.parent if folder.is_file() else folder
+    if folder.is_file():
+        whisper = FAMILIES["whisper"].complete(folder.parent)
+        return whisper or (folder.parent / "tokenizer.json").is_file()
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}

@@ -39,10 +39,11 @@ class Tokenizer:
         self._side_files = side_files or {}  # not read here, and saved along
 
     @classmethod
-    def load(cls, source: str | Path) -> "Tokenizer":
+    def load(cls, source: str | Path, *, size: int | None = None) -> "Tokenizer":
         """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
-        or from a GGUF file."""
-        codec, settings, segments = load_codec(Path(source))
+        or from a GGUF file. `size` is how many tokens a model has that is OpenAI's .pt file, beside
+        which there may be the words of several."""
+        codec, settings, segments = load_codec(Path(source), size)
         return cls(codec, settings, segments=segments, side_files=read_side_files(Path(source)))
 
     def save(self, folder: str | Path) -> None:

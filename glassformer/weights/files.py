@@ -256,6 +256,11 @@ def is_single(path: Path) -> bool:
     return path.suffix in SINGLE and path.is_file()
 
 
+def is_openai(path: Path) -> bool:
+    """Whether it is OpenAI's one file of a Whisper model."""
+    return is_single(path) and SINGLE[path.suffix] is OpenAIFile
+
+
 class TensorFiles:
     """All tensors of a folder, whatever files they are in; or those of a single file."""
 
