@@ -44,6 +44,9 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
+from glassformer.text.whisper import without_words
+from glassformer.weights.dtypes import as_dtype
+from glassformer.weights.files import is_openai
 from glassformer.weights.published import ADAPTER_CONFIG, holds_adapter, published
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
@@ -89,9 +92,12 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
-        if isinstance(self._tokenizer, Path):
-            return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
-        return self._tokenizer
+        folder = self._tokenizer
+        if not isinstance(folder, Path):
+            return folder
+        if not holds_tokenizer(folder):
+            return None
+        return Tokenizer.load(folder, size=self.config.get("vocab_size"))
 
     @cached_property
     def reader(self) -> SoundReader | ImageReader | None:
@@ -122,32 +128,34 @@ class Model:
         self,
         folder: str | Path,
         *,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter` and `merge_adapter`. Where
-        the adapter holds a head that the weights lack, it has to be merged first. A model
-        that is in the folder is replaced, wholly or not at all; other files there stay."""
+        model `load` alone. `dtype` is that of the numbers in the file ("float16"), if not the
+        model's own. An adapter beside the weights is not part of it: see `save_adapter` and
+        `merge_adapter`. Where the adapter holds a head that the weights lack, it has to be merged
+        first. A model that is in the folder is replaced, wholly or not at all; other files there
+        stay."""
         on = adapters.active(self.net)
         if on is not None and not set(self.report.made).isdisjoint(on.own):
             raise GlassformerError(
                 f"The adapter {on.name!r} holds weights that the model lacks; write them with "
                 "save_adapter, or merge_adapter(forget=True) before save."
             )
-        if dtype is not None and "quantization" in self.config:
+        stored = as_dtype(dtype)
+        if stored is not None and "quantization" in self.config:
             raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
             **self.config,
             "architectures": [self.architecture],
-            "dtype": dtype_of(self.net, dtype),
+            "dtype": dtype_of(self.net, stored),
         }
         config.pop("torch_dtype", None)
         with whole_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
-                save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
+                save_net(draft, self.net, family, config, self.architecture, shard_bytes, stored)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:
@@ -449,6 +457,9 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
+        if self.tokenizer is None and self.source is not None and is_openai(self.source):
+            said = without_words(self.source, self.config["vocab_size"])
+            raise GlassformerError(f"The model's words are missing; {said}")
         return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:

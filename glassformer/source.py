@@ -24,7 +24,9 @@ from glassformer.storage.folders import settled
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
-from glassformer.weights.files import SINGLE, is_single
+from glassformer.text.speech import generation_of
+from glassformer.weights.dtypes import as_dtype
+from glassformer.weights.files import SINGLE, is_openai, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
 from glassformer.weights.plan import make_net, named_class, tied_names
@@ -57,14 +59,13 @@ def load(
     adapter's folder knows its base, which is loaded, and the adapter beside it.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's, or that in which an adapter was trained; a GGUF file and the zoo's models give
-    float32. A difference between config.json and
-    the tensors is an error, unless it is asked for by name: `architecture` is another class of the
-    family than the config names; `make` are tensors, by the beginning of their names, that start
-    fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
-    `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that
-    of a run which has trained one; of the base it knows the class, the head and the labels, unless
-    they are named.
+    the file's, or that in which an adapter was trained; a GGUF file, the zoo's models and, on a
+    CPU, OpenAI's file give float32. A difference between config.json and the tensors is an error,
+    unless it is asked for by name: `architecture` is another class of the family than the config
+    names; `make` are tensors, by the beginning of their names, that start fresh; `drop` tensors to
+    leave out. With `labels` a new classification head gets these classes. `quantize` is "int8" or
+    "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which has
+    trained one; of the base it knows the class, the head and the labels, unless they are named.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -129,10 +130,13 @@ def _load_whole(
             config.pop("num_labels", None)
             config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
             config["label2id"] = {label: i for i, label in enumerate(base.labels)}
+        place = as_device(device)
         if dtype is None and folder.parent == HOME:  # kept in bfloat16, which is half the bytes
             dtype = torch.float32
+        if dtype is None and is_openai(folder) and place.type == "cpu":
+            dtype = torch.float32  # kept in float16, in which a CPU is ten times slower
         request = Request(
-            device=as_device(device),
+            device=place,
             dtype=as_dtype(dtype),
             architecture=base.architecture,
             make=base.make,
@@ -152,6 +156,8 @@ def _load_whole(
         generation=generation,
     )
     model.source, model.base = folder, base
+    if is_openai(folder) and model.tokenizer is not None:
+        model.generation = generation_of(model.tokenizer, config["max_target_positions"])
     return model
 
 
@@ -357,20 +363,6 @@ def as_device(device: str | torch.device) -> torch.device:
         why = str(error).splitlines()[0].rstrip(".")
         raise GlassformerError(f"There is no device {str(device)!r} here ({why}).") from None
     return found
-
-
-def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    known = {
-        "float32": torch.float32,
-        "float16": torch.float16,
-        "bfloat16": torch.bfloat16,
-        "float64": torch.float64,
-    }
-    if dtype not in known:
-        raise GlassformerError(f"There is no dtype {dtype!r}; choose of {', '.join(known)}.")
-    return known[dtype]
 
 
 def read_generation(folder: Path) -> dict[str, Any] | None:

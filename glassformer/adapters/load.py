@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.adapters.adapter import DEFAULT, Adapter, remove
-from glassformer.adapters.add import add, add_rank, begin, finish, gather, within
+from glassformer.adapters.add import add, begin, finish, gather, within
 from glassformer.adapters.allocate import watch
 from glassformer.adapters.beside import LowRank
 from glassformer.adapters.places import Host, find_places, fresh_names, matcher
@@ -30,6 +30,7 @@ from glassformer.adapters.settings import (
     Settings,
     scale_of,
 )
+from glassformer.adapters.start import start_of, twice_the_ranks, without_start
 from glassformer.errors import GlassformerError
 from glassformer.storage.folders import settle
 from glassformer.weights.plan import parts_of
@@ -39,6 +40,7 @@ RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
     "use_dora", "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
     "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config", "arrow_config",
+    "monteclora_config",
 )  # fmt: skip
 
 
@@ -118,6 +120,8 @@ def _load_ranks(
         raise GlassformerError(
             "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
         )
+    start = start_of(config)
+    config = config if start is None else twice_the_ranks(config)
     settings = _settings(config, tuple(ranks), whole)
     places = find_places(model)
     still = not any(bool(parts["B"].any()) for parts in ranks.values())
@@ -140,14 +144,16 @@ def _load_ranks(
                 f"model's has {own[0]} by {own[1]}; load the model that it was made for."
             )
         adapter.places[published] = place
-        rank = len(parts["A"])
         scale = settings.scale
         if isinstance(settings, LoRA):
             alpha = _pattern(config.get("alpha_pattern"), published, settings.alpha)
+            rank = int(_pattern(config.get("rank_pattern"), published, settings.rank))
             scale = scale_of(alpha, rank, settings.rank_stable)
-        add_rank(adapter, place, rank, scale)
-        part = adapter.parts[published]
-        assert isinstance(part, LowRank)
+        if start is not None:
+            parts = without_start(parts, place, start, scale)
+        singular = isinstance(settings, AdaLoRA)
+        part = LowRank(place, len(parts["A"]), scale, settings.dropout, singular)
+        adapter.parts[published] = part
         with torch.no_grad():
             part.a.copy_(parts["A"])
             part.b.copy_(place.ours(parts["B"]))

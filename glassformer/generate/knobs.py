@@ -12,6 +12,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.generate.saved import REFUSED, check_saved
 from glassformer.text.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
@@ -226,22 +227,28 @@ DEFAULTS = {field.name: field.default for field in fields(Knobs)}
 def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     """What a folder's generation_config.json says, and above it what the user turned.
 
-    A file may hold settings of other programs: those are passed over. A user's may not. None sets
-    a knob back to its default.
+    A file may hold settings of other programs: those are passed over, unless they would change
+    what is written. A user's may not. None sets a knob back to its default.
     """
-    for name in given:
-        if name not in KINDS:
+    for name, value in given.items():
+        if name not in KINDS and not (name in REFUSED and value is None):
             near = get_close_matches(name, KINDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
             raise GlassformerError(f"There is no knob {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
     if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
-    values |= given
+    values |= {name: value for name, value in given.items() if name in KINDS}
+    sampled = bool(values.get("do_sample"))
+    if not sampled:  # then the reference does not look at them, whatever they are
+        kept = ("top_k",) if values.get("penalty_alpha") else ()
+        idle = [name for name in SAMPLING if name not in (*given, *kept)]
+        values = {name: value for name, value in values.items() if name not in idle}
     knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
     idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
     if idle and not knobs.do_sample and not knobs.contrastive:
         raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
+    check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
     return knobs
 
 

@@ -60,6 +60,18 @@ def copy_reader(folder: Path, other: Path) -> None:
     write_files(other, {name: read_bytes(folder / name) for name in names})
 
 
+SIDE_FILES = ("chat_template.jinja", "chat_template.json", "normalizer.json")
+SIDE_FOLDER = "additional_chat_templates"
+
+
+def read_side_files(folder: Path) -> dict[str, bytes]:
+    """What a tokenizer's folder means beside the tokens: how a conversation becomes one text, and
+    how Whisper's words are spelled when they are compared."""
+    paths = [folder / name for name in SIDE_FILES] + sorted((folder / SIDE_FOLDER).glob("*.jinja"))
+    found = (path for path in paths if path.is_file())
+    return {path.relative_to(folder).as_posix(): read_bytes(path) for path in found}
+
+
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
     """The settings of what reads sound or images, and the file they stand in."""
     settle(folder)
@@ -106,4 +118,5 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes all of the files or, on an error, none."""
     with whole_folder(folder) as draft:
         for name, content in files.items():
+            (draft / name).parent.mkdir(exist_ok=True)
             (draft / name).write_bytes(content)

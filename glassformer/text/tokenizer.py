@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.storage.folders import settled
 from glassformer.text.codec import Codec, Text
 from glassformer.text.encoded import Batch, Encoded
-from glassformer.text.files import json_bytes, write_files
+from glassformer.text.files import json_bytes, read_side_files, write_files
 from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.load import load_codec
 from glassformer.text.settings import Settings
@@ -26,22 +26,32 @@ CONFIG = "tokenizer_config.json"
 class Tokenizer:
     """Text to token ids and back. It is a value: no method changes it, so threads may share one."""
 
-    def __init__(self, codec: Codec, settings: Settings, *, segments: bool = False) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        settings: Settings,
+        *,
+        segments: bool = False,
+        side_files: Mapping[str, bytes] | None = None,
+    ) -> None:
         self._codec = codec
         self._settings = settings
         self._segments = segments
+        self._side_files = side_files or {}  # not read here, and saved along
 
     @classmethod
-    def load(cls, source: str | Path) -> "Tokenizer":
+    def load(cls, source: str | Path, *, size: int | None = None) -> "Tokenizer":
         """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
-        or from a GGUF file."""
+        or from a GGUF file. `size` is how many tokens a model has that is OpenAI's .pt file, beside
+        which there may be the words of several."""
         with settled(Path(source)):
-            codec, settings, segments = load_codec(Path(source))
-        return cls(codec, settings, segments=segments)
+            codec, settings, segments = load_codec(Path(source), size)
+            side_files = read_side_files(Path(source))
+        return cls(codec, settings, segments=segments, side_files=side_files)
 
     def save(self, folder: str | Path) -> None:
         """Write the files that `load`, and the reference implementation, read."""
-        write_files(Path(folder), self._files())
+        write_files(Path(folder), {**self._side_files, **self._files()})
 
     def _files(self) -> dict[str, bytes]:
         kinds = ["input_ids", "token_type_ids", "attention_mask"]
@@ -89,7 +99,7 @@ class Tokenizer:
     def with_max_length(self, length: int) -> "Tokenizer":
         """The same, for texts of at most so many tokens."""
         settings = Settings({**self._settings.values, "model_max_length": length})
-        return Tokenizer(self._codec, settings, segments=self._segments)
+        return self._changed(self._codec, settings)
 
     @property
     def padding_side(self) -> str:
@@ -106,7 +116,7 @@ class Tokenizer:
         """The tokenizer of the language that a translation model writes; mostly this one."""
         if self._codec.target is self._codec:
             return self
-        return Tokenizer(self._codec.target, self._settings, segments=self._segments)
+        return self._changed(self._codec.target, self._settings)
 
     def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
         """This tokenizer for texts in `source`, and its `target` for texts in that language; None
@@ -118,7 +128,10 @@ class Tokenizer:
         chosen = {"src_lang": source, "tgt_lang": target}
         given = {name: language for name, language in chosen.items() if language is not None}
         settings = Settings({**self._settings.values, **given})
-        return Tokenizer(codec, settings, segments=self._segments)
+        return self._changed(codec, settings)
+
+    def _changed(self, codec: Codec, settings: Settings) -> "Tokenizer":
+        return Tokenizer(codec, settings, segments=self._segments, side_files=self._side_files)
 
     def toward(self, source: str | None, target: str | None = None) -> tuple["Tokenizer", str]:
         """The tokenizer for texts between two languages, and what is written before a text: the

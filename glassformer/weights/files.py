@@ -27,6 +27,7 @@ from glassformer.families import gguf, llama2c, openai_whisper
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.storage.folders import settle
 from glassformer.storage.names import named_in
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.gguf import Gguf
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -55,6 +56,10 @@ class TensorFile(ABC):
     def read(self, name: str, mapped: bool) -> Tensor:
         """A tensor; `mapped` leaves it in the file until it is used, otherwise it is a copy."""
 
+    def dtype(self, name: str) -> torch.dtype:
+        """That of the numbers as they are stored, or as a quantized tensor is read."""
+        return torch.float32
+
 
 class SafetensorsFile(TensorFile):
     def __init__(self, path: Path) -> None:
@@ -77,6 +82,9 @@ class SafetensorsFile(TensorFile):
             if entry["dtype"] not in DTYPES:
                 raise GlassformerError(f"{path}: {name} has the unknown type {entry['dtype']}.")
         self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return DTYPES[self.header[name]["dtype"]]
 
     def read(self, name: str, mapped: bool) -> Tensor:
         entry = self.header[name]
@@ -113,6 +121,9 @@ class PickleFile(TensorFile):
             raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
         self.tensors: dict[str, Tensor] = {_modern(name): t for name, t in state.items()}
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self.tensors[name].dtype
 
     def read(self, name: str, mapped: bool) -> Tensor:
         return self.tensors[name] if mapped else self.tensors[name].clone()
@@ -247,6 +258,11 @@ def is_single(path: Path) -> bool:
     return path.suffix in SINGLE and path.is_file()
 
 
+def is_openai(path: Path) -> bool:
+    """Whether it is OpenAI's one file of a Whisper model."""
+    return is_single(path) and SINGLE[path.suffix] is OpenAIFile
+
+
 class TensorFiles:
     """All tensors of a folder, whatever files they are in; or those of a single file."""
 
@@ -278,8 +294,13 @@ class TensorFiles:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.place[name].shapes[name]
 
+    def dtype(self, name: str) -> torch.dtype:
+        return self.place[name].dtype(name)
+
     def read(self, name: str, mapped: bool) -> Tensor:
-        return self.place[name].read(name, mapped)
+        """As stored; numbers of 8 bits, with which nothing can be computed, as float32."""
+        tensor = self.place[name].read(name, mapped)
+        return tensor.float() if is_float8(tensor.dtype) else tensor
 
     def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
         if path.stat().st_size == 0:

@@ -16,6 +16,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, translate
 from glassformer.storage.folders import settle
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.plan import (
@@ -92,6 +93,7 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
     plan = make_plan(config, architecture, files)
     check_shapes(plan)
     check_difference(plan, config, request)
+    check_dtypes(plan, request)
     check_copies(plan)
     report = Report(files=tuple(path.name for path in files.paths))
     fill(plan, request, report)
@@ -148,6 +150,26 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
     ways = {"make": _prefixes(missing), "drop": _prefixes(extra)}
     asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise GlassformerError(f"{text}; if that is intended, load it with {asks}.")
+
+
+def check_dtypes(plan: Plan, request: Request) -> None:
+    """Numbers can be computed with as they are stored, or as they were asked for."""
+    ours = plan.net.state_dict()
+    for source in plan.sources:
+        for their in () if source.found is None else source.found.theirs:
+            dtype = plan.files.dtype(their)
+            stored = f"{their} is stored as {str(dtype).removeprefix('torch.')}"
+            if ours[source.name].is_floating_point() and not dtype.is_floating_point:
+                raise GlassformerError(
+                    f"{stored}, in codes of which config.json does not say how they are read; get "
+                    "the model's full weights."
+                )
+            if is_float8(dtype) and request.dtype is None:
+                raise GlassformerError(
+                    f"{stored}, with which nothing can be computed, and config.json names no "
+                    "scales; if the numbers stand for themselves, load them with a dtype, as "
+                    "dtype='bfloat16'."
+                )
 
 
 def fill(plan: Plan, request: Request, report: Report) -> None:

@@ -113,7 +113,9 @@ def test_an_unknown_name_gets_the_nearest():
 def test_a_file_may_hold_what_others_use_and_what_is_idle():
     saved = {"transformers_version": "4.2", "temperature": 0.6, "top_k": 50, "max_length": None}
     knobs = make_knobs(saved, {})
-    assert (knobs.temperature, knobs.do_sample) == (0.6, False)
+    assert (knobs.temperature, knobs.do_sample) == (1.0, False)
+    assert make_knobs(saved, {"do_sample": True}).temperature == 0.6
+    assert make_knobs({**saved, "penalty_alpha": 0.6}, {}).top_k == 50
 
 
 def test_the_users_word_on_length_is_the_last():
