@@ -47,7 +47,7 @@ from glassformer.text.sound import SoundReader
 from glassformer.text.whisper import without_words
 from glassformer.weights.dtypes import as_dtype
 from glassformer.weights.files import is_openai
-from glassformer.weights.published import ADAPTER_CONFIG, holds_adapter, published
+from glassformer.weights.published import ADAPTER_CONFIG, published
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
 from glassformer.weights.save import (
@@ -195,7 +195,7 @@ class Model:
         """Reads an adapter's folder, as `save_adapter` or the peft library write it, or that of a
         run which has trained one. With it come the labels and the settings of its task."""
         place = published(Path(folder))
-        told = read_description(place) if holds_adapter(place) else Description(base=None)
+        told = read_description(place) if (place / ADAPTER_CONFIG).is_file() else Description(base=None)
         if told.architecture not in (None, self.architecture):
             raise GlassformerError(
                 f"The adapter {folder} is for {told.architecture}, and this model is "

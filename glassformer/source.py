@@ -205,7 +205,7 @@ def _with_more_heads(model: Model, told: Description) -> Model:
 def describe_adapter(adapter: str | Path) -> Description:
     """What an adapter's folder, or that of a run with one, says of its model."""
     folder = published(Path(adapter))
-    if not holds_adapter(folder):
+    if not (folder / ADAPTER_CONFIG).is_file():
         raise GlassformerError(
             f"{folder} has no {ADAPTER_CONFIG}, so it is not an adapter's folder; a full model is "
             "loaded by itself."
