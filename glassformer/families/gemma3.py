@@ -93,7 +93,8 @@ def _positions(config: Config, dim: int) -> tuple[spec.Rotary, spec.Rotary]:
     far |= config.optional("rope_scaling", {})
     near |= by_type.get("sliding_attention") or {}
     far |= by_type.get("full_attention") or {}
-    return rotary_of(near, dim, longest), rotary_of(far, dim, longest)
+    stretched = rotary_of(far, dim, longest)  # and `longest` counts the stretched positions
+    return rotary_of(near, dim, longest), replace(stretched, length=longest)
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:

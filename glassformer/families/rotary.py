@@ -36,7 +36,7 @@ def rotary_of(values: Mapping[str, Any], dim: int, longest: int) -> Rotary:
     kind = values.get("rope_type", values.get("type", "default"))
     theta = float(values["rope_theta"])
     if kind == "default":
-        return Rotary(dim=dim, theta=theta)
+        return Rotary(dim=dim, theta=theta, length=longest)
     if kind not in ("linear", "llama3", "yarn"):
         raise GlassformerError(
             f"config.json asks for rotary positions of type {kind!r}; "
@@ -56,7 +56,9 @@ def rotary_of(values: Mapping[str, Any], dim: int, longest: int) -> Rotary:
             "magnitude": yarn_magnitude(factor) if magnitude is None else float(magnitude),
         }
     scaling = RotaryScaling(kind=kind, factor=factor, trained_length=trained, **details)
-    return Rotary(dim=dim, theta=theta, scaling=scaling)
+    if kind != "llama3":  # whose max_position_embeddings counts the stretched positions
+        longest = max(longest, int(trained * factor))
+    return Rotary(dim=dim, theta=theta, scaling=scaling, length=longest)
 
 
 def yarn_magnitude(factor: float) -> float:

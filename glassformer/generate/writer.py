@@ -9,6 +9,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
 from glassformer.generate.branches import BranchRunner, branches_fit
+from glassformer.generate.context import context_length
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.intake import Intake
@@ -116,7 +117,7 @@ class Writer(Intake):
         self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
     ) -> Score:
         knobs = self.knobs({})
-        frame = windows(self.context(self.net.decoder), window, stride)
+        frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")

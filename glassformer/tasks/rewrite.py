@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
+from glassformer.generate.context import context_length
 from glassformer.generate.knobs import KINDS
 from glassformer.generate.strategy import Request
 from glassformer.tasks.base import (
@@ -117,7 +118,7 @@ class Rewriter:
     def _room(self, length: int | None) -> int:
         """How many tokens the model reads of a source at most, with what frames it."""
         stack = self.model.net.decoder if self.alone else self.model.net.encoder
-        positions = self.writer.context(stack)
+        positions = context_length(stack)
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target stands in the same stream

@@ -75,6 +75,17 @@ def test_knobs_are_turned(glassformer, bard):
     )
 
 
+def test_a_prompt_beyond_the_context_of_rotary_positions(glassformer):
+    prompt = "Once upon a time there was a little cat. " * 40  # stories has 256 positions
+    code, shown, error = glassformer("generate", "stories", prompt, *SHORT)
+    assert (code, shown) == (1, "") and "more than the model's 256 positions" in error
+    code, shown, error = glassformer("generate", "stories", prompt, *SHORT, "--truncate", "left")
+    stories = gf.load("stories")
+    kept = stories.tokenizer.encode(prompt).ids[-248:]
+    assert (code, error) == (0, "")
+    assert shown == stories.generate(kept, max_new_tokens=8).text + "\n"
+
+
 def test_several_texts_are_numbered(glassformer, bard):
     beams = ("--num-beams", "3", "--num-return-sequences", "2")
     result = bard.generate(PROMPT, num_beams=3, num_return_sequences=2, max_new_tokens=8)

@@ -111,11 +111,34 @@ def test_a_prompt_longer_than_the_context(bard):
     ids = [5 + i % 900 for i in range(300)]
     with pytest.raises(GlassformerError, match=r"has 300 tokens, 45 more than .* 256 positions"):
         bard.generate(ids)
-    left = bard.generate(ids, truncate="left")
-    right = bard.generate(ids, truncate="right")
-    assert left.tokens == bard.generate(ids[-255:]).tokens
-    assert right.tokens == bard.generate(ids[:255]).tokens
-    assert len(left.tokens) == len(right.tokens) == 1
+    for new, kept in ((40, 216), (250, 128), (1, 255)):  # half of the context, at least
+        length = {"max_new_tokens": new, "eos_token_id": None}
+        left = bard.generate(ids, truncate="left", **length)
+        right = bard.generate(ids, truncate="right", **length)
+        assert left.tokens == bard.generate(ids[-kept:], **length).tokens
+        assert right.tokens == bard.generate(ids[:kept], **length).tokens
+        assert len(left.tokens) == len(right.tokens) == min(new, 256 - kept)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    """With rotary positions, which have no table that could end."""
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 99}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    return gf.create("llama-7b", seed=2, **sizes, **heads, max_position_embeddings=64)
+
+
+def test_a_prompt_longer_than_the_context_of_rotary_positions(llama):
+    ids = [5 + i % 90 for i in range(80)]
+    with pytest.raises(GlassformerError, match=r"has 80 tokens, 17 more .* 64 pos.*rope_scaling"):
+        llama.generate(ids)
+    with pytest.raises(GlassformerError, match="1 more than the model's 64 positions"):
+        next(llama.stream(ids[:64]))
+    length = {"max_new_tokens": 10, "eos_token_id": None}
+    left = llama.generate(ids, truncate="left", **length)
+    assert left.tokens == llama.generate(ids[-54:], **length).tokens and len(left.tokens) == 10
+    assert len(llama.generate(ids[:60], **length).tokens) == 4
+    assert llama.net(torch.tensor([ids])).logits.shape[1] == 80  # the computation has no limit
 
 
 def test_the_source_of_an_encoder_decoder_may_be_too_long(bart):

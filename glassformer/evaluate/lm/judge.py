@@ -15,6 +15,7 @@ from glassformer.evaluate.lm.benchmarks import Benchmark
 from glassformer.evaluate.lm.likelihood import Likelihood, likelihoods
 from glassformer.evaluate.lm.questions import Question, Record
 from glassformer.evaluate.lm.requests import Request, encode_request, fitted
+from glassformer.generate.context import context_length
 from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_means, bootstrap_sums
 from glassformer.tasks.base import Model, purpose, require_tokenizer
 
@@ -149,7 +150,7 @@ def context_of(model: Model) -> int | None:
     said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
     if said is None:
         said = require_tokenizer(model).max_length
-    limits = said, model.writer.context(model.net.decoder)
+    limits = said, context_length(model.net.decoder)
     return min((limit for limit in limits if limit is not None), default=None)
 
 
