@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
 from glassformer.generate.context import context_length
-from glassformer.generate.knobs import KINDS
+from glassformer.generate.knobs import KINDS, samples
 from glassformer.generate.strategy import Request
 from glassformer.tasks.base import (
     TRAINED,
@@ -90,8 +90,9 @@ class Rewriter:
             task = {k: v for k, v in task.items() if k not in LENGTHS}
         named = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
         said: dict[str, Any] = {**named, **task, **given}
-        usual: dict[str, Any] = {"do_sample": False}
-        if "num_beams" not in said and not (given.get("do_sample") or given.get("penalty_alpha")):
+        sampled = samples(given)
+        usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
+        if "num_beams" not in said and not (sampled or given.get("penalty_alpha")):
             usual["num_beams"] = BEAMS
         self.limited = bool(LENGTHS & set(said))  # somebody has said how long
         if not self.limited:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.generate import Interrupted
+from glassformer.text import train as train_tokenizer
 
 PROMPT = "ROMEO:\n"
 
@@ -126,6 +128,37 @@ def llama():
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 99}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
     return gf.create("llama-7b", seed=2, **sizes, **heads, max_position_embeddings=64)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-bpe", "bpe"])
+def test_the_text_is_joined_to_the_prompt(kind):
+    corpus = ["the cat sat on the mat and the dog sat on the log while the sun went down"] * 9
+    tokenizer = train_tokenizer(kind, texts=corpus, size=300 if kind == "byte-bpe" else 60)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
+    model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
+    ids, spaced = tokenizer.encode("the cat", special=False).ids, 0
+    prompt = tokenizer.decode(ids)
+    for seed in range(20):
+        knobs = {"temperature": 2.0, "seed": seed, "max_new_tokens": 6, "eos_token_id": None}
+        found = model.generate(ids, **knobs)
+        assert prompt + found.text == tokenizer.decode([*ids, *found.tokens])
+        assert "".join(piece.text for piece in model.stream(ids, **knobs)) == found.text
+        spaced += found.text.startswith(" ")
+        word = found.text.strip().split(" ")[0]
+        ended = model.generate(ids, **knobs, stop_strings=[" " + word])
+        if found.text.startswith(" " + word):
+            assert (ended.text, ended.stop) == ("", "string")
+    assert spaced > 1
+
+
+def test_a_regular_expression_sees_the_space_before_the_first_word():
+    tokenizer = train_tokenizer("unigram", texts=["the cat sat on the mat 7 8 9"] * 9, size=50)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
+    model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
+    found = model.generate("the cat", regex=" [7-9] mat", eos_token_id=tokenizer.special["eos"])
+    assert re.fullmatch(" [7-9] mat", found.text) and found.stop == "eos"
 
 
 def test_a_prompt_longer_than_the_context_of_rotary_positions(llama):
