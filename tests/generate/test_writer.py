@@ -153,7 +153,7 @@ def test_the_text_is_joined_to_the_prompt(kind):
 
 
 def test_a_regular_expression_sees_the_space_before_the_first_word():
-    tokenizer = train_tokenizer("unigram", texts=["the cat sat on the mat 7 8 9"] * 9, size=50)
+    tokenizer = train_tokenizer("bpe", texts=["the cat sat on the mat 7 8 9"] * 9, size=50)
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
     model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
