@@ -195,7 +195,8 @@ class Model:
         """Reads an adapter's folder, as `save_adapter` or the peft library write it, or that of a
         run which has trained one. With it come the labels and the settings of its task."""
         place = published(Path(folder))
-        told = read_description(place) if (place / ADAPTER_CONFIG).is_file() else Description(base=None)
+        has_config = (place / ADAPTER_CONFIG).is_file()
+        told = read_description(place) if has_config else Description(base=None)
         if told.architecture not in (None, self.architecture):
             raise GlassformerError(
                 f"The adapter {folder} is for {told.architecture}, and this model is "

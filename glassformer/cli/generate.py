@@ -81,14 +81,15 @@ def generate(
         bool | None,
         typer.Option(
             "--do-sample/--no-sample",
-            help="Draw tokens by their probability.",
+            help="Draw tokens by their probability; a knob below asks for it, too.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
-            help="Below 1 keeps to the probable, above 1 does not.", rich_help_panel=CHOICE
+            help="Below 1 keeps to the probable, above 1 does not; 0: the most probable.",
+            rich_help_panel=CHOICE,
         ),
     ] = None,
     top_k: Annotated[
@@ -165,7 +166,7 @@ def generate(
 ) -> None:
     """Write on from a prompt, or from every line of a file.
 
-    $ glassformer generate zoo:stories "Once upon a time" --do-sample --temperature 0.8
+    $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """
     from glassformer.generate.batch import Batch
     from glassformer.generate.knobs import KINDS

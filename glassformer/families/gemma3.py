@@ -93,7 +93,8 @@ def _positions(config: Config, dim: int) -> tuple[spec.Rotary, spec.Rotary]:
     near |= by_type.get("sliding_attention") or {}
     far |= by_type.get("full_attention") or {}
     far |= config.optional("rope_scaling", {})
-    return rotary_of(config, near, dim, longest), rotary_of(config, far, dim, longest)
+    stretched = rotary_of(config, far, dim, longest)  # `longest` counts the stretched positions
+    return rotary_of(config, near, dim, longest), replace(stretched, length=longest)
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:

@@ -73,7 +73,9 @@ def rotary_of(config: Config, values: Mapping[str, Any], dim: int, longest: int)
             f"config.json describes rotary positions of the rope_type {kind!r} with "
             f"{', '.join(unread)}, which this type does not have; remove what is not meant."
         )
-    return Rotary(dim=dim, theta=theta, scaling=scaling)
+    if scaling is not None and kind != "llama3":  # whose `longest` counts the stretched positions
+        longest = max(longest, int(scaling.trained_length * scaling.factor))
+    return Rotary(dim=dim, theta=theta, scaling=scaling, length=longest)
 
 
 def scaling_of(read: Config, kind: str, longest: int) -> RotaryScaling:

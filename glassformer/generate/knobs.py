@@ -185,7 +185,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_new_tokens": (_not_negative, "0 or more"),
     "min_length": (_not_negative, "0 or more"),
     "max_time": (_above_zero, "a number of seconds above 0"),
-    "temperature": (_above_zero, "above 0 (for the most probable token leave do_sample out)"),
+    "temperature": (_above_zero, "above 0, or 0 for the most probable token"),
     "top_k": (_not_negative, "0 (all tokens) or more"),
     "top_p": (_share, "above 0 and at most 1"),
     "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),
@@ -239,9 +239,14 @@ def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
     values |= {name: value for name, value in given.items() if name in KINDS}
-    sampled = bool(values.get("do_sample"))
-    if not sampled:  # then the reference does not look at them, whatever they are
-        kept = ("top_k",) if values.get("penalty_alpha") else ()
+    alpha = values.get("penalty_alpha")
+    sampled = samples({**given, "penalty_alpha": alpha})
+    if sampled is not None:
+        values["do_sample"] = sampled
+    if given.get("temperature") == 0:  # what else shapes sampling has no effect beside it
+        values |= dict.fromkeys(("temperature",) if alpha else SAMPLING)
+    if not values.get("do_sample"):  # then the reference does not look at saved ones
+        kept = ("top_k",) if alpha else ()
         idle = [name for name in SAMPLING if name not in (*given, *kept)]
         values = {name: value for name, value in values.items() if name not in idle}
     knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
@@ -250,6 +255,23 @@ def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
         raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
     check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
     return knobs
+
+
+def samples(given: Mapping[str, Any]) -> bool | None:
+    """Whether a user's knobs ask for sampling; None where they do not say. A knob that shapes
+    sampling asks for it, and a temperature of 0 for the most probable token. top_k also shapes
+    contrastive search, which is not sampled."""
+    said: bool | None = given.get("do_sample")
+    if given.get("temperature") == 0:
+        if said:
+            raise GlassformerError(
+                "temperature 0 takes the most probable token, and do_sample draws one; leave one "
+                "of them out."
+            )
+        return False
+    if said is None and not given.get("penalty_alpha"):
+        return True if any(given.get(name) is not None for name in SAMPLING) else None
+    return said
 
 
 def _as(name: str, value: Any) -> Any:

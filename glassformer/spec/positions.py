@@ -58,12 +58,15 @@ class Rotary:
 
     `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
     (the paper, GPT-J). Dimensions beyond `dim` are left as they are (partial rotary).
+    `length` is the number of positions that the model was trained for, with `scaling` applied. The
+    computation goes on beyond it, but what the model predicts there is of no use.
     """
 
     dim: int
     theta: float = 10_000.0
     pairing: Literal["halves", "pairs"] = "halves"
     scaling: RotaryScaling | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         require(

@@ -18,7 +18,7 @@ from glassformer.text.files import json_bytes, read_side_files, write_files
 from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.load import load_codec
 from glassformer.text.settings import Settings
-from glassformer.text.stream import Stream, clean_spaces
+from glassformer.text.stream import Stream, added, clean_spaces, tail
 
 CONFIG = "tokenizer_config.json"
 
@@ -227,24 +227,37 @@ class Tokenizer:
             segments=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )
 
-    def decode(self, ids: Iterable[int] | Tensor, *, special: bool = False) -> str:
-        """The text of these ids; with `special`, special tokens are written out.
+    def decode(
+        self, ids: Iterable[int] | Tensor, *, special: bool = False, after: Iterable[int] = ()
+    ) -> str:
+        """The text of these ids; with `special`, special tokens are written out. `after` are ids
+        that stand before them: the text then begins with the space that joins it to theirs, if
+        there is one.
 
         Ids above the vocabulary give no text: models pad their output layer beyond it.
         """
-        whole = [int(id) for id in ids]
-        tokens = [token for id in whole if (token := self._shown(id, special)) is not None]
-        text = self._codec.write(tokens)
+        before = self._before(after, special)
+        text = added(self._codec.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
 
-    def stream(self, *, special: bool = False) -> Stream:
-        """Decode ids one by one, as a model makes them."""
+    def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> Stream:
+        """Decode ids one by one, as a model makes them, behind others."""
         return Stream(
             lambda id: self._shown(id, special),
             self._codec.write,
             piecewise=self._codec.piecewise,
             clean=self._cleans,
+            after=self._before(after, special),
         )
+
+    def _before(self, ids: Iterable[int], special: bool) -> list[str]:
+        """What decoding must know of the tokens before a text."""
+        tokens = self._tokens(ids, special)
+        return tail(tokens) if self._codec.piecewise else tokens
+
+    def _tokens(self, ids: Iterable[int] | Tensor, special: bool) -> list[str]:
+        shown = (self._shown(int(id), special) for id in ids)
+        return [token for token in shown if token is not None]
 
     def _encode(
         self, texts: list[Text], special: bool, max_length: int | None, truncate: str

@@ -140,10 +140,11 @@ class Loop:
 
     @property
     def newest(self) -> float:
-        """The share of the newest weights in the average: exponential, or of a plain mean, which is
-        the newest weights alone until it begins."""
+        """The share of the newest weights in the average: exponential, corrected as Adam corrects
+        its moments so that the weights before the first step have no share, or of a plain mean,
+        which is the newest weights alone until it begins."""
         if self.settings.average:
-            return 1 - self.settings.average
+            return (1 - self.settings.average) / (1 - self.settings.average**self.notes.step)
         since = self.notes.averaged or self.notes.step
         return 1 / (1 + self.notes.step - since)
 
