@@ -64,8 +64,17 @@ def test_a_batch_of_a_given_shape_says_the_same():
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+def test_a_text_is_cut_to_the_context_of_rotary_positions():
+    model = readers.make("llama", KIND["llama"])  # with 64 positions
+    objective = make_objective("continuation", model, {"separator": " "})
+    (example,) = objective.prepare({"source": "The old dog barked " * 30, "target": "at night"})
+    assert len(example["tokens"]) == 65  # of which the last is not read
+    with pytest.raises(GlassformerError, match="65 is more than the 64 positions"):
+        make_objective("continuation", model, {"separator": " ", "length": 65})
+
+
 def test_the_vocabulary_is_scored_where_a_target_is_and_nowhere_else():
-    model = readers.make("llama", KIND["llama"])
+    model = readers.make("llama", KIND["llama"], max_position_embeddings=1024)
     objective = make_objective("continuation", model, {"separator": " "})
     long = {"source": "The old dog barked " * 30, "target": "at night"}
     examples = [*objective.prepare(long), *prepared(objective)]
