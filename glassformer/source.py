@@ -12,16 +12,18 @@ from typing import Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset, model_type_of, native, translate
+from glassformer.families import find_family, find_preset, model_type_of, native, read, translate
+from glassformer.families.unread import misspelled
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
-from glassformer.weights.files import SINGLE, is_single
+from glassformer.weights.choose import find_type, named_class, type_by_config
+from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
-from glassformer.weights.plan import make_net, named_class, tied_names
+from glassformer.weights.plan import make_net, tied_names
 from glassformer.zoo import HOME, PREFIX, folder_of, names, real
 
 
@@ -56,8 +58,9 @@ def load(
     """
     folder = find_folder(source)
     config = read_config(folder)
-    if architecture is not None and config.get("model_type") is None:
-        config["model_type"] = model_type_of(architecture)
+    if config.get("model_type") is None:
+        named = None if architecture is None else model_type_of(architecture)
+        config["model_type"] = named or find_type(config, TensorFiles(folder))
     if labels is not None:
         config.pop("num_labels", None)
         config["id2label"] = {str(i): label for i, label in enumerate(labels)}
@@ -109,7 +112,14 @@ def create(
         config = {**find_preset(what), **settings}
     architecture = named_class(config)
     assert architecture is not None
-    net = make_net(translate(config, architecture))
+    reading = read(config, architecture)
+    if reading.unread:
+        near = misspelled(reading.unread, reading.used)
+        hint = "".join(f"; did you mean {key!r}?" for key in near.values())
+        raise GlassformerError(
+            f"{find_family(config).NAME} has no setting {', '.join(reading.unread)}{hint or '.'}"
+        )
+    net = make_net(reading.spec)
     for name, *_ in tied_names(net):
         put(net, name, first_values(net, name, seed))
     tie(net)
@@ -123,6 +133,8 @@ def describe(source: str | Path) -> tuple[Mapping[str, Any], str, ModelSpec]:
         config = find_preset(name)
     else:
         config = read_config(find_folder(source))
+        if config.get("model_type") is None:
+            config["model_type"] = type_by_config(config)
     family = find_family(config)
     architecture = named_class(config) or next(iter(family.CLASSES))
     return config, architecture, translate(config, architecture)
