@@ -73,9 +73,10 @@ def inspect(
     console.print()
     console.print(parameter_table(parts if full else folded(parts), total))
     if reading.unread:
-        console.print(f"Keys of config.json that nothing reads: {', '.join(reading.unread)}")
+        listed = ", ".join(reading.unread)
+        console.print(f"Keys of config.json that nothing reads: {listed}.", markup=False)
     for remark in remarks_on(config, reading):
-        console.print(f"{remark}.")
+        console.print(f"{remark}.", markup=False)
     if not full:
         console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
 

@@ -10,7 +10,7 @@ from glassformer.errors import GlassformerError
 from glassformer.families import Family, classes_of, families, find_family
 from glassformer.families.config import WITHOUT_EFFECT
 from glassformer.weights.files import TensorFiles
-from glassformer.weights.leftover import left_over
+from glassformer.weights.leftover import explained
 from glassformer.weights.plan import Plan, check_shapes, make_plan
 
 GOOGLE_BERT = {  # bert_config.json of 2018 has these keys, and no model_type
@@ -80,7 +80,7 @@ def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
 
 
 def fits(plan: Plan) -> bool:
-    if plan.missing() or left_over(plan):
+    if plan.missing() or len(explained(plan)) < len(plan.unused()):
         return False
     try:
         check_shapes(plan)

@@ -42,12 +42,6 @@ def explained(plan: Plan) -> dict[str, str]:
     return reasons | _owned(plan, rest) if rest else reasons
 
 
-def left_over(plan: Plan) -> list[str]:
-    """The tensors of the file that nothing explains."""
-    known = explained(plan)
-    return [name for name in plan.unused() if name not in known]
-
-
 def _owned(plan: Plan, names: Iterable[str]) -> dict[str, str]:
     """Those that another class of the family has."""
     owners: dict[str, str] = {}

@@ -18,7 +18,7 @@ from glassformer.families import find_family, read, remarks_on
 from glassformer.weights.choose import find_class, fitting_class, named_class
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
-from glassformer.weights.leftover import explained, left_over
+from glassformer.weights.leftover import explained
 from glassformer.weights.plan import (
     Plan,
     check_copies,
@@ -27,7 +27,7 @@ from glassformer.weights.plan import (
     make_plan,
     tied_names,
 )
-from glassformer.weights.quantize import QuantizedLinear, quantize
+from glassformer.weights.quantize import KINDS, QuantizedLinear, quantize
 from glassformer.weights.report import Report
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is Google's, of 2018
@@ -81,11 +81,12 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
     architecture = request.architecture or find_class(config, files)
     plan = make_plan(config, architecture, files)
     check_shapes(plan)
-    check_difference(plan, config, request)
+    reasons = explained(plan)
+    check_difference(plan, reasons, request)
     check_copies(plan)
     report = make_report(plan.files, config, architecture)
     fill(plan, request, report)
-    report.dropped |= dict.fromkeys(plan.unused(), "asked for") | explained(plan)
+    report.dropped |= dict.fromkeys(plan.unused(), "asked for") | reasons
     named = named_class(config)
     if request.architecture is None and named not in (None, architecture):
         report.notes.append(f"config.json names the class {named}; the tensors fit {architecture}")
@@ -95,8 +96,9 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
 
 def check_readable(config: Mapping[str, Any], request: Request) -> None:
     """Not those that only another program unpacks, nor those that only their own code computes."""
-    for key in ("quantization_config", "compression_config"):
-        if config.get(key) is not None:
+    for key in ("quantization_config", "compression_config", "quantization"):
+        ours = key == "quantization" and config.get(key) in KINDS
+        if config.get(key) is not None and not ours:
             raise GlassformerError(
                 f"Another program has quantized these weights ({key} in config.json); get the "
                 "model's full weights and load them with quantize='int8' or 'int4'."
@@ -151,14 +153,15 @@ def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Reque
     return Loaded(net, architecture, report)
 
 
-def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) -> None:
+def check_difference(plan: Plan, reasons: Mapping[str, str], request: Request) -> None:
     lacking = {
         their: source.name
         for source in plan.missing()
         for their in source.expected.theirs
         if not their.startswith(request.make)
     }
-    extra = [name for name in left_over(plan) if not name.startswith(request.drop)]
+    rest = [name for name in plan.unused() if name not in reasons]
+    extra = [name for name in rest if not name.startswith(request.drop)]
     if not lacking and not extra:
         return
     said = [f"lacks {_listed(list(lacking))}"] if lacking else []
@@ -173,7 +176,8 @@ def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) ->
             f"{text}; without the whole body there is no model: get the file again, or the "
             "config.json that belongs to it."
         )
-    other = fitting_class(config, plan.files) if lacking and not request.architecture else None
+    choose = lacking and request.architecture is None
+    other = fitting_class(plan.config, plan.files) if choose else None
     if other is not None:
         raise GlassformerError(
             f"{text}; the tensors are those of {other}: load it with architecture={other!r}."

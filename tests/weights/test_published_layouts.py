@@ -96,6 +96,8 @@ REFUSED = {
     "a share of the rotations": (llama(partial_rotary_factor=0.5), "sets partial_rotary_factor"),
     "quantized": (llama(quantization_config={"bits": 4}), r"\(quantization_config in config.json"),
     "compressed": (llama(compression_config={"bits": 4}), r"\(compression_config in config.json"),
+    "quantized by MLX": (
+        llama(quantization={"bits": 4}), r"quantized these weights \(quantization in config.json"),
     "foreign code": (llama(auto_map=FOREIGN), r"auto_map: modeling_x.LlamaBidirectionalModel\)"),
     "a foreign class": (
         of("x", "llama", "LlamaForCausalLM", plus(**STRAY), named="LlamaMoeForCausalLM"),
