@@ -46,10 +46,12 @@ def load(
     lists.
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
-    the file's; a GGUF file and the zoo's models give float32. A difference between config.json and
-    the tensors is an error, unless it is asked for by name: `architecture` is another class of the
-    family than the config names; `make` are tensors, by the beginning of their names, that start
-    fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
+    the file's; a GGUF file and the zoo's models give float32. The class is the one that config.json
+    names, or else the one that the tensors fit. Tensors of the file that are known to be without
+    effect are left out, and `Model.report` says which and why. Another difference between
+    config.json and the tensors is an error, unless it is asked for by name: `architecture` is
+    another class of the family than the config names; `make` are tensors, by the beginning of their
+    names, that start fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
     `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
     `Model.load_adapter`.
 
