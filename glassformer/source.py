@@ -117,10 +117,8 @@ def create(
     reading = read(config, architecture)
     if reading.unread:
         near = misspelled(reading.unread, reading.used)
-        hint = "".join(f"; did you mean {key!r}?" for key in near.values())
-        raise GlassformerError(
-            f"{find_family(config).NAME} has no setting {', '.join(reading.unread)}{hint or '.'}"
-        )
+        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
+        raise GlassformerError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
     net = make_net(reading.spec)
     for name, *_ in tied_names(net):
         put(net, name, first_values(net, name, seed))
