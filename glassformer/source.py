@@ -51,9 +51,9 @@ def load(
     effect are left out, and `Model.report` says which and why. Another difference between
     config.json and the tensors is an error, unless it is asked for by name: `architecture` is
     another class of the family than the config names; `make` are tensors, by the beginning of their
-    names, that start fresh; `drop` tensors to leave out. With `labels` a new classification head gets these classes.
-    `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder; see
-    `Model.load_adapter`.
+    names, that start fresh; `drop` tensors to leave out. With `labels` a new classification head
+    gets these classes. `quantize` is "int8" or "int4"; see `Model.quantize`. `adapter` is an
+    adapter's folder; see `Model.load_adapter`.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
