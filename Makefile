@@ -4,14 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: open page page-fresh docs notebooks wheel test test-real test-prompts test-gpu lint bench equality clean
+.PHONY: open page page-fresh docs notebooks wheel test test-all test-real test-gpu lint bench equality clean
 
 open: $(VENV)/.user  # says the page's address, opens it where there is a display, and serves until
 	@$(BIN)/glassformer open $(OPEN)  # it is interrupted; OPEN=--check tries it, and ends
 
-test: $(VENV)/.test lint
+test: $(VENV)/.test lint  # every family, head, invariant and verb once
 	$(BIN)/python -m pytest -n 2 -m "not gpu and not real"
 	@$(BIN)/python tests/chromium.py  # says if the page was not tried, for want of a browser
+
+test-all: $(VENV)/.test  # every configuration, seed and prompt
+	$(BIN)/python -m pytest -n 2 -m "not gpu and not real" --all
 
 page: page/node_modules/.package-lock.json  # into glassformer/page/static, with Node 20 or newer
 	cd page && npm run check && npm test && npm run build
@@ -39,9 +42,6 @@ test-real: $(VENV)/.test  # on published weights; of those that cannot be fetche
 	-$(BIN)/glassformer fetch --all
 	$(BIN)/python -m pytest -m real -rs
 
-test-prompts: $(VENV)/.test  # the invariants of generation for all 200 prompts of every family
-	GLASSFORMER_PROMPTS=200 $(BIN)/python -m pytest -n 2 tests/generate/test_invariants.py
-
 test-gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
 
@@ -59,7 +59,7 @@ bench: $(VENV)/.test
 
 equality: $(VENV)/.test  # measures every class against the reference and publishes the table
 	rm -rf build/differences
-	$(BIN)/python -m pytest -n 2 tests/families/test_reference.py
+	$(BIN)/python -m pytest -n 2 --all tests/families/test_reference.py
 	$(BIN)/python tools/equality.py
 
 clean:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import copy
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from glassformer import adapters
+from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.gguf import is_gguf
 from glassformer.model import Model
 from glassformer.source import find_folder, load
 from glassformer.spec import Blocks, Frames, ModelSpec, Patches
+from glassformer.weights.published import holds_adapter
 
 TOLERANCE = 1e-5
 EXACT = 1e-10  # in float64
@@ -64,21 +68,31 @@ def check(
     source: str | Path,
     *,
     architecture: str | None = None,
+    adapter: str | Path | None = None,
     texts: tuple[str, ...] = TEXTS,
     seed: int = 0,
 ) -> Comparison:
     """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids),
     and on random numbers where the model reads sound or images. Where they differ by more than the
-    tolerance, as rounding may make large logits do, both are run in float64, too."""
+    tolerance, as rounding may make large logits do, both are run in float64, too. An adapter is
+    read by peft there."""
     transformers = import_reference()
+
+    def ours(dtype: torch.dtype) -> Model:
+        return load(source, dtype=dtype, architecture=architecture, adapter=adapter)
+
+    model = ours(torch.float32)
     folder = find_folder(source)
-    model = load(folder, dtype=torch.float32, architecture=architecture)
-    theirs = load_reference(transformers, folder, model.architecture)
+    if adapters.active(model.net) is None:
+        theirs = load_reference(transformers, folder, model.architecture)
+    else:
+        theirs = load_adapted_reference(transformers, model)
     same_tokens = None
     rows = None
     if model.tokenizer is not None:
         rows = [model.tokenizer.encode(text).ids for text in texts]
-        same_tokens = rows == reference_rows(transformers, folder, texts)
+        where = model._tokenizer if isinstance(model._tokenizer, Path) else folder
+        same_tokens = rows == reference_rows(transformers, where, texts)
     batch = make_batch(model, rows, seed)
     signal = make_signal(model.spec, len(batch[0]), seed)
     logits, hidden = compare_all(model, theirs, *batch, signal)
@@ -92,7 +106,7 @@ def check(
     if found.close:
         return found
     with suppress(RuntimeError):  # FSMT's reference knows no float64; memory may be too small
-        fine = load(folder, dtype=torch.float64, architecture=architecture)
+        fine = ours(torch.float64)
         theirs_fine = copy.deepcopy(theirs).double()
         pairs = (fine, theirs_fine), (model, theirs_fine), (fine, theirs)
         both = [compare_all(*pair, *batch, signal) for pair in pairs]
@@ -114,7 +128,7 @@ def import_reference() -> Any:
     return reference
 
 
-def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
+def load_reference(transformers: Any, folder: Path, architecture: str, **more: Any) -> Any:
     known = getattr(transformers, architecture, None)
     if known is None:
         raise GlassformerError(
@@ -122,10 +136,32 @@ def load_reference(transformers: Any, folder: Path, architecture: str) -> Any:
         )
     place = reference_place(folder)
     try:
-        model = known.from_pretrained(**place, dtype=torch.float32)
+        model = known.from_pretrained(**place, dtype=torch.float32, **more)
     except Exception as error:  # whatever it is, it is the reference's answer
         raise _refused("the model", folder, error) from None
     return model.eval()
+
+
+def load_adapted_reference(transformers: Any, model: Model) -> Any:
+    """The base with the adapter merged into it by peft."""
+    assert model.base is not None and model.source is not None
+    on = adapters.active(model.net)
+    if on is None or not isinstance(on.settings, LoRA | AdaLoRA | BitFit):
+        raise GlassformerError(
+            "The reference has no such adapter in its weights; LoRA, AdaLoRA and BitFit can be "
+            "checked."
+        )
+    try:
+        peft: Any = import_module("peft")
+    except ImportError:
+        raise GlassformerError("To check an adapter, install peft: pip install peft.") from None
+    if model.base.folder is None or holds_adapter(Path(model.base.folder)):
+        raise GlassformerError(
+            f"The base of {model.source} is an adapter; merge it, save that and check it."
+        )
+    labels = {"num_labels": len(model.spec.labels)} if model.base.labels else {}
+    base = load_reference(transformers, Path(model.base.folder), model.architecture, **labels)
+    return peft.PeftModel.from_pretrained(base, model.source).merge_and_unload().eval()
 
 
 def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> list[list[int]]:

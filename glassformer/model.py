@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ from typing import Any
 import torch
 
 from glassformer import adapters
+from glassformer.adapters.base import Base, Description, read_description, write_description
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family
+from glassformer.families import find_family, translate
 from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
@@ -23,6 +26,8 @@ from glassformer.inside.editing import edit
 from glassformer.inside.look import look
 from glassformer.inside.view import View
 from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.answer import answer
 from glassformer.tasks.base import keep_settings
 from glassformer.tasks.classify import classify
@@ -39,9 +44,20 @@ from glassformer.text.files import copy_reader, holds_reader
 from glassformer.text.image import ImageReader
 from glassformer.text.load import holds_tokenizer
 from glassformer.text.sound import SoundReader
+from glassformer.text.whisper import without_words
+from glassformer.weights.dtypes import as_dtype
+from glassformer.weights.files import is_openai
+from glassformer.weights.published import ADAPTER_CONFIG, published
 from glassformer.weights.quantize import count_parameters, quantize
 from glassformer.weights.report import Report
-from glassformer.weights.save import SHARD_BYTES, dtype_of, save_net, whole_folder, write_json
+from glassformer.weights.save import (
+    CONFIG,
+    SHARD_BYTES,
+    WEIGHT_KEYS,
+    dtype_of,
+    old_weights,
+    save_net,
+)
 
 
 class Model:
@@ -69,15 +85,19 @@ class Model:
         self._pooling = pooling
         self._recorded: dict[Any, Any] = {}
         self.source: Path | None = None  # where it was loaded from
+        self.base: Base | None = None  # the same as an adapter's folder says it
         self._shelf = Shelf()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """Read from the model's folder when it is first asked for; None where there is none."""
-        if isinstance(self._tokenizer, Path):
-            return Tokenizer.load(self._tokenizer) if holds_tokenizer(self._tokenizer) else None
-        return self._tokenizer
+        folder = self._tokenizer
+        if not isinstance(folder, Path):
+            return folder
+        if not holds_tokenizer(folder):
+            return None
+        return Tokenizer.load(folder, size=self.config.get("vocab_size"))
 
     @cached_property
     def reader(self) -> SoundReader | ImageReader | None:
@@ -108,24 +128,34 @@ class Model:
         self,
         folder: str | Path,
         *,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
         """Writes a folder that `load`, and the reference implementation, read back; of a quantized
-        model `load` alone. `dtype` is that of the numbers in the file, if not the model's own. An
-        adapter beside the weights is not part of it: see `save_adapter`."""
-        if dtype is not None and "quantization" in self.config:
+        model `load` alone. `dtype` is that of the numbers in the file ("float16"), if not the
+        model's own. An adapter beside the weights is not part of it: see `save_adapter` and
+        `merge_adapter`. Where the adapter holds a head that the weights lack, it has to be merged
+        first. A model that is in the folder is replaced, wholly or not at all; other files there
+        stay."""
+        on = adapters.active(self.net)
+        if on is not None and not set(self.report.made).isdisjoint(on.own):
+            raise GlassformerError(
+                f"The adapter {on.name!r} holds weights that the model lacks; write them with "
+                "save_adapter, or merge_adapter(forget=True) before save."
+            )
+        stored = as_dtype(dtype)
+        if stored is not None and "quantization" in self.config:
             raise GlassformerError("Quantized weights are saved as they are; leave `dtype` out.")
         config = {
             **self.config,
             "architectures": [self.architecture],
-            "dtype": dtype_of(self.net, dtype),
+            "dtype": dtype_of(self.net, stored),
         }
         config.pop("torch_dtype", None)
-        with whole_folder(Path(folder)) as draft:
+        with whole_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
-                save_net(draft, self.net, family, config, self.architecture, shard_bytes, dtype)
+                save_net(draft, self.net, family, config, self.architecture, shard_bytes, stored)
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:
@@ -162,21 +192,61 @@ class Model:
         return self._changed()
 
     def load_adapter(self, folder: str | Path, name: str = "default") -> Model:
-        """Reads an adapter's folder, as `save_adapter` or the peft library write it."""
-        adapters.load_adapter(self, folder, name)
-        self.pooling = read_pooling(Path(folder)) or self.pooling
+        """Reads an adapter's folder, as `save_adapter` or the peft library write it, or that of a
+        run which has trained one. With it come the labels and the settings of its task."""
+        place = published(Path(folder))
+        has_config = (place / ADAPTER_CONFIG).is_file()
+        told = read_description(place) if has_config else Description(base=None)
+        if told.architecture not in (None, self.architecture):
+            raise GlassformerError(
+                f"The adapter {folder} is for {told.architecture}, and this model is "
+                f"{self.architecture}; gf.load({str(folder)!r}) loads both as they were."
+            )
+        adapters.load_adapter(self, place, name)
+        if told.config is not None:
+            held = {k: v for k, v in self.config.items() if k == "quantization"}
+            self.config = {**told.config, **held}
+            labels = translate(told.config, self.architecture).labels
+            self.net.spec = replace(self.net.spec, labels=labels)
+        self.pooling = read_pooling(place) or self.pooling
+        if holds_tokenizer(place):
+            self._tokenizer = place
+            self.__dict__.pop("tokenizer", None)
+        self.source = place
         return self._changed()
 
     def save_adapter(self, folder: str | Path, *, base: str | None = None) -> None:
         """Writes the adapter that is on, in the layout of the peft library; `base` is what it will
-        look for as the model, if not the folder that this one came from."""
+        look for as the model, if not the folder that this one came from. Other files in the folder
+        stay, so that it may be the model's own."""
         adapter = adapters.active(self.net)
         if adapter is None:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
-        source = None if self.source is None else str(self.source)
-        adapters.save_adapter(self, adapter, folder, base or source)
-        if self.pooling is not None:
-            write_pooling(self.pooling, Path(folder), states_width(self))
+        told = self.base
+        if base is not None:
+            told = replace(told or Base(source=base), source=base, folder=base)
+        target = Path(folder)
+        settle(target)
+        beside = (target / CONFIG).is_file()  # a model: its tokenizer and pooling stay
+        own_tokenizer = self.tokenizer is not None and not self._reads_as_base
+        if beside and (own_tokenizer or read_pooling(target) != self.pooling):
+            raise GlassformerError(
+                f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
+                "its own folder."
+            )
+        with whole_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
+            adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
+            write_description(draft, target, told, self)
+            if self.tokenizer is not None and own_tokenizer:
+                self.tokenizer.save(draft)
+            if self.pooling is not None and not beside:
+                write_pooling(self.pooling, draft, states_width(self))
+
+    @property
+    def _reads_as_base(self) -> bool:
+        """Whether the tokenizer is the one that lies with the base."""
+        there, own = None if self.base is None else self.base.folder, self._tokenizer
+        return there is not None and isinstance(own, Path) and os.path.abspath(own) == there
 
     def switch_adapter(self, name: str | None) -> Model:
         """Turns one adapter on and the others off; None: the model as it was, which learns."""
@@ -191,7 +261,11 @@ class Model:
     def merge_adapter(self, name: str = "default", *, forget: bool = False) -> Model:
         """Adds a low-rank adapter's change to the weights, which then cost what they did before.
         `unmerge_adapter` takes it out again, unless the weights as they were are forgotten."""
+        held = adapters.adapters_of(self.net).get(name)
         adapters.merge(self.net, name, forget=forget)
+        if forget and held is not None:
+            self.report.made = [made for made in self.report.made if made not in held.own]
+            self.base = None  # no folder holds these weights
         return self._changed()
 
     def unmerge_adapter(self, name: str = "default") -> Model:
@@ -384,6 +458,9 @@ class Model:
     def writer(self) -> Writer:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
+        if self.tokenizer is None and self.source is not None and is_openai(self.source):
+            said = without_words(self.source, self.config["vocab_size"])
+            raise GlassformerError(f"The model's words are missing; {said}")
         return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:

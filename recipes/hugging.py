@@ -87,7 +87,7 @@ class Peer:
         said, model = self.recipe.train, self.model.train()
         learns = [p for p in model.parameters() if p.requires_grad]
         optimizer = fused_adamw(learns, said)
-        schedule = hf.get_linear_schedule_with_warmup(optimizer, said.warmup, said.steps)
+        schedule = hf.get_linear_schedule_with_warmup(optimizer, said.warmup_steps, said.steps)
         cuda = self.device == "cuda"
         loader: Any = DataLoader(
             features,  # type: ignore[arg-type]

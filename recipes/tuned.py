@@ -191,7 +191,7 @@ def one_task(task: str, seed: int, few: bool) -> dict[str, Any]:
         train=replace(
             whole.train,
             steps=whole.train.steps // len(ALONE),
-            warmup=whole.train.warmup // len(ALONE),
+            warmup=whole.train.warmup_steps // len(ALONE),
         ),
         run=replace(whole.run, folder=f"runs/tuned/{task}-{seed}"),
     )

@@ -15,6 +15,24 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all",
+        action="store_true",
+        help="run every configuration, seed and prompt, not one of each kind (make test-all)",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests marked `slow` run with --all only."""
+    if config.getoption("all"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 @pytest.fixture
 def glassformer(monkeypatch, capsys):
     """The command line in this process: words come in; the exit code and both outputs go out."""

@@ -11,6 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "glassformer"
 ROOMS = (  # in the order in which data walks through them; a room imports only from earlier ones
     "errors",
+    "storage",
     "svg",
     "native",
     "zoo",
@@ -37,6 +38,7 @@ ROOMS = (  # in the order in which data walks through them; a room imports only 
 )
 LEAN = {"torch", "numpy", "safetensors", "tokenizers", "glassformer", "triton"}  # in torch for CUDA
 LEAN_ROOMS = (
+    "storage",
     "spec",
     "text",
     "core",

@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,12 +39,20 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 KINDS = ("python", "sh", "toml", "text")
+PLAIN = {"COLUMNS": "80", "TERM": "dumb"}
 TYPED = "ROMEO:\n"  # by whoever is asked for a line
 AROUND = {"model": {"folder": "zoo:shakespeare"}, "data": {"train": "text.txt"}}  # of a table alone
 
 
 class WrongError(AssertionError):
     """A block that does not do what the page says."""
+
+
+class Terminal(io.TextIOWrapper):
+    """What a command prints at a terminal, without escape codes: columns instead of tabs."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -142,11 +150,11 @@ def commands_of(code: str) -> list[list[str]]:
     return [words for words in found if words]
 
 
-def shell(words: Sequence[str]) -> str:
+def shell(words: Sequence[str], output: type[io.TextIOWrapper] = Terminal) -> str:
     """What a line prints. Knows pipes from echo and cat, and `> file` behind all."""
     if ">" in words:
         at = words.index(">")
-        Path(words[at + 1]).write_text(shell(words[:at]), "utf-8")
+        Path(words[at + 1]).write_text(shell(words[:at], io.TextIOWrapper), "utf-8")
         return ""
     first, stdin = list(words), TYPED
     if "|" in words:
@@ -154,7 +162,7 @@ def shell(words: Sequence[str]) -> str:
         first, stdin = list(words[at + 1 :]), shell(words[:at])
     program, *rest = first
     if program == "glassformer":
-        code, said, complained = glassformer(rest, stdin)
+        code, said, complained = glassformer(rest, stdin, output)
         if code:
             raise WrongError(f"{shlex.join(words)} ended with {code}: {complained}")
         return said
@@ -163,28 +171,40 @@ def shell(words: Sequence[str]) -> str:
     return PROGRAMS[program](rest)
 
 
-def glassformer(words: Sequence[str], stdin: str = "") -> tuple[int, str, str]:
+def glassformer(
+    words: Sequence[str], stdin: str = "", output: type[io.TextIOWrapper] = Terminal
+) -> tuple[int, str, str]:
     """The command line in this process: the exit code and both outputs. The page is served for
     one question."""
     from glassformer.cli import main
 
     if words[0] == "open" and "--help" not in words:
         words = [*words, "--check", "--port", "0"]
-    out, complaints = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    kept = sys.argv, sys.stdin, os.environ.get("COLUMNS")
-    sys.argv, os.environ["COLUMNS"] = ["glassformer", *words], "80"
+    out, complaints = output(io.BytesIO(), "utf-8"), io.StringIO()
+    kept = sys.argv, sys.stdin
+    sys.argv = ["glassformer", *words]
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     code: Any = 0
     try:
-        with redirect_stdout(out), redirect_stderr(complaints):
+        with redirect_stdout(out), redirect_stderr(complaints), environment(PLAIN):
             main()
     except SystemExit as ended:
         code = ended.code or 0
     finally:
-        sys.argv, sys.stdin = kept[:2]
-        os.environ.pop("COLUMNS") if kept[2] is None else os.environ.update(COLUMNS=kept[2])
+        sys.argv, sys.stdin = kept
     out.flush()
     return int(code), out.buffer.getvalue().decode(), complaints.getvalue()
+
+
+@contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    kept = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
 
 
 # --- programs beside glassformer ----------------------------------------------------------------

@@ -10,9 +10,10 @@ from glassformer.adapters.adapter import (
 )
 from glassformer.adapters.add import add
 from glassformer.adapters.allocate import after_step, penalty
+from glassformer.adapters.base import Base
 from glassformer.adapters.load import load_adapter
 from glassformer.adapters.merge import merge, unmerge
-from glassformer.adapters.save import save_adapter
+from glassformer.adapters.save import write_adapter
 from glassformer.adapters.settings import (
     KINDS,
     AdaLoRA,
@@ -26,7 +27,7 @@ from glassformer.adapters.settings import (
 )
 
 __all__ = [
-    "KINDS", "AdaLoRA", "Adapter", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt", "Settings",
-    "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge", "penalty",
-    "remove", "save_adapter", "switch", "switched_off", "unmerge",
+    "KINDS", "AdaLoRA", "Adapter", "Base", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt",
+    "Settings", "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge",
+    "penalty", "remove", "switch", "switched_off", "unmerge", "write_adapter",
 ]  # fmt: skip

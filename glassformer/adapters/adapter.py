@@ -39,7 +39,8 @@ class Adapter:
 
     def parameters(self) -> list[nn.Parameter]:
         modules = [*self.parts.values(), *([] if self.around is None else [self.around])]
-        return [*(p for module in modules for p in module.parameters()), *self.own.values()]
+        own = {id(parameter): parameter for parameter in self.own.values()}  # some are tied
+        return [*(p for module in modules for p in module.parameters()), *own.values()]
 
     def turn_on(self, net: Net) -> None:
         if self.on:
@@ -81,11 +82,21 @@ class Adapter:
             module._parameters[leaf] = tensor
 
     def take_over(self, net: Net, names: Sequence[str]) -> None:
-        """From now on these tensors of the net are versions of the adapter's own."""
+        """From now on these tensors of the net are versions of the adapter's own. Those that are
+        tied, if all of them are taken over, stay so."""
+        copies: dict[int, nn.Parameter] = {}
         for name in names:
             if name not in self.own:
-                self.kept[name] = net.get_parameter(name)
-                self.own[name] = nn.Parameter(self.kept[name].detach().clone())
+                kept = self.kept[name] = net.get_parameter(name)
+                if id(kept) not in copies:
+                    copies[id(kept)] = nn.Parameter(kept.detach().clone())
+                self.own[name] = copies[id(kept)]
+
+    def give_back(self, net: Net, names: Sequence[str]) -> None:
+        """The net's own tensors, where the adapter has no version of them after all."""
+        self._swap(net, {name: self.kept.pop(name) for name in names})
+        for name in names:
+            del self.own[name]
 
 
 def owner(net: Net, name: str) -> tuple[nn.Module, str]:

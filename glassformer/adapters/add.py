@@ -12,7 +12,15 @@ from glassformer.adapters.adapter import DEFAULT, Adapter, adapters_of, switch
 from glassformer.adapters.allocate import watch
 from glassformer.adapters.before import PrefixKeys, PromptTokens, prompt_stack
 from glassformer.adapters.beside import LowRank, Neck, Updates
-from glassformer.adapters.places import Host, Place, choose, ends, find_places, matcher
+from glassformer.adapters.places import (
+    Host,
+    Place,
+    choose,
+    ends,
+    find_places,
+    fresh_names,
+    matcher,
+)
 from glassformer.adapters.settings import (
     AdaLoRA,
     BitFit,
@@ -76,7 +84,12 @@ def finish(model: Host, adapter: Adapter) -> None:
 
 
 def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
-    adapter.places = {p.published: p for p in choose(find_places(model), settings.targets)}
+    chosen, fresh = choose(find_places(model), settings.targets), fresh_names(model)
+    adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
+    if not adapter.places:
+        raise GlassformerError(
+            f"{chosen[0].published} starts fresh and is trained whole; adapt other targets."
+        )
     for name, place in adapter.places.items():
         add_rank(adapter, place, settings.rank, settings.scale)
         part = adapter.parts[name]
@@ -122,24 +135,26 @@ def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -
 
 
 def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]:
-    """Our names of the tensors that are trained whole: biases, and what goes along."""
-    net = model.net
+    """Our names of the tensors that are trained whole: biases, what starts fresh, and what goes
+    along."""
+    net, fresh = model.net, fresh_names(model)
     parameters = dict(net.named_parameters(remove_duplicate=False))
     groups = [group for group in tied_names(net) if group[0] in parameters]
     names = [name for name, *_ in groups]
-    chosen: list[str] = []
+    chosen = [name for name in parameters if name in fresh]
     biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
     adapted = {place.module for place in adapter.places.values()}
     for name in names:
         module, _, leaf = name.rpartition(".")
         if leaf == "bias" and (biases == "all" or (biases == "lora_only" and module in adapted)):
             chosen.append(name)
-    if isinstance(settings, BitFit) and not chosen:
+    if isinstance(settings, BitFit) and not any(name.endswith(".bias") for name in chosen):
         raise GlassformerError("The model has no biases to train; choose another adapter.")
     if settings.also is None:
         words = net.spec.last_stack.embed.vocabulary
         outs = [f"heads.{h.name}.out." for h in net.spec.heads if h.outputs not in (None, words)]
-        return chosen + [n for n in names if n.startswith(tuple(outs))] if outs else chosen
+        chosen += [name for name in names if name.startswith(tuple(outs))]
+        return list(dict.fromkeys(chosen))
     find = matcher(model)
     published = {name: where.theirs for group in groups for name in group if (where := find(name))}
     for end in settings.also:

@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.adapters.adapter import DEFAULT, Adapter, remove
-from glassformer.adapters.add import add, add_rank, begin, finish, gather, within
+from glassformer.adapters.add import add, begin, finish, gather, within
 from glassformer.adapters.allocate import watch
 from glassformer.adapters.beside import LowRank
-from glassformer.adapters.places import Host, find_places, matcher
-from glassformer.adapters.save import CONFIG, FRONT, FRONT_OF_PROMPTED, TENSORS
+from glassformer.adapters.places import Host, find_places, fresh_names, matcher
+from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.adapters.settings import (
     AdaLoRA,
     BitFit,
@@ -30,13 +30,17 @@ from glassformer.adapters.settings import (
     Settings,
     scale_of,
 )
+from glassformer.adapters.start import start_of, twice_the_ranks, without_start
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle
 from glassformer.weights.plan import parts_of
+from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
     "use_dora", "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
     "use_qalora", "use_bdlora", "alora_invocation_tokens", "kasa_config", "arrow_config",
+    "monteclora_config",
 )  # fmt: skip
 
 
@@ -47,7 +51,7 @@ def load_adapter(model: Host, folder: str | Path, name: str = DEFAULT) -> Adapte
     try:
         return _load(model, config, tensors, folder, name)
     except KeyError as error:
-        raise GlassformerError(f"{folder / CONFIG} lacks {error}; get it again.") from None
+        raise GlassformerError(f"{folder / ADAPTER_CONFIG} lacks {error}; get it again.") from None
 
 
 def _load(
@@ -116,6 +120,8 @@ def _load_ranks(
         raise GlassformerError(
             "The adapter's file does not hold low ranks in pairs (lora_A, lora_B); get it again."
         )
+    start = start_of(config)
+    config = config if start is None else twice_the_ranks(config)
     settings = _settings(config, tuple(ranks), whole)
     places = find_places(model)
     still = not any(bool(parts["B"].any()) for parts in ranks.values())
@@ -138,14 +144,16 @@ def _load_ranks(
                 f"model's has {own[0]} by {own[1]}; load the model that it was made for."
             )
         adapter.places[published] = place
-        rank = len(parts["A"])
         scale = settings.scale
         if isinstance(settings, LoRA):
             alpha = _pattern(config.get("alpha_pattern"), published, settings.alpha)
+            rank = int(_pattern(config.get("rank_pattern"), published, settings.rank))
             scale = scale_of(alpha, rank, settings.rank_stable)
-        add_rank(adapter, place, rank, scale)
-        part = adapter.parts[published]
-        assert isinstance(part, LowRank)
+        if start is not None:
+            parts = without_start(parts, place, start, scale)
+        singular = isinstance(settings, AdaLoRA)
+        part = LowRank(place, len(parts["A"]), scale, settings.dropout, singular)
+        adapter.parts[published] = part
         with torch.no_grad():
             part.a.copy_(parts["A"])
             part.b.copy_(place.ours(parts["B"]))
@@ -213,11 +221,21 @@ def _fill(
             )
         with torch.no_grad():
             target.copy_(found)
-    find = matcher(model)
+    find, fresh, unsaid = matcher(model), fresh_names(model), []
     for ours, tensor in adapter.own.items():
         where, parts = find(ours), parts_of(model.net, ours)
         pieces = dict(zip(where.theirs, where.rule.op.write(tensor.detach(), parts), strict=True))
         given = {their: tensors.pop(their) for their in pieces if their in tensors}
+        if ours in fresh and len(given) < len(pieces):
+            lost = next(their for their in pieces if their not in given)
+            raise GlassformerError(
+                f"Neither the model's file nor the adapter's has {lost}, which was trained; train "
+                "the adapter again."
+            )
+        for also in where.also:
+            tensors.pop(also, None)
+        if not given:
+            unsaid.append(ours)
         for their, piece in given.items():
             if piece.shape != pieces[their].shape:
                 raise GlassformerError(
@@ -226,6 +244,7 @@ def _fill(
                 )
         with torch.no_grad():
             tensor.copy_(where.rule.op.read(list((pieces | given).values())))
+    adapter.give_back(model.net, unsaid)
     if tensors:
         raise GlassformerError(
             f"The adapter's file has {next(iter(tensors))}, for which this model has no place; "
@@ -234,12 +253,13 @@ def _fill(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    for name in (CONFIG, TENSORS):
+    settle(folder)
+    for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
             raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")
     try:
-        config: dict[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
-        tensors = load_file(folder / TENSORS)
+        config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
+        tensors = load_file(folder / ADAPTER_TENSORS)
     except (ValueError, OSError, SafetensorError) as error:
         raise GlassformerError(f"{folder} cannot be read ({error}); get it again.") from None
     fronts = (FRONT, FRONT_OF_PROMPTED)

@@ -22,6 +22,8 @@ from glassformer.errors import GlassformerError
 from glassformer.families import find_family
 from glassformer.families.rules import Match, match
 from glassformer.spec import Relative
+from glassformer.weights.plan import tied_names
+from glassformer.weights.report import Report
 
 
 class Host(Protocol):
@@ -30,6 +32,7 @@ class Host(Protocol):
     net: Net
     config: dict[str, Any]
     architecture: str
+    report: Report
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,20 @@ def matcher(model: Host) -> Any:
         return match(rules, name, base)
 
     return find
+
+
+def fresh_names(model: Host) -> set[str]:
+    """Our names of the parameters that were initialized and not read: an adapter trains and saves
+    them, or what it learned would be loaded beside others. What a family's rules call optional is
+    computed, and the same each time."""
+    made, find = set(model.report.made), matcher(model)
+    groups = [group for group in tied_names(model.net) if not made.isdisjoint(group)]
+    parameters = dict(model.net.named_parameters(remove_duplicate=False))
+    return {
+        name
+        for name in (name for group in groups for name in group)
+        if name in parameters and not find(name).rule.optional
+    }
 
 
 def find_places(model: Host) -> dict[str, Place]:

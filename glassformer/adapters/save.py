@@ -20,22 +20,24 @@ from glassformer.adapters.beside import LowRank, Neck
 from glassformer.adapters.places import Host, Place, choose, find_places, matcher, shortest
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
 from glassformer.spec import ModelSpec
-from glassformer.weights.plan import parts_of
-from glassformer.weights.save import whole_folder, write_json
+from glassformer.storage.files import write_json
+from glassformer.weights.plan import ADDED, parts_of
+from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
 
-CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
 FRONT_OF_PROMPTED = "base_model."
 
 
-def save_adapter(model: Host, adapter: Adapter, folder: str | Path, base: str | None) -> None:
-    """Writes the folder, wholly or not at all; `base` is where the model itself can be found."""
+def write_adapter(model: Host, adapter: Adapter, folder: Path, base: str | None) -> None:
+    """Writes into an existing folder; `base` is where the model itself can be found."""
     config = {"base_model_name_or_path": base, "inference_mode": True, "revision": None}
     config |= _described(model, adapter)
-    tensors = {name: t.detach().contiguous().cpu() for name, t in _written(model, adapter).items()}
-    with whole_folder(Path(folder)) as draft:
-        save_file(tensors, draft / TENSORS, metadata={"format": "pt"})
-        write_json(draft / CONFIG, config)
+    tensors = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)  # some are tied
+        for name, tensor in _written(model, adapter).items()
+    }
+    save_file(tensors, folder / ADAPTER_TENSORS, metadata={"format": "pt"})
+    write_json(folder / ADAPTER_CONFIG, config)
 
 
 def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
@@ -145,28 +147,54 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
     elif isinstance(adapter.around, PromptTokens):
         tensors["prompt_embeddings"] = adapter.around.weight
     front = FRONT if adapter.around is None else FRONT_OF_PROMPTED
-    find = matcher(model)
-    for ours, tensor in adapter.own.items():
-        where = find(ours)
-        for their, piece in zip(
-            where.theirs, where.rule.op.write(tensor, parts_of(model.net, ours)), strict=True
-        ):
-            module, _, leaf = their.rpartition(".")
-            inner = f"{module}.base_layer.{leaf}" if module in adapted else their
-            tensors[front + inner] = piece
+    for their, piece in _whole_tensors(model, adapter).items():
+        module, _, leaf = their.rpartition(".")
+        inner = f"{module}.base_layer.{leaf}" if module in adapted else their
+        tensors[front + inner] = piece
+    return tensors
+
+
+def _whole_tensors(model: Host, adapter: Adapter) -> dict[str, Tensor]:
+    """By published names: those that the adapter has a version of, and all others of the modules
+    that are saved, which peft reads whole. The net's own are asked: they may have been gathered
+    from several processes."""
+    find, inside = matcher(model), tuple(f"{name}." for name in _whole_modules(model, adapter))
+    tensors: dict[str, Tensor] = {}
+    for ours, tensor in model.net.named_parameters(remove_duplicate=False):
+        where = find(ours) if ADDED.isdisjoint(ours.split(".")) else None
+        if where is None:
+            continue
+        names = [n for n in (*where.theirs, *where.also) if n.startswith(inside)]
+        if ours in adapter.own:
+            names += where.theirs
+        if names:
+            pieces = where.rule.op.write(tensor, parts_of(model.net, ours))
+            known = dict(zip(where.theirs, pieces, strict=True)) | dict.fromkeys(
+                where.also, pieces[0]
+            )
+            tensors |= {name: known[name] for name in names}
     return tensors
 
 
 def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
-    """The published modules that the adapter has whole versions of, but for biases."""
+    """The published modules that the adapter has whole versions of, but for biases that peft knows
+    of without; of modules within each other the outer ones."""
     find = matcher(model)
+    settings, layers = adapter.settings, {place.module for place in adapter.places.values()}
+    biases = "all" if isinstance(settings, BitFit) else getattr(settings, "biases", "none")
+
+    def known(ours: str) -> bool:
+        module, _, leaf = ours.rpartition(".")
+        inside = biases == "all" or (biases == "lora_only" and module in layers)
+        return leaf == "bias" and inside
+
     modules = {
         their.rpartition(".")[0]
         for ours in adapter.own
-        if not ours.endswith(".bias")
+        if not known(ours)
         for their in find(ours).theirs
     }
-    return sorted(modules)
+    return sorted(m for m in modules if not any(m.startswith(f"{outer}.") for outer in modules))
 
 
 def _still(model: Host) -> Place:

@@ -29,8 +29,10 @@ from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
 from glassformer.cli.search import search
+from glassformer.cli.standard_output import checked_output
 from glassformer.cli.summarize import summarize
 from glassformer.cli.tag import tag
+from glassformer.cli.targets import guarded
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors
@@ -73,7 +75,7 @@ app = typer.Typer(
 )
 for group, verbs in VERBS.items():
     for name, verb in verbs.items():
-        app.command(name, cls=Verb, rich_help_panel=group)(verb)
+        app.command(name, cls=Verb, rich_help_panel=group)(guarded(verb))
 app.add_typer(vectors, name="vectors", rich_help_panel="Train and judge")
 
 
@@ -101,29 +103,37 @@ def options(
 
 
 def main() -> None:
-    """Bad input is one sentence on standard error and exit code 1, a word that is not understood
-    code 2, Ctrl-C 130. Whoever stops reading (`| head -1`) hears nothing more."""
-    try:
-        with colons_kept():
-            code = app(prog_name="glassformer", standalone_mode=False)
-        sys.stdout.flush()
-    except GlassformerError as error:
-        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
-        code = 1
-    except Misused as error:
-        said = mistake(error)
-        say(said, quiet=not said)
-        code = 2
-    except typer.Abort:  # the input ended where a question was asked
-        code = 1
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered
-        code = 1
+    """Bad input, a full disk and a pipe that was closed (`| head -1`) are one sentence on standard
+    error and exit code 1, a word that is not understood code 2, Ctrl-C 130."""
+    with checked_output():
+        code = ended()
     if code == 130 and half_imported("torch"):
         os._exit(130)  # Python itself would sometimes end by the signal
     sys.exit(code)
+
+
+def ended() -> int:
+    """The exit code of the verb."""
+    try:
+        with colons_kept():
+            code: int = app(prog_name="glassformer", standalone_mode=False)
+        sys.stdout.flush()
+        return code
+    except GlassformerError as error:
+        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
+        return 1
+    except Misused as error:
+        said = mistake(error)
+        say(said, quiet=not said)
+        return 2
+    except typer.Abort:  # the input ended where a question was asked
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:  # of a file that the verb has not named itself
+        name = "" if error.filename is None else f" ({error.filename})"
+        say(f"A file cannot be read or written: {error.strerror or error}{name}.")
+        return 1
 
 
 def half_imported(package: str) -> bool:

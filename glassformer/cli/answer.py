@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.options import (
-    READ,
-    AsJson,
-    Device,
-    Dtype,
-    Encoding,
-    Files,
-    HeadOption,
-    OnErrorOption,
-    Source,
-)
+from glassformer.cli.chosen import Chosen
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
 from glassformer.cli.outputs import (
     WHERE,
     Column,
@@ -29,17 +21,25 @@ from glassformer.cli.outputs import (
     progress,
     say,
 )
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_text
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Record
     from glassformer.tasks.answer import Answer
 
 Question = Annotated[
-    str | None, typer.Argument(help="The question; else every record has its own (question).")
+    str | None,
+    typer.Argument(
+        help="The question, or the path of a file of records; else each has its own (question)."
+    ),
 ]
 Context = Annotated[
-    str | None, typer.Argument(help="Where the answer stands; - or nothing: standard input.")
+    str | None,
+    typer.Argument(
+        help="Where the answer stands, or the path of a file; - or nothing: standard input."
+    ),
 ]
 FormOption = Annotated[
     Literal["text", "jsonl", "csv", "tsv", "squad"] | None,
@@ -56,6 +56,7 @@ Squad = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
+    Target(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
     Column("prob", 6, right=True),
@@ -66,8 +67,9 @@ COLUMNS = (
 )
 
 
+@grouped
 def answer(
-    model: Source,
+    chosen: Chosen,
     question: Question = None,
     context: Context = None,
     file: Files = None,
@@ -85,31 +87,33 @@ def answer(
     stride: Annotated[int | None, typer.Option(help="Tokens a window moves on.")] = None,
     head: HeadOption = None,
     as_json: AsJson = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Find answers to questions in texts of any length.
 
     $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
     """
     from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.cli.paths import file_named
     from glassformer.metrics.answers import right_answers, squad_scores
-    from glassformer.source import load
     from glassformer.tasks.answer import Answerer
 
     if squad and (file or context is not None or question is not None):
         raise GlassformerError("Give one of QUESTION, --file and --squad.")
-    usual = "text" if question is not None else "jsonl"  # of standard input
+    if question is not None and (path := file_named(question, form)) is not None:
+        if file or context is not None:
+            raise GlassformerError(f"{question} is a file; give the question itself.")
+        question, file = None, [str(path)]
     inputs = Inputs(
         context,
         squad or file,
-        form="squad" if squad else form or (None if file else usual),
+        form="squad" if squad else form,
+        stdin_form="text" if question is not None else "jsonl",
         encoding=encoding,
         whole=True,
         on_error=on_error,
     )
     answerer = Answerer(
-        load(model, device, dtype).pack(),
+        chosen.load().pack(),
         threshold=threshold,
         n_best=n_best,
         longest=longest,
@@ -137,10 +141,9 @@ def answer(
             if not squad:
                 place = (place_of(record),) if several else ()
                 show(rows, record, asked(record)[0], result, n_best, as_json, place)
-    target = output or (Path("predictions.json") if squad else None)
-    if target is not None:
-        target.write_text(json.dumps(given, ensure_ascii=False, indent=1) + "\n", "utf-8")
-        say(f"{len(given):,} answers written to {target}.")
+    if output is not None:
+        write_text(output, json.dumps(given, ensure_ascii=False, indent=1) + "\n")
+        say(f"{len(given):,} answers written to {output}.")
     if right:
         show_scores(squad_scores(given, right), as_json)
     inputs.end()

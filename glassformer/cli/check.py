@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from glassformer.cli.options import Source
+from glassformer.cli.options import AdapterOption, Source
+from glassformer.cli.outputs import output_console
 
 
 def check(
     model: Source,
+    adapter: AdapterOption = None,
     architecture: Annotated[
         str | None, typer.Option(help="The class to load, if not the one that config.json names.")
     ] = None,
@@ -23,18 +24,19 @@ def check(
 
     It is loaded in the reference implementation, too (pip install 'glassformer[check]'), and the
     largest differences of logits, hidden states and tokens are shown. Where they are too large,
-    float64 tells rounding from a fault. Exit code 1: not equal.
+    float64 tells rounding from a fault. With an adapter, peft is asked, too. Exit code 1: not
+    equal.
 
     $ glassformer check zoo:stories
     """
     from glassformer.check import TOLERANCE
     from glassformer.check import check as compare
 
-    result = compare(model, architecture=architecture)
+    result = compare(model, architecture=architecture, adapter=adapter)
     if as_json:
         print(json.dumps({**asdict(result), "equal": result.equal}))
     else:
-        console = Console()
+        console = output_console()
         console.print(f"{result.texts} texts, float32, beside {result.reference}")
         for name, value in (("logits", result.logits), ("hidden states", result.hidden)):
             said = "nothing to compare" if value is None else f"largest difference {value:.2e}"

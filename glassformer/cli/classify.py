@@ -56,7 +56,7 @@ def classify(
     from glassformer.cli.inputs import field_of
     from glassformer.tasks.classify import Classifier
 
-    inputs = reading.inputs()
+    inputs = reading.inputs(pair, *(keep or ()))
     classifier = Classifier(
         reading.load().pack(),
         threshold=thresholds_of(threshold),

@@ -11,9 +11,10 @@ import typer
 from glassformer.cli.groups import grouped
 from glassformer.cli.outputs import Column, Rows, about, progress, say
 from glassformer.cli.reading import Reading
+from glassformer.cli.targets import Target, free_file
 from glassformer.errors import GlassformerError
 
-SHOWN = 4  # numbers of a vector, for people
+SHOWN = 4  # numbers of a vector, at a terminal
 
 PoolingOption = Annotated[
     list[str] | None,
@@ -39,7 +40,7 @@ def embed(
         int | None, typer.Option(help="In tokens; else as model and tokenizer say.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .npy file for the vectors, a row a text.")
+        Path | None, typer.Option(help="A .npy file for the vectors, a row a text."), Target()
     ] = None,
 ) -> None:
     """Make vectors of texts: the nearer, the more they say the same.
@@ -63,13 +64,16 @@ def embed(
                 matrix.add(vector)
                 continue
             read = reading.text_of(record)
-            numbers = " ".join(f"{number:10.6f}" for number in vector[:SHOWN])
+            if rows.complete:
+                cell = " ".join(f"{number:.6f}" for number in vector)
+            else:
+                cell = " ".join(f"{number:10.6f}" for number in vector[:SHOWN]) + " ..."
             said = about(record, {"text": read, "vector": vector.tolist()})
-            rows.add((f"{numbers} ...", read), said)
+            rows.add((cell, read), said)
         if not inputs.used:
             inputs.end()
         elif matrix is not None and inputs.stopped:
-            matrix.path = matrix.path.with_suffix(".partial.npy")
+            matrix.path = free_file(matrix.path.with_suffix(".partial.npy"))
     if embedder.cut:
         say(f"{embedder.cut:,} texts were longer than the model reads, and cut.")
     if matrix is not None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.options import Device, Dtype, Encoding, HeadOption, OnErrorOption
-from glassformer.cli.options import Source as ModelFolder
-from glassformer.cli.outputs import Column, Rows, print_json, say
+from glassformer.cli.chosen import Chosen
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import Encoding, HeadOption, OnErrorOption
+from glassformer.cli.outputs import Column, Rows, output_console, print_json, progress_bar, say
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
 
@@ -28,8 +29,9 @@ COLUMNS = (
 CLASSES = 40  # a table of more is for --json
 
 
+@grouped
 def evaluate(
-    model: ModelFolder,
+    chosen: Chosen,
     data: Annotated[
         list[str],
         typer.Argument(help="Files with the right answers, or patterns; -: standard input."),
@@ -69,8 +71,6 @@ def evaluate(
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
 ) -> None:
     """Judge a model by data with right answers.
 
@@ -80,7 +80,6 @@ def evaluate(
     """
     from glassformer.cli.inputs import Inputs
     from glassformer.evaluate.start import evaluate as judged
-    from glassformer.source import load
 
     named = {"source_language": source_language, "target_language": target_language}
     given: Source = data
@@ -88,7 +87,7 @@ def evaluate(
         given = Inputs(form=form or "jsonl", encoding=encoding, whole=True).read()
     with progress(task or "evaluating") as passed:
         found = judged(
-            load(model, device, dtype),
+            chosen.load(),
             given,
             task,
             head=head,
@@ -129,7 +128,7 @@ def show(found: Evaluation, confidence: float) -> None:
     from glassformer.evaluate.lm.benchmarks import BENCHMARKS
 
     what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")
     rows = Rows(COLUMNS, as_json=False)
     for name, figure in found.figures.items():
@@ -148,7 +147,7 @@ def numbers(figure: Figure) -> list[str]:
 def progress(title: str) -> Iterator[Any]:
     """Gives a function that passes answers on and moves a bar on standard error."""
     console = Console(stderr=True)
-    bar = Progress(
+    bar = progress_bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

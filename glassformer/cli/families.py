@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from glassformer.cli.outputs import output_console
 
 WIDE = 80  # columns of a terminal
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
@@ -51,7 +52,7 @@ def families(
     if as_json:
         print(json.dumps([asdict(row) for row in rows()], indent=2))
         return
-    console = Console()
+    console = output_console()
     narrow = console.width < WIDE  # there a family stands over its classes
     table = Table(box=None, pad_edge=False)
     for column in () if narrow else ("family", "model type"):

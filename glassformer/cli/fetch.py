@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.help import say
+from glassformer.cli.outputs import progress_bar
 from glassformer.errors import GlassformerError
 from glassformer.zoo import real
 
@@ -72,6 +73,8 @@ def progress(name: str) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal:
         print(f"fetching {name}, {real.megabytes(size)}", file=sys.stderr, flush=True)
     shown = (TextColumn(name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress_bar(
+        *shown, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("", total=size)
         yield lambda came: bar.update(task, completed=came)

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from glassformer.cli.chosen import Chosen
 from glassformer.cli.dialog import talk
-from glassformer.cli.options import COMPUTED, Device, Dtype, Source, zoo_names
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import COMPUTED, zoo_names
+from glassformer.cli.outputs import progress_bar
+from glassformer.cli.targets import Target
 from glassformer.cli.words import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
@@ -25,14 +29,15 @@ LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "B
 LANGUAGES = "Translation"
 
 
+@grouped
 def generate(
     context: typer.Context,
-    model: Source,
+    chosen: Chosen,
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="What to go on from; - reads standard input. Without one: a dialog in a "
-            "terminal, else standard input."
+            help="What to go on from, or the path of a text file; - reads standard input. Without "
+            "one: a dialog in a terminal, else standard input."
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file that is the prompt.")] = None,
@@ -48,8 +53,6 @@ def generate(
             autocompletion=zoo_names,
         ),
     ] = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -78,14 +81,15 @@ def generate(
         bool | None,
         typer.Option(
             "--do-sample/--no-sample",
-            help="Draw tokens by their probability.",
+            help="Draw tokens by their probability; a knob below asks for it, too.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(
-            help="Below 1 keeps to the probable, above 1 does not.", rich_help_panel=CHOICE
+            help="Below 1 keeps to the probable, above 1 does not; 0: the most probable.",
+            rich_help_panel=CHOICE,
         ),
     ] = None,
     top_k: Annotated[
@@ -157,11 +161,12 @@ def generate(
             help="Where their results go; goes on with a run that was stopped.",
             rich_help_panel=FILES,
         ),
+        Target(continued=True),
     ] = None,
 ) -> None:
     """Write on from a prompt, or from every line of a file.
 
-    $ glassformer generate zoo:stories "Once upon a time" --do-sample --temperature 0.8
+    $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """
     from glassformer.generate.batch import Batch
     from glassformer.generate.knobs import KINDS
@@ -182,9 +187,10 @@ def generate(
         raise GlassformerError("The prompt is empty; --from-start writes without one.")
     jobs = None
     if batch is not None and out is not None:
-        jobs = Batch(batch, out, given, about=" ".join(filter(None, (model, str(dtype), quantize))))
-    writer = load(model, device, dtype, quantize=quantize).writer
-    draft = None if assistant is None else load(assistant, device, dtype).net
+        about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
+        jobs = Batch(batch, out, given, about=about)
+    writer = chosen.load(quantize=quantize).writer
+    draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype).net
     if jobs is not None:
         run_batch(jobs, writer, draft)
         return
@@ -222,7 +228,7 @@ def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net
 
 def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
     console = Console(stderr=True)
-    progress = Progress(
+    progress = progress_bar(
         TextColumn("{task.fields[name]}"),
         BarColumn(),
         MofNCompleteColumn(),

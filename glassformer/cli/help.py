@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, cast
@@ -93,7 +94,8 @@ def mistake(error: Any) -> str:
 
 def say(error: str, quiet: bool = False) -> None:
     console = Console(stderr=True, soft_wrap=True, quiet=quiet)
-    console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
+    with suppress(OSError):  # the exit code tells it, too
+        console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

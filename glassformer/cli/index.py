@@ -10,15 +10,21 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
+from glassformer.cli.chosen import with_adapter
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.options import AsJson, Device, OnErrorOption, zoo_names
-from glassformer.cli.outputs import print_json, say
+from glassformer.cli.options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.outputs import print_json, progress_bar, say
+from glassformer.cli.targets import Target
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="INDEX", help="The index's folder."),
+        Target(continued=True),
+    ],
     model: Annotated[
         str | None,
         typer.Option(
@@ -26,6 +32,7 @@ def index(
             autocompletion=zoo_names,
         ),
     ] = None,
+    adapter: AdapterOption = None,
     texts: Annotated[
         Path | None, typer.Option(help="The folder of texts; likewise. It may have moved.")
     ] = None,
@@ -52,7 +59,7 @@ def index(
 
     given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    made = open_index(folder, model, texts, device, **settings)
+    made = open_index(folder, with_adapter(model, adapter, device), texts, device, **settings)
     try:
         with watched() as watch:
             changes = made.update(texts, on_error=on_error, progress=watch)
@@ -79,6 +86,6 @@ def index(
 def watched() -> Iterator[Callable[[int, int], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("indexing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with progress_bar(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
         yield lambda done, total: bar.update(task, completed=done, total=total)

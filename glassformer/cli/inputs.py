@@ -1,4 +1,5 @@
-"""What verbs read: a text from the command line, standard input, or files; records come out.
+"""What verbs read: a text or a path from the command line, standard input, or files; records come
+out.
 
 A line that cannot be used is named. `--on-error stop` ends there; `skip` counts it and goes on.
 """
@@ -19,6 +20,8 @@ import typer
 
 from glassformer.cli.options import OnError
 from glassformer.cli.outputs import say
+from glassformer.cli.paths import file_named
+from glassformer.cli.text_column import TextColumn
 from glassformer.errors import GlassformerError
 from glassformer.tasks.batches import PAUSE, Pause
 from glassformer.train.data.files import RecordError, Shelf, find_files
@@ -29,6 +32,7 @@ Record = Mapping[str, Any]
 Question = TypeVar("Question")
 Result = TypeVar("Result")
 STDIN = Path("standard input")
+TABLES = ("csv", "tsv", "parquet")
 WAIT = 0.05  # seconds without a new line are a pause
 
 
@@ -38,7 +42,8 @@ class Line(dict[str, Any]):
 
 class Inputs:
     """Iterates over records, each with the place it stands at as its "where"; plain texts are
-    records with a "text". `done` of `total` bytes have been read; `used` and `skipped` count."""
+    records with a "text". A word that is the path of a file stands for it. `done` of `total` bytes
+    have been read; `used` and `skipped` count."""
 
     def __init__(
         self,
@@ -46,6 +51,8 @@ class Inputs:
         files: Sequence[str] | None = None,
         *,
         form: str | None = None,
+        stdin_form: str = "text",
+        column: TextColumn | None = None,
         encoding: str = "utf-8",
         whole: bool = False,
         on_error: OnError = "stop",
@@ -54,10 +61,13 @@ class Inputs:
             raise GlassformerError("Give one of TEXT and --file.")
         self.word = None if word == "-" else word
         paths = find_files(files or [])
+        if self.word is not None and (path := file_named(self.word, form)) is not None:
+            self.word, paths = None, [path]
         self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
         if form not in (None, *READERS):
             raise GlassformerError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
         self.form, self.whole, self.on_error = form, whole, on_error
+        self.stdin_form, self.column = stdin_form, column or TextColumn()
         self.settings = DataSettings(encoding=encoding)
         self.used = self.skipped = 0
         self._stopped: GlassformerError | KeyboardInterrupt | None = None
@@ -146,10 +156,13 @@ class Inputs:
     def read(self) -> Iterator[Record | RecordError]:
         """As they stand there, with what is wrong in the place of those that cannot be used."""
         if self.word is not None:
-            yield {"text": self.word, "where": "TEXT"}
+            yield {self.column.name or "text": self.word, "where": "TEXT"}
         for path in self.shelf.paths:
-            form = self.form or form_of(path)
-            if form != "text":
+            form = self.form or (self.stdin_form if path == STDIN else form_of(path))
+            if form in TABLES:
+                rows = READERS[form](self.shelf, path, self.settings)
+                yield from self.column.provide(rows, path)
+            elif form != "text":
                 yield from READERS[form](self.shelf, path, self.settings)
             elif self.whole:
                 yield self._whole(path)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from glassformer.cli.options import zoo_names
+from glassformer.cli.options import AdapterOption, zoo_names
+from glassformer.cli.outputs import output_console
 from glassformer.spec import (
     Block,
     Blocks,
@@ -35,6 +35,7 @@ def inspect(
             help="A model's folder or file, zoo:NAME, or a preset.", autocompletion=zoo_names
         ),
     ],
+    adapter: AdapterOption = None,
     full: Annotated[bool, typer.Option("--full", help="Every tensor of every layer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
@@ -50,7 +51,7 @@ def inspect(
     from glassformer.weights.plan import make_net
     from glassformer.weights.quantize import count_parameters
 
-    config, architecture, spec = describe(model)
+    config, architecture, spec = describe(model, adapter)
     reading = read(config, architecture)
     net = make_net(spec)
     parts = list(parts_of(net))
@@ -60,7 +61,7 @@ def inspect(
         said = {"class": architecture, "parameters": total, "tensors": rows}
         print(json.dumps({**said, "unread": dict(reading.unread)}, indent=2))
         return
-    console = Console()
+    console = output_console()
     console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.groups import grouped
 from glassformer.cli.options import HeadOption
-from glassformer.cli.outputs import Column, Rows, say
+from glassformer.cli.outputs import Column, Rows, progress_bar, say
 from glassformer.cli.reading import Reading
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def lens(
     out: Annotated[
         Path | None,
         typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
+        Target(continued=True),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
     tokens: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
@@ -92,7 +94,7 @@ def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | N
     from glassformer.cli.inputs import Record, field_of
     from glassformer.tasks.batches import Pause
 
-    inputs = reading.inputs()
+    inputs = reading.inputs(target)
 
     def both(record: Record) -> tuple[str, str]:
         return reading.text_of(record), "" if target is None else field_of(record, target)
@@ -123,7 +125,7 @@ def folder_of(model: Model, name: str) -> Path:
 def watched(steps: int) -> Iterator[Callable[[int, int, float], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[said]}"))
-    bar = Progress(
+    bar = progress_bar(
         *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
     )
     with bar:

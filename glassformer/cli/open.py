@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import HeadOption, zoo_names
+from glassformer.cli.options import AdapterOption, HeadOption, zoo_names
 from glassformer.errors import GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
 
@@ -26,12 +26,13 @@ def open_page(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Models' folders or files, run folders of training, zoo:NAME or real:NAME; "
-            "several can be compared. Without one: all that ship.",
+            help="Models' folders or files, those of training runs and adapters, zoo:NAME or "
+            "real:NAME; several can be compared. Without one: all that ship.",
             autocompletion=zoo_names,
             show_default=False,
         ),
     ] = None,
+    adapter: AdapterOption = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -56,7 +57,10 @@ def open_page(
     """
     from glassformer.page import Session
 
-    session = Session(models or [f"{PREFIX}{name}" for name in for_a_visitor()], text, head)
+    if adapter is not None and len(models or ()) != 1:
+        raise GlassformerError("--adapter goes with one model; an adapter's folder is one, too.")
+    named = models or [f"{PREFIX}{name}" for name in for_a_visitor()]
+    session = Session(named, text, head, adapter)
     session.prepare()
     server = listen(session, port)
     names = ", ".join(source.id for source in session.sources)

@@ -26,11 +26,19 @@ def zoo_names(incomplete: str) -> list[str]:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A model's folder or file, zoo:NAME or real:NAME.", autocompletion=zoo_names
+        help="A model's folder or file, that of a run or an adapter, zoo:NAME or real:NAME.",
+        autocompletion=zoo_names,
     ),
 ]
+AdapterOption = Annotated[
+    str | None,
+    typer.Option("--adapter", help="An adapter's folder, or that of a run which has trained one."),
+]
 Text = Annotated[
-    str | None, typer.Argument(help="The text; - or nothing: standard input, a text a line.")
+    str | None,
+    typer.Argument(
+        help="The text, or the path of a file; - or nothing: standard input, a text a line."
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -48,7 +56,13 @@ FormOption = Annotated[
         rich_help_panel=READ,
     ),
 ]
-Field = Annotated[str, typer.Option(help="The column that has the text.", rich_help_panel=READ)]
+Field = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that has the text; else text, or of a table the only one that can.",
+        rich_help_panel=READ,
+    ),
+]
 Whole = Annotated[
     bool,
     typer.Option("--whole", help="A text file is one text, not one a line.", rich_help_panel=READ),

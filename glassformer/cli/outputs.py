@@ -1,4 +1,8 @@
-"""What verbs print: a row a result as they come, in columns for people or as JSON for programs."""
+"""What verbs print: a row a result as they come, in columns for people or as JSON for programs.
+
+A terminal's width limits what it shows. In a file or a pipe nothing is cut: tabs separate the cells
+of a row, and tables are as wide as their cells need.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.cells import set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Inputs
 
 Each = TypeVar("Each")
+UNLIMITED = 2**24  # columns of a file or a pipe
 
 
 @dataclass(frozen=True)
@@ -33,10 +44,12 @@ class Column:
 
 
 class Rows:
-    """Prints a result at a time, so that the first are there while others are computed."""
+    """Prints a result at a time, so that the first are there while others are computed. Where
+    standard output is no terminal, every cell is `complete`, and tabs separate them."""
 
     def __init__(self, columns: Sequence[Column], as_json: bool) -> None:
         self._console = Console(highlight=False, markup=False)
+        self.complete = not sys.stdout.isatty()
         fixed = sum(column.width + 2 for column in columns if column.width)
         rest = max(self._console.width - fixed, 16)
         self._columns = [(column, column.width or rest) for column in columns]
@@ -54,6 +67,9 @@ class Rows:
         self._print(cells)
 
     def _print(self, cells: Sequence[str], bold: bool = False) -> None:
+        if self.complete:
+            print("\t".join(map(in_one_line, cells)), flush=True)
+            return
         line = Text(no_wrap=True, overflow="crop")
         for (column, width), cell in zip(self._columns, cells, strict=True):
             said = cell if column.whole else fitted(cell, width, column.right)
@@ -64,11 +80,15 @@ class Rows:
 
 def fitted(cell: str, width: int, right: bool = False) -> str:
     """In one line of so many columns of a terminal; Chinese letters take two."""
-    text = Text(" ".join(cell.splitlines()).expandtabs(1))
+    text = Text(in_one_line(cell))
     text.truncate(width, overflow="ellipsis")
     if right:
         return " " * (width - text.cell_len) + text.plain
     return set_cell_size(text.plain, width)
+
+
+def in_one_line(cell: str) -> str:
+    return " ".join(cell.splitlines()).expandtabs(1)
 
 
 WHERE = Column("where", 20)  # of tables about many texts, where a row does not show its own
@@ -99,6 +119,17 @@ def say(line: str) -> None:
     Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 
 
+def output_console(**options: Any) -> Console:
+    """rich's console of standard output, which wraps and cuts lines for a terminal alone."""
+    return Console(width=None if sys.stdout.isatty() else UNLIMITED, **options)
+
+
+def progress_bar(*columns: ProgressColumn, console: Console, **options: Any) -> Progress:
+    """A bar on standard error. Results go to standard output, wherever that leads; rich would send
+    them after the bar."""
+    return Progress(*columns, console=console, redirect_stdout=False, **options)
+
+
 @contextmanager
 def progress(inputs: Inputs, title: str, shown: bool = True) -> Iterator[Any]:
     """Gives a function that passes results on and moves a bar on standard error, by the bytes
@@ -106,7 +137,7 @@ def progress(inputs: Inputs, title: str, shown: bool = True) -> Iterator[Any]:
     (unless they are not `shown` as they come)."""
     console = Console(stderr=True)
     seen = console.is_terminal and not (shown and sys.stdout.isatty())
-    bar = Progress(
+    bar = progress_bar(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[said]}"),

@@ -3,57 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from glassformer.cli.chosen import Chosen
 from glassformer.cli.options import (
     AsJson,
-    Device,
-    Dtype,
     Encoding,
     Field,
     Files,
     FormOption,
     OnErrorOption,
-    Source,
     Text,
     Whole,
 )
 
 if TYPE_CHECKING:
     from glassformer.cli.inputs import Inputs, Record
-    from glassformer.model import Model
+    from glassformer.cli.text_column import TextColumn
 
 
 @dataclass(frozen=True)
-class Common:
+class Common(Chosen):
     """The model, where its texts stand, and how results go out."""
 
-    model: Source
     text: Text = None
     file: Files = None
     whole: Whole = False
     encoding: Encoding = "utf-8"
     on_error: OnErrorOption = "stop"
     as_json: AsJson = False
-    device: Device = "cpu"
-    dtype: Dtype = None
 
-    def read(self, form: str | None) -> Inputs:
+    def read(self, form: str | None, column: TextColumn) -> Inputs:
         from glassformer.cli.inputs import Inputs
 
         return Inputs(
             self.text,
             self.file,
             form=form,
+            column=column,
             encoding=self.encoding,
             whole=self.whole,
             on_error=self.on_error,
         )
-
-    def load(self, **more: Any) -> Model:
-        from glassformer.source import load
-
-        return load(self.model, self.device, self.dtype, **more)
 
 
 @dataclass(frozen=True)
@@ -61,15 +52,17 @@ class Reading(Common):
     """Texts of a column, or as they stand."""
 
     form: FormOption = None
-    field: Field = "text"
+    field: Field = None
 
-    def inputs(self) -> Inputs:
-        return self.read(self.form)
+    def inputs(self, *taken: str | None) -> Inputs:
+        """`taken` are columns that have something else than the text."""
+        from glassformer.cli.text_column import TextColumn
+
+        return self.read(self.form, TextColumn(self.field, taken=taken))
 
     @property
     def column(self) -> str:
-        """Which one has the text; what stands on the command line is in none."""
-        return "text" if self.text not in (None, "-") else self.field
+        return self.field or "text"
 
     def text_of(self, record: Record) -> str:
         from glassformer.cli.inputs import field_of

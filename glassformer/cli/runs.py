@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from glassformer.cli.outputs import output_console
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
     from glassformer.train.report.summary import Summary
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
-WIDE = 160
-PLOT = typer.Option("--plot", help="Draw it: a file that ends in .svg.")
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), Target()
+]
 AS_JSON = typer.Option("--json", help="For programs.")
 
 
 def runs(
     folders: Annotated[list[str], FOLDERS],
-    plot: Annotated[Path | None, PLOT] = None,
+    plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Compare runs: how far, how good, how fast, and how they differ.
@@ -42,9 +44,7 @@ def runs(
         rows = [{"name": name, **run.plain()} for name, run in zip(names, found, strict=True)]
         print(json.dumps({"runs": rows, "differing": other}, indent=2, ensure_ascii=False))
         return
-    console = Console()
-    if not console.is_terminal:  # a file has room for a line a run
-        console = Console(width=WIDE)
+    console = output_console()
     console.print(overview(found, names))
     if other:
         console.print("\nWhat their recipes do differently:\n", style="bold")
@@ -99,16 +99,14 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
+    from glassformer.storage.files import write_text
     from glassformer.svg import draw
 
     if path.suffix != ".svg":
         raise GlassformerError(
             f"--plot writes SVG pictures; name a file that ends in .svg, not {path}."
         )
-    try:
-        path.write_text(draw(panels), "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    write_text(path, draw(panels))
 
 
 def _said(value: Any) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.cli.runs import AS_JSON, FOLDERS, PLOT, write_plot
+from glassformer.cli.outputs import output_console
+from glassformer.cli.runs import AS_JSON, FOLDERS, Plot, write_plot
 
 if TYPE_CHECKING:
     from glassformer.train.laws import Fit
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def scaling(
     folders: Annotated[list[str], FOLDERS],
-    plot: Annotated[Path | None, PLOT] = None,
+    plot: Plot = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Fit how the loss falls with compute, data and parameters.
@@ -35,7 +35,7 @@ def scaling(
     if as_json:
         print(json.dumps(fitted.plain(), indent=2, ensure_ascii=False))
         return
-    show(fitted, Console())
+    show(fitted, output_console())
 
 
 def show(fitted: Scaling, console: Console) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from glassformer.cli.options import COMPUTED, Device, Dtype, Source
+from glassformer.cli.chosen import Chosen
+from glassformer.cli.groups import grouped
+from glassformer.cli.options import COMPUTED
+from glassformer.cli.outputs import output_console
 from glassformer.cli.words import text_of
 from glassformer.errors import GlassformerError
 
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
 SHOWN = 200
 
 
+@grouped
 def score(
-    model: Source,
+    chosen: Chosen,
     text: Annotated[
         str | None,
-        typer.Argument(help="What the model reads; - or nothing: standard input."),
+        typer.Argument(
+            help="What the model reads, or the path of a text file; - or nothing: standard input."
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="A text file.")] = None,
     target: Annotated[
@@ -40,8 +45,6 @@ def score(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Every token of a long text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    device: Device = "cpu",
-    dtype: Dtype = None,
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -53,14 +56,12 @@ def score(
 
     $ glassformer score zoo:stories "The cat sat on the mat."
     """
-    from glassformer.source import load
-
     if text is not None and file is not None:
         raise GlassformerError("Give one of TEXT and --file.")
     read = text_of(text, file)
     if not read:
         raise GlassformerError("The text is empty; give the model something to read.")
-    loaded = load(model, device, dtype)
+    loaded = chosen.load()
     cost = None
     if quantize is None:
         result = loaded.score(read, target, window=window, stride=stride)
@@ -72,7 +73,7 @@ def score(
         said |= {} if cost is None else {"perplexity_before": cost.before.perplexity}
         print(json.dumps(said, ensure_ascii=False))
         return
-    console = Console()
+    console = output_console()
     if full or len(result.tokens) <= SHOWN:
         console.print(table(loaded, result))
     console.print(

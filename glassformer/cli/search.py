@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli.chosen import with_adapter
 from glassformer.cli.options import (
+    AdapterOption,
     AsJson,
     Device,
     Encoding,
@@ -29,13 +31,14 @@ def search(
     question: Text = None,
     file: Files = None,
     form: FormOption = None,
-    field: Field = "text",
+    field: Field = None,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     top: Annotated[int, typer.Option(min=1, help="How many passages.")] = 5,
     model: Annotated[
         str | None, typer.Option(help="Where the index's model is, if not where it was.")
     ] = None,
+    adapter: AdapterOption = None,
     as_json: AsJson = False,
     device: Device = "cpu",
 ) -> None:
@@ -44,16 +47,18 @@ def search(
     $ glassformer search notes.index "Where is the key?"
     """
     from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.cli.text_column import TextColumn
     from glassformer.source import open_index
 
-    inputs = Inputs(question, file, form=form, encoding=encoding, on_error=on_error)
-    index = open_index(folder, model, device=device)
+    column = TextColumn(field)
+    inputs = Inputs(question, file, form=form, column=column, encoding=encoding, on_error=on_error)
+    index = open_index(folder, with_adapter(model, adapter, device), device=device)
     several = inputs.word is None
     asked = (Column("question", 24),) if several else ()
     rows = Rows((*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json)
 
     def text_of(record: Record) -> str:
-        return field_of(record, field if several else "text")
+        return field_of(record, field or "text")
 
     with progress(inputs, "searching") as passed:
         for record, hits in passed(inputs.answers(text_of, partial(index.stream, top=top))):

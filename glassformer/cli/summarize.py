@@ -52,7 +52,7 @@ def summarize(
     from glassformer.metrics.texts import summary_figures
     from glassformer.tasks.summarize import Summarizer
 
-    inputs = reading.inputs()
+    inputs = reading.inputs(judging.reference_field)
     beside = judging.beside(inputs, reading.encoding)
     loaded = reading.load(quantize=writing.quantize)
     summarizer = Summarizer(loaded, long=long, **writing.options())

@@ -79,10 +79,11 @@ def tag(
 
     $ glassformer tag zoo:reader "Ada Lovelace lived in London."
     """
+    from glassformer.cli.text_column import TextColumn
     from glassformer.metrics.entities import entities, report
     from glassformer.tasks.tag import Tagger
 
-    inputs = reading.read(reading.form)
+    inputs = reading.read(reading.form, TextColumn(reading.field, usual=("words", "text")))
     loaded = reading.load().pack()
     tagger = Tagger(loaded, split=split, max_length=max_length, stride=stride, head=head)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
+from glassformer.cli.outputs import output_console, progress_bar
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
@@ -48,7 +49,7 @@ def train(
         if dry:
             plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
             bar.end()
-            Console(quiet=not is_main()).print(table(plan))
+            output_console(quiet=not is_main()).print(table(plan))
             return
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
     except Interrupted as stopped:
@@ -66,7 +67,7 @@ class Bar(Reporter):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._bar = Progress(
+        self._bar = progress_bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TextColumn("{task.fields[far]}"),

@@ -58,7 +58,7 @@ def translate(
     from glassformer.metrics.texts import check_sacrebleu, translation_figures
     from glassformer.tasks.translate import Translator
 
-    inputs = reading.inputs()
+    inputs = reading.inputs(judging.reference_field)
     beside = judging.beside(inputs, reading.encoding)
     if beside:
         check_sacrebleu()

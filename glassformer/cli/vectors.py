@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from glassformer.cli.help import Verb, Verbs
+from glassformer.cli.outputs import output_console, progress_bar
+from glassformer.cli.targets import Target, guarded
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -44,15 +46,21 @@ vectors = typer.Typer(
     $ glassformer vectors text.txt --out vectors.bin
     $ glassformer vectors nearest vectors.bin king""",
 )
+
+
+def verb(command: Callable[..., None]) -> Callable[..., None]:
+    return vectors.command(cls=Verb)(guarded(command))
+
+
 File = Annotated[Path, typer.Argument(help="Vectors: word2vec's text or binary, or GloVe's text.")]
 Count = Annotated[int, typer.Option("--count", "-n", help="How many words.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
-@vectors.command(cls=Verb)
+@verb
 def train(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
-    out: Annotated[Path, typer.Option(help="Where to write; .bin is binary, else text.")],
+    out: Annotated[Path, typer.Option(help="Where to write; .bin is binary, else text."), Target()],
     kind: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
     size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
     window: Annotated[int, typer.Option(help="How far a word looks to each side.")] = 5,
@@ -122,7 +130,7 @@ def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
 
 @contextmanager
 def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
-    progress = Progress(
+    progress = progress_bar(
         TextColumn(f"{title:8}"),
         BarColumn(),
         TextColumn("{task.percentage:3.0f}%"),
@@ -141,7 +149,7 @@ def bar(title: str, total: int, unit: str) -> Iterator[Watch]:
         yield watch
 
 
-@vectors.command(cls=Verb)
+@verb
 def evaluate(
     file: File,
     analogy_file: Annotated[
@@ -168,7 +176,7 @@ def evaluate(
         said = {path: [asdict(one) for one in sections] for path, sections in found.items()}
         print(json.dumps(said | {path: asdict(one) for path, one in alike.items()}))
         return
-    console = Console()
+    console = output_console()
     for path, sections in found.items():
         table = Table("analogies", "right", "of", "accuracy", "unknown", box=None, title=path)
         for one in sections:
@@ -184,7 +192,7 @@ def evaluate(
         )
 
 
-@vectors.command(cls=Verb)
+@verb
 def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Count = 10) -> None:
     """Show the words nearest to each word.
 
@@ -197,7 +205,7 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
         show(word, space.nearest(word, count))
 
 
-@vectors.command(cls=Verb)
+@verb
 def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
     """A is to B as C is to what?
 
@@ -213,8 +221,10 @@ def show(title: str, found: list[tuple[str, float]]) -> None:
     sys.stdout.writelines(f"  {cosine:7.4f}  {word}\n" for word, cosine in found)
 
 
-@vectors.command(cls=Verb)
-def convert(file: File, out: Annotated[Path, typer.Argument(help="The new file.")]) -> None:
+@verb
+def convert(
+    file: File, out: Annotated[Path, typer.Argument(help="The new file."), Target()]
+) -> None:
     """Write vectors in another format: .bin is binary, else text.
 
     $ glassformer vectors convert vectors.bin vectors.txt

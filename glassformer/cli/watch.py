@@ -10,6 +10,7 @@ import typer
 
 from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
 from glassformer.cli.options import (
+    AdapterOption,
     AsJson,
     Device,
     Dtype,
@@ -22,7 +23,9 @@ from glassformer.cli.options import (
     zoo_names,
 )
 from glassformer.cli.outputs import Column, Rows, print_json, progress, say
+from glassformer.cli.targets import Target
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_text
 from glassformer.tasks.shares import Bucket, Rule
 
 if TYPE_CHECKING:
@@ -41,11 +44,12 @@ def watch(
             autocompletion=zoo_names,
         ),
     ] = None,
+    adapter: AdapterOption = None,
     file: Files = None,
     form: Annotated[
         Form | None, typer.Option("--format", help="jsonl, csv, tsv; of standard input jsonl.")
     ] = None,
-    field: Field = "text",
+    field: Field = None,
     date: Annotated[str, typer.Option(help="The column that has the date.")] = "date",
     date_format: Annotated[
         str | None, typer.Option(help="As strptime has it; else ISO 8601, or seconds since 1970.")
@@ -56,9 +60,11 @@ def watch(
     every: Annotated[
         Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), Target()] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Where the report goes: one page that needs nothing else.")
+        Path | None,
+        typer.Option(help="Where the report goes: one page that needs nothing else."),
+        Target(),
     ] = None,
     alpha: Annotated[
         float,
@@ -99,6 +105,7 @@ def watch(
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
     from glassformer.cli.inputs import Inputs, field_of, missing
+    from glassformer.cli.text_column import TextColumn
     from glassformer.source import load
     from glassformer.tasks.batches import Pause
     from glassformer.tasks.classify import Classifier
@@ -107,18 +114,26 @@ def watch(
     rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):
         raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
+    if adapter is not None and model is None:
+        raise GlassformerError("--adapter goes with a model, and --label COLUMN uses none.")
     for path in (svg, html):
         if path is not None and not path.parent.is_dir():
             raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
     live = not file
     inputs = Inputs(
-        None, file, form=form or ("jsonl" if live else None), encoding=encoding, on_error=on_error
+        None,
+        file,
+        form=form,
+        stdin_form="jsonl",
+        column=TextColumn(field, taken=(date,)) if label is None else None,
+        encoding=encoding,
+        on_error=on_error,
     )
     classifier = None
     if model is not None:
         settings: dict[str, Any] = {"threshold": thresholds_of(threshold), "head": head}
         settings |= {"max_length": max_length, "too_long": too_long}
-        classifier = Classifier(load(model, device, dtype).pack(), **settings)
+        classifier = Classifier(load(model, device, dtype, adapter=adapter).pack(), **settings)
     known = () if classifier is None else classifier.labels
     watched = Watch(every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs))
     say(str(rule))
@@ -128,7 +143,7 @@ def watch(
         if date not in record:
             raise missing(record, date, "--date")
         date_of(record[date], date_format)  # before the text is computed in vain
-        return field_of(record, field) if label is None else given_labels(record, label)
+        return field_of(record, field or "text") if label is None else given_labels(record, label)
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
         if classifier is None:
@@ -194,11 +209,6 @@ def title_of(model: str | None, inputs: Inputs) -> str:
 
 def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
-    from glassformer.train.report.about import write_whole
-
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
-            try:
-                write_whole(path, made())
-            except OSError as error:
-                raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+            write_text(path, made())

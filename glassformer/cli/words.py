@@ -14,9 +14,13 @@ from glassformer.errors import GlassformerError
 
 def text_of(word: str | None, file: Path | None) -> str:
     """A text that was given, or that a file or a pipe brings; their last new line is no part of
-    it."""
-    if file is None and word not in (None, "-"):
-        return word
+    it. A word may be the path of a file."""
+    from glassformer.cli.paths import file_named
+
+    if file is None and word is not None and word != "-":
+        file = file_named(word, "text")
+        if file is None:
+            return word
     try:
         whole = sys.stdin.buffer.read() if file is None else file.read_bytes()
         return whole.decode().removesuffix("\n")

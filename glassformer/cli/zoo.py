@@ -13,6 +13,7 @@ from rich.text import Text
 
 from glassformer.cli.help import columns
 from glassformer.cli.options import zoo_names
+from glassformer.cli.outputs import output_console
 from glassformer.zoo import Animal, card_of, names, read, real
 
 ROOM = 28  # letters for what a model does, beside a table's other columns
@@ -40,7 +41,7 @@ def zoo(
         found = [asdict(animal) for animal in (*ours, *others)]
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output_console(highlight=False)
     show(console, "Models that ship with Glassformer", ours)
     console.print()
     show(console, "Published weights, from packages", others)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-HAS_KERNEL = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()  # type: ignore[no-untyped-call]
+from glassformer.native.instructions import ONEDNN_DTYPES
 
 
 class Origin:
@@ -73,7 +73,7 @@ class Linear(nn.Linear):
         A weight that has changed since is noticed, and the plain path taken.
         """
         weight = self.weight
-        if weight.device.type == "cpu" and weight.dtype in HAS_KERNEL:
+        if weight.device.type == "cpu" and weight.dtype in ONEDNN_DTYPES:
             blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
             self._packed = blocked, Origin(weight)
 
@@ -108,7 +108,7 @@ class Linear(nn.Linear):
             return packed[0] if packed is not None and packed[1].holds(weight) else None
         here = x.device.type == weight.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         fits = here and type(weight) is nn.Parameter and weight.is_contiguous()
-        return weight if fits and x.dtype == weight.dtype in HAS_KERNEL else None
+        return weight if fits and x.dtype == weight.dtype in ONEDNN_DTYPES else None
 
 
 class Lookup(nn.Module):

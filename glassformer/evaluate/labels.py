@@ -55,7 +55,8 @@ class LabelJudge(Judge[Labeled, Classification]):
         found = self._flags(answer.labels for answer in answers)
         right = self._flags(one.right for one in asked)
         which = OF_SEVERAL_LABELS if self.classifier.several else OF_ONE_LABEL
-        return bootstrap_sums(of_flags(found, right), which, draws)
+        figures = bootstrap_sums(of_flags(found, right), which, draws)
+        return {**figures, "accuracy": draws.proportion((found == right).all(1))}
 
     def classes(self, asked: Sequence[Labeled], answers: Sequence[Classification]) -> Table:
         found = Counter(name for answer in answers for name in answer.labels)

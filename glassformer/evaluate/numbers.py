@@ -19,10 +19,11 @@ SIDE_BY_SIDE = 16  # records; those of a pool are sorted by length first
 
 
 class ObjectiveJudge(Judge[Example, Answer]):
-    """The columns, the answers and the metrics of an objective."""
+    """The columns, the answers and the metrics of an objective. Those in `proportions` are shares
+    of records, which are right or not."""
 
-    def __init__(self, model: Model, objective: Judged) -> None:
-        self.model, self.objective = model, objective
+    def __init__(self, model: Model, objective: Judged, proportions: Sequence[str] = ()) -> None:
+        self.model, self.objective, self.proportions = model, objective, proportions
 
     def ask(self, record: Record) -> Example:
         (example,) = self.objective.prepare(record)
@@ -54,6 +55,8 @@ class ObjectiveJudge(Judge[Example, Answer]):
         def metric(name: str) -> Any:
             return lambda some: self.objective.score(some)[name]
 
-        return bootstrap(
-            answers, {name: metric(name) for name in self.objective.score(answers)}, draws
-        )
+        names = [n for n in self.objective.score(answers) if n not in self.proportions]
+        each = [self.objective.score([one]) for one in answers] if self.proportions else []
+        shares = {name: draws.proportion([one[name] for one in each]) for name in self.proportions}
+        rest = bootstrap(answers, {name: metric(name) for name in names}, draws) if names else {}
+        return {**shares, **rest}

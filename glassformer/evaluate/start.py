@@ -38,7 +38,9 @@ OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Judge[Any, Any]]]] = {
     "span": ("span", AnswerJudge),
     "multiple-choice": (
         "choose",
-        lambda model, head: ObjectiveJudge(model, MultipleChoice(model, head=head)),
+        lambda model, head: ObjectiveJudge(
+            model, MultipleChoice(model, head=head), proportions=("accuracy",)
+        ),
     ),
 }
 REWRITING: dict[str, Callable[..., Judge[Any, Any]]] = {
@@ -76,8 +78,9 @@ def evaluate(
     The task is that of the model's head (of its `head` by name, where it has several), or one of
     `TASKS`; benchmarks of language models are asked by name, behind `shots` answered examples from
     the same data, or from `examples`. Files are read in a `format` of train's, which is found by
-    their ending, and `columns` say which of theirs stand for the task's own. Intervals are of
-    `draws` draws of records from a `seed`, 0 for none, and hold a `confidence` of what they gave.
+    their ending, and `columns` say which of theirs stand for the task's own. Intervals of a
+    `confidence` are Wilson's for the share of records that are right, and for other metrics BCa, of
+    `draws` draws of records from a `seed`; with 0 draws there are none.
     More `options` are those of `Model.translate` and `Model.summarize`.
 
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]

@@ -98,10 +98,7 @@ class AnswerJudge(Judge[Asked, Answer]):
         self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Draws
     ) -> dict[str, Figure]:
         pairs = [(answer.text, one.answers) for answer, one in zip(answers, asked, strict=True)]
-        return bootstrap_means(
-            {
-                "exact": [100 * exact_match(*pair) for pair in pairs],
-                "f1": [100 * word_f1(*pair) for pair in pairs],
-            },
-            draws,
-        )
+        return {
+            "exact": draws.proportion([exact_match(*pair) for pair in pairs], scale=100),
+            **bootstrap_means({"f1": [100 * word_f1(*pair) for pair in pairs]}, draws),
+        }

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer import spec
 from glassformer.families import decoder, gemma
 from glassformer.families.config import Config
-from glassformer.families.rotary import rotary_of
+from glassformer.families.rotary import rope_by_layer, rotary_of
 from glassformer.families.rules import Rule
 
 NAME = "Gemma 3"
@@ -87,13 +87,14 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
 def _positions(config: Config, dim: int) -> tuple[spec.Rotary, spec.Rotary]:
     """For the layers with a window, and for the others, which alone are ever stretched."""
     longest = config.integer("max_position_embeddings", DEFAULTS.longest)
-    by_type = config.optional("rope_parameters", {})
+    by_type = rope_by_layer(config)
     near = {"rope_theta": config.number("rope_local_base_freq", 10_000.0)}
     far = {"rope_theta": config.number("rope_theta", 1_000_000.0)}
-    far |= config.optional("rope_scaling", {})
     near |= by_type.get("sliding_attention") or {}
     far |= by_type.get("full_attention") or {}
-    return rotary_of(near, dim, longest), rotary_of(far, dim, longest)
+    far |= config.optional("rope_scaling", {})
+    stretched = rotary_of(config, far, dim, longest)  # `longest` counts the stretched positions
+    return rotary_of(config, near, dim, longest), replace(stretched, length=longest)
 
 
 def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:

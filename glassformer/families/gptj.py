@@ -19,10 +19,7 @@ CLASSES = {
     "GPTJForSequenceClassification": "transformer.",
     "GPTJForQuestionAnswering": "transformer.",
 }
-IGNORED: Mapping[str, str] = {
-    **gpt2.IGNORED,
-    "n_positions": "rotary positions have no table that could end",
-}
+IGNORED: Mapping[str, str] = gpt2.IGNORED
 DROPPED = {
     f"{{base}}h.{{i}}.attn.{name}": "a mask or a table, which are computed"
     for name in ("bias", "masked_bias", "embed_positions")
@@ -57,7 +54,11 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         ),
         norm=norm,
         residual="parallel_shared_norm",
-        position=spec.Rotary(dim=config.nullable("rotary_dim", 64) or dim, pairing="pairs"),
+        position=spec.Rotary(
+            dim=config.nullable("rotary_dim", 64) or dim,
+            pairing="pairs",
+            length=config.integer("n_positions", 2048),
+        ),
         pattern=spec.CAUSAL,
         dropout=config.number("resid_pdrop", 0.0),
     )

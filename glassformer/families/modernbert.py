@@ -9,7 +9,7 @@ from typing import Any, Literal
 from glassformer import spec
 from glassformer.families import common, heads
 from glassformer.families.config import Config
-from glassformer.families.rotary import rotary_of
+from glassformer.families.rotary import rope_by_layer, rotary_of
 from glassformer.families.rules import Rule
 
 NAME = "ModernBERT"
@@ -112,8 +112,8 @@ def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) ->
     reach = config.integer("sliding_window", config.integer("local_attention", 128) // 2)
     thetas = {"full_attention": config.number("global_rope_theta", 160_000.0),
               "sliding_attention": config.number("local_rope_theta", 10_000.0)}
-    turns = {"rope_theta": thetas[kind], **config.optional("rope_scaling", {})}
-    turns |= config.optional("rope_parameters", {}).get(kind) or {}
+    turns = {"rope_theta": thetas[kind], **(rope_by_layer(config).get(kind) or {})}
+    turns |= config.optional("rope_scaling", {})
     drop, local = config.number("attention_dropout", 0.0), kind == "sliding_attention"
     return spec.Block(
         attention=spec.Attention(heads=heads, head_dim=dim, bias=bias, out_bias=bias, dropout=drop),
@@ -126,7 +126,7 @@ def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) ->
         ),
         norm=norm,
         attention_normed=layer > 0,
-        position=rotary_of(turns, dim, config.integer("max_position_embeddings", 8192)),
+        position=rotary_of(config, turns, dim, config.integer("max_position_embeddings", 8192)),
         pattern=spec.Pattern(left=reach, right=reach) if local else spec.FULL,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.text.whisper import start_id
 
 DIMS = {
     "n_mels": "num_mel_bins",
@@ -22,7 +23,6 @@ DIMS = {
     "n_text_head": "decoder_attention_heads",
     "n_text_layer": "decoder_layers",
 }
-MULTILINGUAL = 51865  # the vocabularies of English models end one word earlier
 NAMES = {
     "encoder.conv1": "model.encoder.conv1",
     "encoder.conv2": "model.encoder.conv2",
@@ -56,16 +56,15 @@ def config_of(dims: Mapping[str, Any]) -> dict[str, Any]:
             f"The .pt file's dims are {dims['n_audio_state']} wide for sound and "
             f"{dims['n_text_state']} for text; the two are equal in a Whisper model."
         )
-    english = dims["n_vocab"] < MULTILINGUAL
-    end = 50256 if english else 50257
+    start = start_id(dims["n_vocab"])
     return {
         "model_type": "whisper",
         "architectures": ["WhisperForConditionalGeneration"],
         **{ours: dims[theirs] for theirs, ours in DIMS.items()},
         "encoder_ffn_dim": 4 * dims["n_audio_state"],
         "decoder_ffn_dim": 4 * dims["n_text_state"],
-        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), end),
-        "decoder_start_token_id": end + 1,
+        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), start - 1),
+        "decoder_start_token_id": start,
     }
 
 

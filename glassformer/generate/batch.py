@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import Generation
 from glassformer.generate.strategy import NoTokenLeftError, Request
 from glassformer.generate.writer import Writer
+from glassformer.storage.files import whole_file
 
 BEGIN = '{"line": '  # every line of an output begins so
 
@@ -45,6 +45,8 @@ class Batch:
             raise GlassformerError(f"{source} cannot be both the input and the output.")
         if not target.parent.is_dir():
             raise GlassformerError(f"There is no folder {target.parent} for the output.")
+        if target.exists() and not target.is_file():
+            raise GlassformerError(f"{target} is no regular file; name another output.")
         self.source, self.target = source, target
         self.lines = read_lines(source, given, about)
         self.kept, self.done = read_done(target, self.lines)
@@ -97,9 +99,8 @@ class Batch:
         results = self.target.read_bytes().splitlines(keepends=True)
         ordered = sorted(results, key=lambda result: json.loads(result)["line"])
         if ordered != results:
-            draft = self.target.with_name(self.target.name + ".part")
-            draft.write_bytes(b"".join(ordered))
-            os.replace(draft, self.target)
+            with whole_file(self.target) as file:
+                file.write(b"".join(ordered))
 
 
 def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Line]:

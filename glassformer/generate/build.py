@@ -9,7 +9,10 @@ from glassformer import native
 from glassformer.weights import nibbles
 
 SOURCE = Path(__file__).with_name("step.cpp")
-HEADERS = (SOURCE.with_name("linear.h"), SOURCE.with_name("ops.h"), native.NUMBERS, nibbles.HEADER)
+HEADERS = (
+    *(SOURCE.with_name("linear.h"), SOURCE.with_name("ops.h")),
+    *(native.NUMBERS, *nibbles.HEADERS),
+)
 
 
 def library() -> ctypes.CDLL | None:

@@ -73,6 +73,10 @@ class History:
         start = self.tokens.shape[1] - int(self.made[row])
         return self.tokens[row, start:].tolist(), self.logprobs[row, start:].tolist()
 
+    def prompt_of(self, row: int) -> list[int]:
+        end = self.tokens.shape[1] - int(self.made[row])
+        return self.tokens[row, end - int(self.prompt[row]) : end].tolist()
+
     def whole(self, row: int) -> Tensor:
         return self.tokens[row, self.tokens.shape[1] - int(self.prompt[row] + self.made[row]) :]
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from glassformer.core import Net
 from glassformer.core.signal import Signal
 from glassformer.errors import GlassformerError
-from glassformer.generate.knobs import Knobs, make_knobs
+from glassformer.generate.context import context_length, extension
+from glassformer.generate.knobs import DEFAULT_NEW_TOKENS, Knobs, make_knobs
 from glassformer.generate.listen import beginning
 from glassformer.generate.prompt import Prompt, as_ids
 from glassformer.generate.strategy import Request
@@ -74,15 +75,15 @@ class Intake:
     def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
         source = self.source(prompt, knobs) if self.translates else None
         ids = self.beginning(source, knobs) if self.translates else self.ids(prompt, knobs)
-        room = 0 if self.translates else 1
-        ids = self.fitting(ids, self.net.decoder, knobs, room)
+        new = 0 if self.translates else knobs.max_new_tokens or DEFAULT_NEW_TOKENS
+        ids = self.fitting(ids, self.net.decoder, knobs, new)
         return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
 
     def source(self, prompt: Prompt | None, knobs: Knobs) -> tuple[int, ...] | Tensor:
         """What the encoder reads."""
         if not self.listens:
             ids = self.ids(prompt, knobs)
-            return tuple(self.fitting(ids, self.net.encoder, knobs, room=0))
+            return tuple(self.fitting(ids, self.net.encoder, knobs, new=0))
         if not isinstance(prompt, Tensor):
             raise GlassformerError(
                 "This model writes about sound: give it a spectrogram, as model.reader makes it."
@@ -127,27 +128,25 @@ class Intake:
             return [start]
         return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
 
-    def context(self, stack: Any) -> int | None:
-        """How many tokens a text may have: positions that an adapter's tokens do not take."""
-        table = stack.spec.embed.position
-        taken = 0 if stack.around is None else stack.around.takes(stack)
-        return None if table is None else int(table.length) - taken
-
-    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, room: int) -> list[int]:
-        """The prompt if it fits, or what `truncate` leaves of it."""
-        context = self.context(stack)
+    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, new: int) -> list[int]:
+        """The prompt if it fits with a token behind it, or what `truncate` leaves of it: `new`
+        tokens have room behind that, or as many as half of the context holds."""
+        context = context_length(stack)
+        room = min(new, 1)
         if context is None or len(ids) + room <= context:
             return ids
-        over = len(ids) + room - context
         if knobs.truncate is None:
+            over = len(ids) + room - context
             raise GlassformerError(
                 f"The prompt has {len(ids)} tokens, {over} more than the model's {context} "
-                "positions leave room for; shorten it, or choose a side to cut with truncate."
+                "positions leave room for; shorten it, or choose a side to cut with truncate"
+                f"{extension(stack.spec)}."
             )
-        return ids[over:] if knobs.truncate == "left" else ids[: len(ids) - over]
+        kept = max(context - new, context // 2)
+        return ids[-kept:] if knobs.truncate == "left" else ids[:kept]
 
     def most(self, knobs: Knobs) -> Callable[[int], int]:
-        context = self.context(self.net.decoder)
+        context = context_length(self.net.decoder)
 
         def limit(prompt: int) -> int:
             count = knobs.new_tokens(prompt, context)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.generate.saved import REFUSED, check_saved
 from glassformer.text.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
@@ -184,7 +185,7 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_new_tokens": (_not_negative, "0 or more"),
     "min_length": (_not_negative, "0 or more"),
     "max_time": (_above_zero, "a number of seconds above 0"),
-    "temperature": (_above_zero, "above 0 (for the most probable token leave do_sample out)"),
+    "temperature": (_above_zero, "above 0, or 0 for the most probable token"),
     "top_k": (_not_negative, "0 (all tokens) or more"),
     "top_p": (_share, "above 0 and at most 1"),
     "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),
@@ -226,23 +227,51 @@ DEFAULTS = {field.name: field.default for field in fields(Knobs)}
 def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
     """What a folder's generation_config.json says, and above it what the user turned.
 
-    A file may hold settings of other programs: those are passed over. A user's may not. None sets
-    a knob back to its default.
+    A file may hold settings of other programs: those are passed over, unless they would change
+    what is written. A user's may not. None sets a knob back to its default.
     """
-    for name in given:
-        if name not in KINDS:
+    for name, value in given.items():
+        if name not in KINDS and not (name in REFUSED and value is None):
             near = get_close_matches(name, KINDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
             raise GlassformerError(f"There is no knob {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
     if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
-    values |= given
+    values |= {name: value for name, value in given.items() if name in KINDS}
+    alpha = values.get("penalty_alpha")
+    sampled = samples({**given, "penalty_alpha": alpha})
+    if sampled is not None:
+        values["do_sample"] = sampled
+    if given.get("temperature") == 0:  # what else shapes sampling has no effect beside it
+        values |= dict.fromkeys(("temperature",) if alpha else SAMPLING)
+    if not values.get("do_sample"):  # then the reference does not look at saved ones
+        kept = ("top_k",) if alpha else ()
+        idle = [name for name in SAMPLING if name not in (*given, *kept)]
+        values = {name: value for name, value in values.items() if name not in idle}
     knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
     idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
     if idle and not knobs.do_sample and not knobs.contrastive:
         raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
+    check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
     return knobs
+
+
+def samples(given: Mapping[str, Any]) -> bool | None:
+    """Whether a user's knobs ask for sampling; None where they do not say. A knob that shapes
+    sampling asks for it, and a temperature of 0 for the most probable token. top_k also shapes
+    contrastive search, which is not sampled."""
+    said: bool | None = given.get("do_sample")
+    if given.get("temperature") == 0:
+        if said:
+            raise GlassformerError(
+                "temperature 0 takes the most probable token, and do_sample draws one; leave one "
+                "of them out."
+            )
+        return False
+    if said is None and not given.get("penalty_alpha"):
+        return True if any(given.get(name) is not None for name in SAMPLING) else None
+    return said
 
 
 def _as(name: str, value: Any) -> Any:

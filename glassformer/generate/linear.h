@@ -9,25 +9,19 @@
 struct Input {  // the rows that a layer reads, as its kernel wants them
     const float *rows;
     std::vector<float> own;     // where they had to be changed
-    std::vector<uint8_t> bytes; // codes of 8 bits, [row, width]
+    std::vector<uint8_t> bytes; // codes of 8 bits with bytes.h's offset, [row, width]
     std::vector<float> scale;   // of those, [row]
-    int64_t width;              // of `bytes`, with zeros at its end
+    int64_t width;              // of `bytes`, with codes of zero at its end
     std::vector<nibbles::Rounded> groups;  // [row, group]
 };
 
-inline int code(float x) { return int(std::nearbyint(x)); }
-
-void round_rows(Input &x, int rows, int64_t in) {  // 128 + x * 127 / the largest
+void round_rows(Input &x, int rows, int64_t in) {
     x.width = (in + 63) / 64 * 64;
-    x.bytes.assign(rows * x.width, 128);
+    x.bytes.assign(rows * x.width, bytes::OFFSET);
     x.scale.resize(rows);
     for (int r = 0; r < rows; r++) {
-        const float *row = x.rows + r * in;
-        uint8_t *out = x.bytes.data() + r * x.width;
-        float largest = 1e-30f;
-        for (int64_t i = 0; i < in; i++) largest = std::max(largest, std::fabs(row[i]));
-        for (int64_t i = 0; i < in; i++) out[i] = uint8_t(128 + code(row[i] / largest * 127.f));
-        x.scale[r] = largest / 127.f;
+        uint8_t *codes = x.bytes.data() + r * x.width;
+        x.scale[r] = bytes::rounded<bytes::OFFSET>(x.rows + r * in, in, codes);
     }
 }
 
@@ -65,43 +59,31 @@ template <class Weight> struct Floats {
     }
 };
 
-struct Bytes {  // sum of (128 + x) w, less 128 times the sum of w
+struct Bytes {  // sum of (OFFSET + x) w, less OFFSET times the sum of w
     static constexpr int SUMS = REGISTERS / 2;
     static void prepare(Input &x, int rows, int64_t in) { round_rows(x, rows, in); }
     template <int R, int O>
     static void compute(const Op &op, const Input &x, int r, int64_t o, float *out, int64_t step) {
+        using namespace bytes;
         const uint8_t *rows = x.bytes.data() + r * x.width;
         const int8_t *weight = (const int8_t *)op.weight + o * op.in;
-        float sums[O * R] = {};
-#if HAS_VNNI
-        Integers vectors[O * R] = {};
-        __m512i weights[O] = {};
-        const __m512i ones = _mm512_set1_epi8(1);
-        for (int64_t i = 0; i < op.in; i += 64) {
-            __mmask64 there = op.in - i >= 64 ? ~0ull : (1ull << (op.in - i)) - 1;
+        bytes::Integers vectors[O * R] = {}, offsets[O] = {};
+        const Signed ones = Signed{} + 1;
+        for (int64_t i = 0; i < op.in; i += SIZE) {
             UNROLLED for (int a = 0; a < O; a++) {
-                __m512i one = _mm512_maskz_loadu_epi8(there, weight + a * op.in + i);
+                const Signed one = bytes::load(weight + a * op.in + i, op.in - i);
                 ahead<AHEAD>(weight + a * op.in + i);
-                weights[a] = _mm512_dpbusd_epi32(weights[a], ones, one);
+                if (OFFSET) offsets[a] = add_products(offsets[a], ones, one);
                 UNROLLED for (int b = 0; b < R; b++) {
-                    __m512i part = _mm512_loadu_si512(rows + b * x.width + i);
-                    __m512i &sum = (__m512i &)vectors[a * R + b];
-                    sum = _mm512_dpbusd_epi32(sum, part, one);
+                    const Signed part = bytes::load(rows + b * x.width + i);
+                    vectors[a * R + b] = add_products(vectors[a * R + b], part, one);
                 }
             }
         }
         UNROLLED for (int a = 0; a < O; a++)
-            UNROLLED for (int b = 0; b < R; b++) vectors[a * R + b] -= (Integers)weights[a] << 7;
+            UNROLLED for (int b = 0; b < R; b++) vectors[a * R + b] -= offsets[a] * OFFSET;
+        float sums[O * R];
         sum_lanes<O * R>(vectors, sums);
-#else
-        for (int a = 0; a < O; a++)
-            for (int b = 0; b < R; b++) {
-                int sum = 0;
-                for (int64_t i = 0; i < op.in; i++)
-                    sum += weight[a * op.in + i] * (rows[b * x.width + i] - 128);
-                sums[a * R + b] = sum;
-            }
-#endif
         for (int a = 0; a < O; a++)
             for (int b = 0; b < R; b++)
                 out[b * step + a] = sums[a * R + b] * x.scale[r + b] * op.scale[o + a];

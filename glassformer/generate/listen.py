@@ -14,10 +14,9 @@ from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families.openai_whisper import MULTILINGUAL
 from glassformer.generate.knobs import Knobs
 from glassformer.text import Tokenizer
-from glassformer.text.whisper import LANGUAGES, TASKS, language_code
+from glassformer.text.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
 
 NO_TIMES = "<|notimestamps|>"
 
@@ -34,6 +33,12 @@ def beginning(
     languages, known = tokens_of(net, tokenizer, saved)
     begun = [start]
     spoken = knobs.language or knobs.target_language
+    forced = [] if spoken or knobs.task else forced_tokens(saved)
+    if forced:
+        if forced[0] is None and languages:
+            forced[0] = heard(net, start, sound, languages)
+        begun += [token for token in forced if token is not None]
+        return begun + [id for id in [known.get(NO_TIMES)] if id not in (None, begun[-1])]
     if languages:
         begun.append(named(spoken, languages) if spoken else heard(net, start, sound, languages))
     elif spoken or knobs.task:
@@ -57,6 +62,16 @@ def tokens_of(
     tasks = {f"<|{task}|>": id for task, id in (saved.get("task_to_id") or {}).items()}
     times = saved.get("no_timestamps_token_id")
     return saved.get("lang_to_id") or {}, tasks if times is None else {**tasks, NO_TIMES: times}
+
+
+def forced_tokens(saved: Mapping[str, Any]) -> list[int | None]:
+    """Those that older files give, by their places; a language that is None is heard."""
+    listed = saved.get("forced_decoder_ids") or []
+    if [place for place, _ in listed] != list(range(1, len(listed) + 1)):
+        raise GlassformerError(
+            f"The model's forced_decoder_ids are {listed!r}; their places must be 1, 2 and so on."
+        )
+    return [token for _, token in listed]
 
 
 def named(language: str, languages: Mapping[str, int]) -> int:

@@ -17,8 +17,9 @@ from glassformer.text import Tokenizer
 END = ""  # in the tree of texts: the tokens that are whole here
 
 
-def match(knobs: Knobs, tokenizer: Tokenizer) -> Processor:
-    """The new text as a whole is to match the expression; only then may it end."""
+def match(knobs: Knobs, tokenizer: Tokenizer, translates: bool) -> Processor:
+    """The new text as a whole is to match the expression; only then may it end. That of a model
+    that `translates` does not go on from a prompt."""
     regex = _import_regex()
     assert knobs.regex is not None
     try:
@@ -50,7 +51,8 @@ def match(knobs: Knobs, tokenizer: Tokenizer) -> Processor:
     def process(history: History, scores: Tensor) -> Tensor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
-            text = tokenizer.target.decode(history.new(row)[0])
+            prompt = [] if translates else history.prompt_of(row)
+            text = tokenizer.target.decode(history.new(row)[0], after=prompt)
             mask[row, [id for id in allowed(text) if id < scores.shape[1]]] = 0.0
         return scores + mask
 

@@ -12,7 +12,7 @@ from glassformer.generate.knobs import Knobs
 if TYPE_CHECKING:
     from glassformer.generate.strategy import Request
 
-Decode = Callable[[Sequence[int]], str]
+Decode = Callable[["Request", Sequence[int]], str]
 
 
 class Stops:
@@ -47,7 +47,7 @@ class Stops:
     ) -> str | None:
         if token in self.eos:
             return "eos"
-        if self.strings and self.cut(tokens()) is not None:
+        if self.strings and self.cut(request, tokens()) is not None:
             return "string"
         if made >= request.limit:
             return "length"
@@ -56,9 +56,9 @@ class Stops:
             return "time" if spent >= self.max_time else None
         return None
 
-    def cut(self, tokens: Sequence[int]) -> str | None:
+    def cut(self, request: Request, tokens: Sequence[int]) -> str | None:
         """The text before the first stop string, if there is one."""
         assert self.decode is not None
-        text = self.decode(tokens)
+        text = self.decode(request, tokens)
         places = [at for string in self.strings if (at := text.find(string)) >= 0]
         return text[: min(places)] if places else None

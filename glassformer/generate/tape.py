@@ -248,7 +248,7 @@ class Tape:
     ) -> None:
         scale: int | None = None
         if isinstance(layer, QuantizedLinear) and layer.kind == "int8":
-            form, weight, scale = INT8, self.at(layer.codes), self.at(layer.scale)
+            form, weight, scale = INT8, self.at(layer.codes), self.at(layer.scale.float())
         elif isinstance(layer, QuantizedLinear):
             form, weight = INT4, self.at(layer.kernel().blocks)
         else:

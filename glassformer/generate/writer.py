@@ -9,6 +9,7 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam
 from glassformer.generate.branches import BranchRunner, branches_fit
+from glassformer.generate.context import context_length
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.intake import Intake
@@ -81,12 +82,14 @@ class Writer(Intake):
     def results(
         self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
     ) -> Iterator[tuple[int, Generation]]:
+        asked = {request.number: request for request in requests}
         parts: dict[int, list[Finished]] = {}
         for news in self.run(requests, knobs, draft):
             for one in news.finished:
                 parts.setdefault(one.request, []).append(one)
                 if len(parts[one.request]) == knobs.num_return_sequences:
-                    yield one.request, self.whole(parts.pop(one.request), knobs)
+                    whole = self.whole(asked[one.request], parts.pop(one.request), knobs)
+                    yield one.request, whole
 
     def stream(
         self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
@@ -96,16 +99,18 @@ class Writer(Intake):
             raise GlassformerError(
                 "A stream is one text, token by token; set num_beams and num_return_sequences to 1."
             )
-        outlet = None if self.tokenizer is None else self.tokenizer.target.stream()
+        request, outlet = self.request(0, prompt, knobs), None
+        if self.tokenizer is not None:
+            outlet = self.tokenizer.target.stream(after=self.before(request))
         held, gone = "", ""
-        for news in self.run([self.request(0, prompt, knobs)], knobs, draft):
+        for news in self.run([request], knobs, draft):
             for token in news.tokens:
                 fresh = "" if outlet is None else outlet.push(token.id)
                 if news.finished and outlet is not None:
                     fresh += outlet.finish()
                 held += fresh
                 if news.finished:
-                    ready = self.whole(news.finished, knobs).text.removeprefix(gone)
+                    ready = self.whole(request, news.finished, knobs).text.removeprefix(gone)
                 else:
                     ready = held[: len(held) - unsure(held, knobs.stop_strings)]
                 held = held.removeprefix(ready)
@@ -116,7 +121,7 @@ class Writer(Intake):
         self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
     ) -> Score:
         knobs = self.knobs({})
-        frame = windows(self.context(self.net.decoder), window, stride)
+        frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
             if target is not None:
                 raise GlassformerError("Only an encoder-decoder scores a target; leave it out.")
@@ -139,7 +144,7 @@ class Writer(Intake):
         processors = make_processors(knobs)
         if knobs.regex is not None:
             assert self.tokenizer is not None
-            processors.append(match(knobs, self.tokenizer))
+            processors.append(match(knobs, self.tokenizer, self.translates))
         runner = Runner(self.net, chunk=knobs.prefill_chunk, both_ways=knobs.both_ways)
         guessing = draft is not None or knobs.prompt_lookup_num_tokens > 0
         if guessing and (not streams(knobs) or knobs.contrastive or knobs.both_ways):
@@ -245,16 +250,20 @@ class Writer(Intake):
             return Pick
         return PhraseBeam if knobs.force_words_ids else Beam
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        assert self.tokenizer is not None
-        return self.tokenizer.target.decode(tokens)
+    def before(self, request: Request) -> Sequence[int]:
+        """The tokens that the new text goes on from; that of an encoder-decoder stands alone."""
+        return () if self.translates else request.prompt
 
-    def whole(self, finished: list[Finished], knobs: Knobs) -> Generation:
+    def decode(self, request: Request, tokens: Sequence[int]) -> str:
+        assert self.tokenizer is not None
+        return self.tokenizer.target.decode(tokens, after=self.before(request))
+
+    def whole(self, request: Request, finished: list[Finished], knobs: Knobs) -> Generation:
         """The sequences of one request as a Generation with its alternatives."""
         stops = Stops(knobs, self.decode)
         best, *others = (
             Generation(
-                text=self.text(one, stops),
+                text=self.text(request, one, stops),
                 tokens=one.tokens,
                 logprobs=one.logprobs,
                 stop=one.stop,
@@ -266,11 +275,11 @@ class Writer(Intake):
         best.alternatives = others
         return best
 
-    def text(self, one: Finished, stops: Stops) -> str:
+    def text(self, request: Request, one: Finished, stops: Stops) -> str:
         if self.tokenizer is None:
             return ""
-        cut = stops.cut(one.tokens) if one.stop == "string" else None
-        return self.decode(one.tokens) if cut is None else cut
+        cut = stops.cut(request, one.tokens) if one.stop == "string" else None
+        return self.decode(request, one.tokens) if cut is None else cut
 
 
 def streams(knobs: Knobs) -> bool:

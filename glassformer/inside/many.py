@@ -81,8 +81,7 @@ def _windows(model: Model, text: Text, length: int) -> Iterator[tuple[int, Text]
     if not isinstance(text, str) or known is None:
         yield 0, text
         return
-    table = stack.embed.position
-    length = length if table is None else min(length, table.length)
+    length = min(length, stack.context_length or length)
     whole = known.encode(text)
     if len(whole) <= length:
         yield 0, text

@@ -9,7 +9,6 @@ as it learned to.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,8 +24,9 @@ from glassformer.inside.many import LENGTH, TOKENS, Piece, batches, captured, pi
 from glassformer.inside.read import Text
 from glassformer.inside.saying import check_gradient, said, spans
 from glassformer.inside.stages import language_head, stage_names
-from glassformer.inside.tuned import BEGUN, Facts, TunedLens, mapped
+from glassformer.inside.tuned import BEGUN, Facts, TunedLens, check_place, mapped
 from glassformer.spec import Head
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.base import Model
 
 MASKED = 0.15  # of an encoder's tokens
@@ -81,6 +81,7 @@ def tune_lens(
     settings = Settings(by.name, steps, tokens, rate, length, seed, len(given))
     work = Tuning(model, by, stages, settings)
     if folder is not None:
+        check_place(Path(folder))
         work.resume(Path(folder))
     try:
         for batch in work.schedule(given):
@@ -190,17 +191,13 @@ class Tuning:
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"{number}.{name}": x for name, x in state.items()}
         told = {**asdict(self.settings), "done": self.done, "read": self.read}
-        draft = folder / f".{BEGUN}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with whole_folder(folder) as draft:
             whole = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
-            save_file(whole, draft, {"told": json.dumps(told)})
-            os.replace(draft, folder / BEGUN)
-        except (OSError, SafetensorError) as error:
-            raise GlassformerError(f"{folder} cannot be written ({error}).") from None
+            save_file(whole, draft / BEGUN, {"told": json.dumps(told)})
 
     def resume(self, folder: Path) -> None:
         """From what was saved, if that was begun with as many texts and the same settings."""
+        settle(folder)
         if not (folder / BEGUN).exists():
             return
         try:

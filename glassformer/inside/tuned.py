@@ -22,8 +22,9 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.stages import stage_names
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.base import Model
-from glassformer.weights.save import whole_folder, write_json
 
 FOLDER = "tuned_lens"  # within a model's own, where the page looks for one
 CONFIG, MAPS, BEGUN = "lens.json", "maps.safetensors", "training.safetensors"
@@ -81,7 +82,9 @@ class TunedLens:
         return self
 
     def save(self, folder: str | Path) -> None:
-        with whole_folder(Path(folder)) as draft:
+        """Into a folder of its own, or beside other files, which stay."""
+        check_place(Path(folder))
+        with whole_folder(Path(folder), keys=(CONFIG,)) as draft:
             write_json(draft / CONFIG, asdict(self.facts))
             maps = {"weight": self.weight, "bias": self.bias}
             save_file(
@@ -129,7 +132,22 @@ def beside(source: Path) -> TunedLens:
     return TunedLens.load(home(source))
 
 
+def check_place(folder: Path) -> None:
+    """That no files of something else have the names of a lens's."""
+    settle(folder)
+    there = [name for name in (CONFIG, MAPS) if (folder / name).exists()]
+    if there:
+        try:
+            TunedLens.load(folder)
+        except GlassformerError:
+            raise GlassformerError(
+                f"{folder / there[0]} is not of a tuned lens and stays as it is; name another "
+                f"folder, as {folder / FOLDER}."
+            ) from None
+
+
 def facts_in(folder: Path) -> Facts:
+    settle(folder)
     try:
         given: Mapping[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
         lists = {name: tuple(given[name]) for name in ("stages", "divergence")}

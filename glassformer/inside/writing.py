@@ -172,8 +172,8 @@ def _request(view: View, length: int) -> Request:
     inputs = view.reading.inputs
     prompt = tuple(inputs["tokens"][0].tolist())
     source = inputs.get("source")
-    table = view.spec.embed.position
-    room = length if table is None else min(length, table.length - len(prompt))
+    context = view.spec.context_length
+    room = length if context is None else min(length, context - len(prompt))
     if room < 1:
         raise GlassformerError(
             f"The text has {len(prompt)} tokens, which are all that the model can read; shorten it "

@@ -1,5 +1,11 @@
-"""Metrics room: how sure a figure is. The records that were judged are drawn anew, as many as there
-are, with replacement; the middle part of what a metric gives of such draws is its interval.
+"""Metrics room: confidence intervals of figures.
+
+A proportion, such as the share of records that are right, has the score interval of Wilson (1927).
+For other metrics the records are drawn anew, as many as there are, with replacement, and the
+interval is BCa, bias-corrected and accelerated (Efron, 1987): a part of what the metric gives of
+such draws, shifted by how many of them lie below its value and by how skewed it is, which leaving
+out one record at a time tells (the jackknife). Where all draws give the same value, as with one
+record or with records that are all alike, they say nothing of others, and there is no interval.
 
 A metric is a function of all results together. Many are functions of sums over records: a mean, a
 perplexity, F1 of counts, BLEU of matches. Those are computed for all draws at once.
@@ -9,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from statistics import NormalDist
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +27,8 @@ from glassformer.errors import GlassformerError
 Result = TypeVar("Result")
 Numbers = NDArray[np.float64]
 OfSums = Callable[[Numbers], NDArray[Any]]  # [draw, statistic] to [draw]
+NORMAL = NormalDist()
+ROUNDING = 1e-12  # by which equal values may differ
 PART = 2**22  # so many places are drawn at a time
 
 
@@ -58,15 +68,66 @@ class Draws:
         for start in range(0, self.count, size):
             yield rng.integers(records, size=(min(size, self.count - start), records))
 
-    def figure(self, value: float, drawn: Sequence[float] | NDArray[Any]) -> Figure:
-        """A draw may have no value, such as the correlation of equal numbers."""
-        known = np.asarray(drawn, dtype=float)
-        known = known[~np.isnan(known)]
+    def groups(self, records: int) -> Iterator[tuple[int, int]]:
+        """Where records that are left out together begin and end: each by itself, or in no more
+        groups than there are draws."""
+        count = min(records, self.count) if records > 1 else 0
+        edges = [records * i // count for i in range(count + 1)] if count else []
+        return pairwise(edges)
+
+    def figure(self, value: float, drawn: ArrayLike, without: ArrayLike) -> Figure:
+        """The BCa interval of a metric's value, from its values for the draws and for the records
+        `without` one, or one group, at a time. A draw may have no value, such as the correlation
+        of equal numbers."""
+        known = _known(drawn)
         if len(known) < 2:
             return Figure(value)
-        rest = (1 - self.confidence) / 2
-        low, high = np.quantile(known, (rest, 1 - rest))
-        return Figure(value, float(low), float(high), float(known.std(ddof=1)))
+        error = float(known.std(ddof=1))
+        near = ROUNDING * np.abs(known).max()
+        if np.ptp(known) <= near:
+            return Figure(value, error=error)
+        below = ((known < value - near).mean() + (known <= value + near).mean()) / 2
+        least = 0.5 / len(known)
+        bias = NORMAL.inv_cdf(min(max(float(below), least), 1 - least))
+        skew = acceleration(without)
+        ends = [bias + z for z in (-self.z, self.z)]
+        shares = [
+            NORMAL.cdf(bias + end / (1 - skew * end)) if skew * end < 1 else float(end > 0)
+            for end in ends
+        ]
+        low, high = np.quantile(known, shares)
+        return Figure(value, float(low), float(high), error)
+
+    def proportion(self, hits: ArrayLike, scale: float = 1.0) -> Figure:
+        """The share of records that are a hit, times `scale`, with Wilson's interval. Its error is
+        that of a mean."""
+        found = np.asarray(hits, dtype=float)
+        _check(len(found))
+        n, p = len(found), float(found.mean())
+        error = mean_error(scale * found)
+        if not self.count:
+            return Figure(scale * p, error=error)
+        z = self.z
+        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5
+        low, high = max(0.0, middle - half), min(1.0, middle + half)
+        return Figure(scale * p, scale * min(low, p), scale * max(high, p), error)
+
+    @property
+    def z(self) -> float:
+        """So many deviations around the mean hold the confidence, in a normal distribution."""
+        return NORMAL.inv_cdf((1 + self.confidence) / 2)
+
+
+def acceleration(without: ArrayLike) -> float:
+    """How fast a metric's deviation changes with its value: a sixth of the skewness of the
+    jackknife's values (Efron, 1987)."""
+    values = _known(without)
+    if not len(values):
+        return 0.0
+    far = values.mean() - values
+    spread = float((far**2).sum() ** 1.5)
+    return float((far**3).sum()) / (6 * spread) if spread else 0.0
 
 
 def bootstrap(
@@ -86,7 +147,15 @@ def bootstrap(
             some = [results[i] for i in places]
             for name, metric in metrics.items():
                 drawn[name].append(metric(some))
-    return {name: draws.figure(metric(results), drawn[name]) for name, metric in metrics.items()}
+    without: dict[str, list[float]] = {name: [] for name in metrics}
+    for start, end in draws.groups(len(results)):
+        some = [*results[:start], *results[end:]]
+        for name, metric in metrics.items():
+            without[name].append(metric(some))
+    return {
+        name: draws.figure(metric(results), drawn[name], without[name])
+        for name, metric in metrics.items()
+    }
 
 
 def bootstrap_sums(
@@ -104,9 +173,13 @@ def bootstrap_sums(
     for part in draws.places(len(table)):
         times = np.stack([np.bincount(places, minlength=len(table)) for places in part])
         sums.append(times @ table)
-    every = np.concatenate(sums)
-    found = {name: np.asarray(metric(every), dtype=float) for name, metric in metrics.items()}
-    return {name: draws.figure(float(all[0]), all[1:]) for name, all in found.items()}
+    every, without = np.concatenate(sums), sums[0] - table
+    found: dict[str, Figure] = {}
+    for name, metric in metrics.items():
+        values = np.asarray(metric(every), dtype=float)
+        jackknife = metric(without) if draws.count and len(table) > 1 else ()
+        found[name] = draws.figure(float(values[0]), values[1:], jackknife)
+    return found
 
 
 def bootstrap_means(
@@ -130,6 +203,11 @@ def mean_error(values: ArrayLike) -> float | None:
     """Of the mean of a sample: its deviation by the root of its size."""
     numbers = np.asarray(values, dtype=float)
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else None
+
+
+def _known(values: ArrayLike) -> Numbers:
+    numbers: Numbers = np.asarray(values, dtype=float)
+    return np.extract(~np.isnan(numbers), numbers)
 
 
 def _check(records: int) -> None:

@@ -12,9 +12,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from glassformer.native.instructions import architecture
+
 NUMBERS = Path(__file__).with_name("numbers.h")  # for sources of other rooms
 FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"),
+    *("-std=c++17", "-O3", "-fopenmp", "-shared", "-fPIC"),
     # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library
     *("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math"),
 )
@@ -27,9 +29,10 @@ def library(source: Path, *headers: Path) -> ctypes.CDLL | None:
     if compiler is None:
         return None
     try:
-        path = folder() / f"{source.stem}-{fingerprint(compiler, (source, *headers))}.so"
+        command = [compiler, f"-march={architecture()}", *FLAGS]
+        path = folder() / f"{source.stem}-{fingerprint(command, (source, *headers))}.so"
         if not path.exists():
-            compile_to(path, compiler, source)
+            compile_to(path, command, source)
         return ctypes.CDLL(str(path))
     except (OSError, subprocess.SubprocessError):
         return None
@@ -40,11 +43,12 @@ def folder() -> Path:
     return Path(base) / "glassformer"
 
 
-def fingerprint(compiler: str, files: tuple[Path, ...]) -> str:
+def fingerprint(command: list[str], files: tuple[Path, ...]) -> str:
     """Of all that the library depends on; a folder may be shared by several machines."""
+    compiler, *flags = command
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     texts = (path.read_bytes() for path in files)
-    about = (*texts, version, processor().encode(), *map(str.encode, FLAGS))
+    about = (*texts, version, processor().encode(), *map(str.encode, flags))
     return hashlib.sha256(b"\0".join(about)).hexdigest()[:16]
 
 
@@ -58,11 +62,11 @@ def processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(known)}))
 
 
-def compile_to(path: Path, compiler: str, source: Path) -> None:
+def compile_to(path: Path, command: list[str], source: Path) -> None:
     """Under another name first: several processes may be at it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as draft:
         made = Path(draft) / path.name
-        command = [compiler, *FLAGS, "-o", str(made), str(source)]
-        subprocess.run(command, capture_output=True, check=True, timeout=120)
+        whole = [*command, "-o", str(made), str(source)]
+        subprocess.run(whole, capture_output=True, check=True, timeout=120)
         made.replace(path)

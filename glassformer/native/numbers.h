@@ -9,11 +9,6 @@
 #include <utility>
 #include <vector>
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-#include <immintrin.h>
-#define HAS_VNNI 1
-#endif
-
 #if defined(__AVX512F__)
 constexpr int LANES = 16, REGISTERS = 32;
 #elif defined(__AVX__)
@@ -48,24 +43,26 @@ inline float number(uint16_t x) {
 
 // The sums of N vectors, one a lane: in every round two become one, and neighbors are added.
 template <size_t W, class V, size_t... I> inline V folded(V a, V b, std::index_sequence<I...>) {
-    return __builtin_shufflevector(a, b, (I & W ? LANES + (I ^ W) : I)...) +
-           __builtin_shufflevector(a, b, (I & W ? LANES + I : I ^ W)...);
+    constexpr size_t COUNT = sizeof...(I);
+    return __builtin_shufflevector(a, b, (I & W ? COUNT + (I ^ W) : I)...) +
+           __builtin_shufflevector(a, b, (I & W ? COUNT + I : I ^ W)...);
 }
 template <size_t W, int N, class V> inline V sum_round(V *x) {
     if constexpr (N == 1) return x[0];
     else {
         V half[N / 2];
         UNROLLED for (int i = 0; i < N / 2; i++)
-            half[i] = folded<W>(x[2 * i], x[2 * i + 1], std::make_index_sequence<LANES>());
+            half[i] = folded<W>(x[2 * i], x[2 * i + 1], std::make_index_sequence<sizeof(V) / 4>());
         return sum_round<2 * W, N / 2>(half);
     }
 }
 template <int N, class V> inline void sum_lanes(const V *x, float *out) {
-    for (int first = 0; first < N; first += LANES) {
-        V some[LANES] = {};
-        for (int i = 0; i < LANES && first + i < N; i++) some[i] = x[first + i];
-        V sums = sum_round<1, LANES>(some);
-        for (int i = 0; i < LANES && first + i < N; i++) out[first + i] = sums[i];
+    constexpr int COUNT = sizeof(V) / 4;
+    for (int first = 0; first < N; first += COUNT) {
+        V some[COUNT] = {};
+        for (int i = 0; i < COUNT && first + i < N; i++) some[i] = x[first + i];
+        V sums = sum_round<1, COUNT>(some);
+        for (int i = 0; i < COUNT && first + i < N; i++) out[first + i] = sums[i];
     }
 }
 

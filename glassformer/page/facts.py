@@ -133,7 +133,7 @@ def stack_facts(stack: Stack) -> Facts:
     return {
         "width": stack.width,
         "vocabulary": embed.vocabulary,
-        "context": None if table is None else table.length,
+        "context": stack.context_length,
         "reads": "text" if words else "sound" if isinstance(embed, Frames) else "images",
         "embed": {
             "scale": words.scale if words else 1.0,

@@ -53,9 +53,13 @@ class Session:
     """All that is asked for is computed by one worker; what was answered once is kept."""
 
     def __init__(
-        self, sources: Sequence[str], text: str | None = None, head: str | None = None
+        self,
+        sources: Sequence[str],
+        text: str | None = None,
+        head: str | None = None,
+        adapter: str | None = None,
     ) -> None:
-        self.sources = find_sources(sources)
+        self.sources = find_sources(sources, adapter)
         self.text, self.head = text, head  # that the first model is shown with at first
         self._models: Kept[Model] = Kept(MODELS)
         self._lenses: Kept[TunedLens] = Kept(MODELS)
@@ -128,7 +132,7 @@ class Session:
         if not asked.flag("tuned"):
             return None
         id = asked.text("model")
-        return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).folder))
+        return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
 
     def view(self, asked: Asked, *, edited: bool = True) -> View:
         """What the model that is named does with the text, with the edits if there are any. Nothing

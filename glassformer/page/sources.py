@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
-from glassformer.adapters.save import CONFIG as ADAPTER
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.source import describe, find_folder, load
 from glassformer.spec import ModelSpec
 from glassformer.train.snapshots import Snapshot, is_run, snapshots
+from glassformer.weights.published import ADAPTER_CONFIG
 from glassformer.weights.quantize import count_parameters
 from glassformer.zoo import HOME, real, samples_of
 
@@ -24,8 +24,8 @@ Sample = Mapping[str, str]  # a text; a pair or a target with it
 
 @dataclass(frozen=True)
 class Source:
-    """A model that can be loaded, with an adapter or without; of a run folder, the last of its
-    `checkpoints`. `samples` are texts that show something with this very model."""
+    """A model that can be loaded, perhaps with an adapter that was named; of a run folder, the last
+    of its `checkpoints`. `samples` are texts that show something with this very model."""
 
     id: str
     folder: Path
@@ -34,6 +34,11 @@ class Source:
     checkpoints: tuple[Source, ...] = field(default=(), repr=False)
     samples: tuple[Sample, ...] = ()
 
+    @property
+    def place(self) -> Path:
+        """The folder of the very model, in which its tuned lens lies."""
+        return self.adapter or (self.folder if self.snapshot is None else self.snapshot.folder)
+
     def load(self) -> Model:
         for needed in (self.folder, self.adapter):
             if self.snapshot is None and needed is not None and not needed.exists():
@@ -41,34 +46,32 @@ class Source:
         if self.snapshot is not None:
             model = self.snapshot.load()
         else:
-            model = load(self.folder, dtype=torch.float32)
-        if self.adapter is not None:
-            model.load_adapter(self.adapter)
+            model = load(self.folder, dtype=torch.float32, adapter=self.adapter)
         model.net.eval()
         return model.pack() if count_parameters(model.net) < PACKED else model
 
     def describe(self) -> tuple[str, ModelSpec]:
         """The class and what it is made of; without the weights, where config.json says it."""
-        folder = self.folder if self.snapshot is None else self.snapshot.folder
-        if self.snapshot is not None and not (folder / CONFIG).is_file():
+        files = (self.place / name for name in (CONFIG, ADAPTER_CONFIG))
+        if self.snapshot is not None and not any(file.is_file() for file in files):
             model = self.load()
             return model.architecture, model.spec
-        _, architecture, spec = describe(folder)
+        folder = self.folder if self.snapshot is None else self.snapshot.folder
+        _, architecture, spec = describe(folder, self.adapter)
         return architecture, spec
 
 
-def find_sources(names: Sequence[str]) -> list[Source]:
-    """Of one name several times, each has its own number. An adapter's folder is the model that was
-    named before it, with that adapter."""
+def find_sources(names: Sequence[str], adapter: str | None = None) -> list[Source]:
+    """Of one name several times, each has its own number. The adapter is that of one model."""
     found: dict[str, Source] = {}
     for name in names:
         folder = Path(name) if is_run(name) else find_folder(name)
         own = name_of(name, folder)
         id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
-        if is_run(folder) and not is_plain(folder):
+        if adapter is not None:
+            made = Source(id, find_folder(name), adapter=find_folder(adapter))
+        elif is_run(folder) and not is_plain(folder):
             made = of_run(id, folder)
-        elif (folder / ADAPTER).exists():
-            made = Source(id, base_of(folder, found.values()), adapter=folder)
         else:
             made = Source(id, folder)
         found[id] = replace(made, samples=samples(name, folder))
@@ -92,13 +95,6 @@ def samples(name: str, folder: Path) -> tuple[Sample, ...]:
         text = real.published(name)[1].sample
         return () if text is None else ({"text": text},)
     return tuple(samples_of(folder.name)) if folder.parent == HOME else ()
-
-
-def base_of(adapter: Path, before: Iterable[Source]) -> Path:
-    models = [one.folder for one in before if one.snapshot is None and one.adapter is None]
-    if not models:
-        raise GlassformerError(f"{adapter} is an adapter; name the model that it is for before it.")
-    return models[-1]
 
 
 def of_run(id: str, folder: Path) -> Source:

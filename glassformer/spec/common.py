@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,3 +35,9 @@ class Norm:
     eps: float = 1e-5
     bias: bool = True
     unit_offset: bool = False  # the learned scale is stored as its difference from one
+
+    def __post_init__(self) -> None:
+        require(
+            math.isfinite(self.eps) and self.eps >= 0,
+            f"A norm's eps is {self.eps}; it must be a finite number of at least 0.",
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.spec.common import Norm
+from glassformer.spec.common import Norm, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,20 @@ class RotaryScaling:
     magnitude: float = 1.0  # what sines and cosines are multiplied by (yarn)
     truncate: bool = True  # yarn: round the band of mixed frequencies to whole dimensions
 
+    def __post_init__(self) -> None:
+        for name in ("factor", "trained_length", "high", "magnitude"):
+            value = getattr(self, name)
+            require(
+                math.isfinite(value) and value > 0,
+                f"The {self.kind} scaling of rotary positions has {name} = {value}; it must be a "
+                "finite number above 0.",
+            )
+        require(
+            0 <= self.low < self.high or self.kind != "llama3",
+            f"The llama3 scaling of rotary positions has low = {self.low} and high = {self.high}; "
+            "low must be at least 0 and below high.",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary:
@@ -43,12 +58,21 @@ class Rotary:
 
     `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
     (the paper, GPT-J). Dimensions beyond `dim` are left as they are (partial rotary).
+    `length` is the number of positions that the model was trained for, with `scaling` applied. The
+    computation goes on beyond it, but what the model predicts there is of no use.
     """
 
     dim: int
     theta: float = 10_000.0
     pairing: Literal["halves", "pairs"] = "halves"
     scaling: RotaryScaling | None = None
+    length: int | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            math.isfinite(self.theta) and self.theta > 0,
+            f"Rotary positions have theta = {self.theta}; it must be a finite number above 0.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

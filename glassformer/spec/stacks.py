@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from glassformer.spec.common import Activation, Norm, require
 from glassformer.spec.embeddings import Embed, Frames, Patches
 from glassformer.spec.layers import Block, Layer, Recurrent
-from glassformer.spec.positions import Relative
+from glassformer.spec.positions import Relative, Rotary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,18 @@ class Stack:
             layer = self.blocks[index]
             widths.append(layer.width if isinstance(layer, Recurrent) else widths[-1])
         return tuple(widths)
+
+    @property
+    def context_length(self) -> int | None:
+        """The number of positions that the stack was trained for: the length of its table of
+        positions, or of its rotary positions (`max_position_embeddings`). A window of attention is
+        no limit. None where no position is the last one: relative positions (T5, Transformer-XL,
+        XLNet, DeBERTa without a table), ALiBi, recurrent layers, and patches of an image."""
+        if self.embed.position is not None:
+            return self.embed.position.length
+        positions = [block.position for block in self.attention_blocks]
+        rotary = [one.length for one in positions if isinstance(one, Rotary)]
+        return max((length for length in rotary if length is not None), default=None)
 
     @property
     def words(self) -> Embed:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.generate import Writer
+from glassformer.generate.context import context_length
 from glassformer.spec import Frames, Head, ModelSpec, Patches, head_among
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
@@ -145,14 +146,17 @@ def labels_of(model: Model, head: Head) -> Sequence[str]:
     return tuple(map(str, names))
 
 
+def text_stack(model: Model) -> Any:
+    """The stack of the net that reads a text."""
+    net = model.net
+    reads = net.encoder is not None and not isinstance(net.encoder.spec.embed, Frames | Patches)
+    return net.encoder if reads or net.decoder is None else net.decoder
+
+
 def longest(model: Model, asked: int | None = None) -> int | None:
     """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
     positions; the smallest of them."""
-    stack = model.spec.encoder or model.spec.last_stack
-    if isinstance(stack.embed, Frames | Patches):  # whose positions are no tokens
-        stack = model.spec.last_stack
-    table = stack.embed.position
-    positions = None if table is None else table.length
+    positions = context_length(text_stack(model))
     if asked is not None and positions is not None and asked > positions:
         raise GlassformerError(
             f"A length of {asked} tokens is above the model's {positions} positions."

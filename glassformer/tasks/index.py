@@ -6,9 +6,10 @@ rows-N/places.bin      [row, 4]: start and end in the file's text, and in texts.
 rows-N/texts.bin       the passages one behind the other, as UTF-8
 rows-N/journal.jsonl   whose passages the rows are, in their order; what it leaves out is not there
 
-Rows are only ever added, and a line of the journal comes last: so what was stopped in the middle
-ends with the last whole line. Rows of files that have changed stay behind until they are many;
-then the others move to a new folder, and the header, replaced in one stroke, names that one.
+Rows are only ever added, and a line of the journal, which tells of all that is added at a time,
+comes last: so what was stopped in the middle ends with the last whole line. Rows of files that have
+changed stay behind until they are many; then the others move to a new folder, and the header,
+replaced by one rename, names that one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +28,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import sync_folder, write_text
+from glassformer.storage.folders import settle, tidy, whole_folder
+from glassformer.tasks.index_header import (
+    FORMAT,
+    HEADER,
+    JOURNAL,
+    header_text,
+    next_rows,
+    opened,
+    read_header,
+    remove_rows,
+    rows_folder,
+)
 from glassformer.tasks.nearest import nearest
 from glassformer.tasks.passages import Passage
-from glassformer.weights.save import sync_folder, write_synced
 
-HEADER, JOURNAL = "header.json", "journal.jsonl"
-FORMAT = "glassformer-index-1"
 MOVED = 4096  # passages, or files, that move to a new folder at a time
 Kept = Literal["float16", "float32"]
 
@@ -70,43 +80,29 @@ class Rows:
 
     @classmethod
     def create(cls, folder: Path, header: Mapping[str, Any]) -> Rows:
+        tidy(folder)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise GlassformerError(f"{folder} is there and no index; name a new folder.")
-        try:
-            (folder / "rows-1").mkdir(parents=True)
-            rows = cls(folder, {"format": FORMAT, **header, "rows": "rows-1"})
-            rows.write_header()
-        except OSError as error:
-            raise GlassformerError(f"{folder} cannot be written ({error.strerror}).") from None
-        return rows
+        said = {"format": FORMAT, **header, "rows": "rows-1"}
+        with whole_folder(folder) as draft:
+            (draft / HEADER).write_text(header_text(said), "utf-8")
+        return cls(folder, said)
 
     @classmethod
     def open(cls, folder: Path) -> Rows:
-        try:
-            header = json.loads((folder / HEADER).read_text("utf-8"))
-        except OSError:
-            raise GlassformerError(
-                f"{folder} holds no index ({HEADER}); make one with glassformer index."
-            ) from None
-        except ValueError as error:
-            raise GlassformerError(f"{folder / HEADER} is not JSON ({error}).") from None
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise GlassformerError(f"{folder / HEADER} is of no index that is known here.")
-        return cls(folder, header)
+        return cls(folder, read_header(folder))
 
     @staticmethod
     def there(folder: Path) -> bool:
+        settle(folder)
         return (folder / HEADER).is_file()
 
     def write_header(self) -> None:
-        draft = self.folder / f"{HEADER}.draft"
-        write_synced(draft, json.dumps(self.header, indent=2, ensure_ascii=False) + "\n")
-        draft.replace(self.folder / HEADER)
-        sync_folder(self.folder)
+        write_text(self.folder / HEADER, header_text(self.header))
 
     @property
     def path(self) -> Path:
-        return self.folder / str(self.header["rows"])
+        return rows_folder(self.folder, self.header)
 
     @property
     def width(self) -> int:
@@ -123,28 +119,47 @@ class Rows:
         self.total = self.journal = 0
         if not (self.path / JOURNAL).exists():
             return
-        for line in (self.path / JOURNAL).read_bytes().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            self._told(json.loads(line))
+        path, journal = self.path, self.path / JOURNAL
+        lines = journal.read_bytes().splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            try:
+                told = json.loads(line if line.endswith(b"\n") else b"")
+                for one in told if isinstance(told, list) else [told]:
+                    self._told(one)
+            except (ValueError, KeyError, TypeError):
+                if number == len(lines):  # it was stopped there
+                    break
+                raise GlassformerError(
+                    f"{journal} is damaged in line {number}; make the index anew."
+                ) from None
             self.journal += len(line)
-        sizes = ("vectors.bin", self.width * self.kept.itemsize), ("places.bin", 4 * 8)
-        for name, size in sizes:
-            if self.total and (self.path / name).stat().st_size < self.total * size:
-                raise GlassformerError(f"{self.path / name} is cut off; make the index anew.")
+        if not self.total:
+            return
+        sizes = {"vectors.bin": self.total * self.width * self.kept.itemsize}
+        sizes["places.bin"] = self.total * 4 * 8
+        for name, size in sizes.items():
+            self._check_size(path / name, size)
+        self._check_size(path / "texts.bin", self._text_bytes())
+
+    def _check_size(self, path: Path, size: int) -> None:
+        if not path.is_file() or not 0 <= size <= path.stat().st_size:
+            raise GlassformerError(f"{path} is cut off; make the index anew.")
 
     def _told(self, line: Mapping[str, Any]) -> None:
         file = str(line["file"])
         if line.get("gone"):
             self.entries.pop(file, None)
             return
+        count, digest, whole = line["count"], str(line["digest"]), bool(line["whole"])
+        if type(count) is not int or count < 0:
+            raise ValueError(count)
         entry = self.entries.get(file)
-        if entry is None or entry.digest != line["digest"] or entry.whole:
-            entry = self.entries[file] = Entry(str(line["digest"]))
-        if line["count"]:
-            entry.rows.append((self.total, int(line["count"])))
-        entry.whole = bool(line["whole"])
-        self.total += int(line["count"])
+        if entry is None or entry.digest != digest or entry.whole:
+            entry = self.entries[file] = Entry(digest)
+        if count:
+            entry.rows.append((self.total, count))
+        entry.whole = whole
+        self.total += count
 
     @property
     def live(self) -> int:
@@ -153,7 +168,7 @@ class Rows:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Nobody else may add meanwhile."""
-        with (self.folder / ".lock").open("w") as lock:
+        with opened(self.folder / ".lock") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -162,6 +177,7 @@ class Rows:
                 ) from None
             self.header = Rows.open(self.folder).header
             self.read()
+            remove_rows(self.folder, keep=self.path)
             yield
 
     def add(self, several: Sequence[Added]) -> None:
@@ -191,7 +207,9 @@ class Rows:
             self._tell([{"file": file, "gone": True} for file in files])
 
     def _tell(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+        if not lines:
+            return
+        text = (json.dumps(lines, ensure_ascii=False) + "\n").encode()
         self._append(JOURNAL, self.journal, text)
         self.journal += len(text)
         for line in lines:
@@ -201,7 +219,12 @@ class Rows:
         """Behind what counts; what a stop has left there goes."""
         path = self.path / name
         try:
-            with path.open("r+b" if path.exists() else "w+b") as file:
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                opened(path).close()
+                sync_folder(path.parent)
+                sync_folder(self.folder)
+            with opened(path) as file:
                 file.truncate(at)
                 file.seek(at)
                 file.write(content)
@@ -238,11 +261,7 @@ class Rows:
         """Moves the rows that are there to a new folder, where many are not."""
         if self.total - self.live <= self.live:
             return
-        number = int(self.path.name.partition("-")[2]) + 1
-        new = Rows(self.folder, {**self.header, "rows": f"rows-{number}"})
-        shutil.rmtree(new.path, ignore_errors=True)
-        new.path.mkdir()
-        new.read()
+        new = Rows(self.folder, {**self.header, "rows": next_rows(self.folder)})
         held: list[Added] = []
         for file, entry in self.entries.items():
             ranges = entry.rows or [(0, 0)]
@@ -255,16 +274,20 @@ class Rows:
                 new.add(held)
                 held = []
         new.add(held)
-        old, self.header = self.path, new.header
-        self.write_header()
+        new.write_header()
+        self.header = new.header
         self.read()
-        shutil.rmtree(old, ignore_errors=True)
+        remove_rows(self.folder, keep=self.path)
 
     def passage(self, row: int) -> Passage:
         start, end, first, last = map(int, self.places[row])
-        with (self.path / "texts.bin").open("rb") as file:
-            file.seek(first)
-            return Passage(start, end, file.read(last - first).decode("utf-8"))
+        path = self.path / "texts.bin"
+        try:
+            with path.open("rb") as file:
+                file.seek(first)
+                return Passage(start, end, file.read(max(0, last - first)).decode("utf-8"))
+        except (OSError, ValueError):
+            raise GlassformerError(f"{path} is damaged; make the index anew.") from None
 
     def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
         """For each query of [query, width] the scores and rows that are nearest by the cosine."""

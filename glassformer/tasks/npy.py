@@ -3,24 +3,23 @@ all."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import whole_file
 
 
 class Matrix:
     """[row, width] in float32; how many rows there are is known at the end, and the head of the
     file, which says it, has room for any number. `path` is the name that it will have."""
 
-    def __init__(self, file: BinaryIO, path: Path, width: int) -> None:
+    def __init__(self, file: IO[bytes], path: Path, width: int) -> None:
         self.file, self.path, self.width, self.rows = file, path, width, 0
         self.head()
 
@@ -41,22 +40,9 @@ def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
     """A matrix to add to, which takes the file's name when all is in it."""
     if path.suffix != ".npy":
         raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            matrix = Matrix(file, path, width)
-            yield matrix
-            matrix.head()
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, matrix.path)
-    except OSError as error:
-        raise GlassformerError(
-            f"{path} could not be written ({error.strerror or error}); nothing there has changed."
-        ) from None
-    finally:
-        Path(name).unlink(missing_ok=True)
+    if path.exists() and not path.is_file():
+        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
+    with whole_file(path, lambda: matrix.path) as file:
+        matrix = Matrix(file, path, width)
+        yield matrix
+        matrix.head()

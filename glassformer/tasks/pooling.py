@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
 
 THEIRS = {  # ours, and theirs since version 5.3
     "mean": "mean",
@@ -42,7 +44,8 @@ class Pooling:
     number, the mean in which later tokens weigh more (`weighted`: 1, 2, 3, ...), or the sum over
     the root of their number (`root`); several stand side by side. `length` is how many tokens are
     read. `prompts` are words put before a text, by name ("query", "document"), of which `prompt`
-    is usual; with `skip_prompt` they are read and not pooled."""
+    is usual; with `skip_prompt` they are read and not pooled. `similarity` is how the
+    sentence-transformers library compares the vectors."""
 
     modes: tuple[str, ...] = ("mean",)
     normalize: bool = False
@@ -50,6 +53,7 @@ class Pooling:
     prompts: Mapping[str, str] = field(default_factory=dict)
     prompt: str | None = None
     skip_prompt: bool = False
+    similarity: str = "cosine"
 
     def __post_init__(self) -> None:
         for mode in self.modes or ("",):
@@ -125,6 +129,7 @@ POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def read_pooling(folder: Path) -> Pooling | None:
     """As a folder says it; None where it says nothing."""
+    settle(folder)
     if not (folder / "modules.json").is_file():
         return None
     modes: tuple[str, ...] = ()
@@ -132,7 +137,8 @@ def read_pooling(folder: Path) -> Pooling | None:
     base = folder
     for module in _read(folder / "modules.json", list):
         kind = str(module.get("type", "")).rpartition(".")[2]
-        path = folder / str(module.get("path", ""))
+        step = module.get("path", "")
+        path = named_in(folder, step, folder / "modules.json") if step else folder
         if kind == "Transformer":
             base = path
         elif kind == "Pooling":
@@ -153,6 +159,7 @@ def read_pooling(folder: Path) -> Pooling | None:
         prompts=about.get("prompts") or {},
         prompt=about.get("default_prompt_name"),
         skip_prompt=skip,
+        similarity=about.get("similarity_fn_name") or "cosine",
     )
 
 
@@ -175,7 +182,7 @@ def write_pooling(pooling: Pooling, folder: Path, width: int) -> None:
         "config_sentence_transformers.json": {
             "prompts": dict(pooling.prompts),
             "default_prompt_name": pooling.prompt,
-            "similarity_fn_name": "cosine",
+            "similarity_fn_name": pooling.similarity,
         },
         "sentence_bert_config.json": {"max_seq_length": pooling.length, "do_lower_case": False},
     }

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
-from glassformer.generate.knobs import KINDS
+from glassformer.generate.context import context_length
+from glassformer.generate.knobs import KINDS, samples
 from glassformer.generate.strategy import Request
 from glassformer.tasks.base import (
     TRAINED,
@@ -89,8 +90,9 @@ class Rewriter:
             task = {k: v for k, v in task.items() if k not in LENGTHS}
         named = {k: v for k, v in self.writer.saved.items() if k in KINDS and v is not None}
         said: dict[str, Any] = {**named, **task, **given}
-        usual: dict[str, Any] = {"do_sample": False}
-        if "num_beams" not in said and not (given.get("do_sample") or given.get("penalty_alpha")):
+        sampled = samples(given)
+        usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
+        if "num_beams" not in said and not (sampled or given.get("penalty_alpha")):
             usual["num_beams"] = BEAMS
         self.limited = bool(LENGTHS & set(said))  # somebody has said how long
         if not self.limited:
@@ -117,7 +119,7 @@ class Rewriter:
     def _room(self, length: int | None) -> int:
         """How many tokens the model reads of a source at most, with what frames it."""
         stack = self.model.net.decoder if self.alone else self.model.net.encoder
-        positions = self.writer.context(stack)
+        positions = context_length(stack)
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
         if self.alone:  # the target stands in the same stream

@@ -8,6 +8,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.infill import filler_of, infill
+from glassformer.generate.knobs import samples
 from glassformer.generate.result import Generation
 from glassformer.tasks.base import Model, purpose
 from glassformer.tasks.filled import Filled, Filling
@@ -23,8 +24,7 @@ class Written:
         except GlassformerError as error:
             said = f"{error} {model.architecture} is {purpose(model)}."
             raise GlassformerError(said) from None
-        sampled = knobs.get("do_sample")
-        usual = {} if sampled else {"num_beams": beam}
+        usual = {} if samples(knobs) else {"num_beams": beam}
         self.knobs = {**usual, "num_return_sequences": top, **knobs}
 
     def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:

@@ -281,13 +281,6 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-BY_CLASS = {
-    "MBart50Tokenizer": "mbart50",
-    "MBart50TokenizerFast": "mbart50",
-    "NllbTokenizer": "nllb",
-    "NllbTokenizerFast": "nllb",
-}
-"""Where the model type alone does not say it, the name of the published tokenizer class does."""
 BY_FILES = (
     "fsmt",
     "marian",

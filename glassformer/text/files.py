@@ -1,13 +1,12 @@
 """Text room, the shelf: reads and writes the small files of a tokenizer folder. Paths come in."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle, whole_folder
 
 
 def read_bytes(path: Path) -> bytes:
@@ -61,8 +60,21 @@ def copy_reader(folder: Path, other: Path) -> None:
     write_files(other, {name: read_bytes(folder / name) for name in names})
 
 
+SIDE_FILES = ("chat_template.jinja", "chat_template.json", "normalizer.json")
+SIDE_FOLDER = "additional_chat_templates"
+
+
+def read_side_files(folder: Path) -> dict[str, bytes]:
+    """What a tokenizer's folder means beside the tokens: how a conversation becomes one text, and
+    how Whisper's words are spelled when they are compared."""
+    paths = [folder / name for name in SIDE_FILES] + sorted((folder / SIDE_FOLDER).glob("*.jinja"))
+    found = (path for path in paths if path.is_file())
+    return {path.relative_to(folder).as_posix(): read_bytes(path) for path in found}
+
+
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
     """The settings of what reads sound or images, and the file they stand in."""
+    settle(folder)
     path = folder / PROCESSOR_FILE
     if (folder / READER_FILE).is_file() or not path.is_file():
         return folder / READER_FILE, read_json(folder / READER_FILE)
@@ -103,20 +115,8 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write every file whole or not at all: a reader never sees half of one."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    """Writes all of the files or, on an error, none."""
+    with whole_folder(folder) as draft:
         for name, content in files.items():
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(content)
-                os.chmod(temporary, 0o644)
-                os.replace(temporary, folder / name)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-    except OSError as error:
-        raise GlassformerError(
-            f"The tokenizer cannot be saved in {folder}: {error.strerror}."
-        ) from None
+            (draft / name).parent.mkdir(exist_ok=True)
+            (draft / name).write_bytes(content)

@@ -6,30 +6,36 @@ from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.gguf import Header, is_gguf
-from glassformer.text.catalog import BY_CLASS, BY_FILES, FAMILIES, Family
+from glassformer.storage.folders import settle
+from glassformer.text.catalog import BY_FILES, FAMILIES, Family
+from glassformer.text.classes import is_foreign, model_type_by_class
 from glassformer.text.codec import Codec, LibraryCodec
 from glassformer.text.files import read_bytes, read_json, read_json_if_there
 from glassformer.text.gguf import codec_of, has_tokenizer
 from glassformer.text.languages import LanguageCodec
 from glassformer.text.llama2c import is_llama2c, metadata_beside
 from glassformer.text.settings import ROLES, Settings, add_tokens, content
+from glassformer.text.whisper import START, holds_table, load_table, start_id, without_words
 
 
-def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
+def load_codec(folder: Path, size: int | None = None) -> tuple[Codec, Settings, bool]:
     """The codec, the settings, and whether the model wants segments.
 
-    `tokenizer.json` comes first, except for families that it cannot describe.
+    `tokenizer.json` comes first, except for families that it cannot describe. `size` is how many
+    tokens a model has that is one file, which is asked for where the files beside it do not say.
     """
     if is_gguf(folder):
         return *codec_of(Header(folder).metadata), False
     if is_llama2c(folder):
         return *codec_of(metadata_beside(folder)), False
-    folder = folder.parent if folder.is_file() else folder  # OpenAI's .pt and its words
+    if folder.is_file():
+        return load_openai(folder, size)
     if not folder.is_dir():
         raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
     model_type = type_of(folder)
     family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
-    complete = family is not None and family.complete(folder)
+    foreign = is_foreign(class_of(folder))
+    complete = family is not None and family.complete(folder) and not foreign
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
         settings = Settings.read(folder, family.defaults)
@@ -46,12 +52,43 @@ def load_codec(folder: Path) -> tuple[Codec, Settings, bool]:
     return codec, settings, wants_segments(codec, settings, family)
 
 
+def load_openai(path: Path, size: int | None) -> tuple[Codec, Settings, bool]:
+    """Of OpenAI's .pt file, whose words lie beside it: in a table, or as a folder has them."""
+    folder, family = path.parent, FAMILIES["whisper"]
+    library_file, settings = folder / "tokenizer.json", Settings(family.defaults)
+    if holds_table(folder):
+        return load_table(folder, settings, size), settings, False
+    if library_file.is_file():
+        backend = read_library_file(library_file)
+        settings = Settings.read(folder, known_defaults(family, backend))
+        add_tokens(backend, settings)
+        codec: Codec = LibraryCodec(backend)
+    elif family.complete(folder):
+        codec = family.load(folder, settings)
+    else:
+        raise GlassformerError(without_words(path, size))
+    start = None if size is None else start_id(size)
+    if start is not None and codec.vocabulary.token_to_id(START) != start:
+        raise GlassformerError(
+            f"The tokenizer beside {path} is another model's: {START} is not its token {start}; "
+            f"{without_words(path, size)}"
+        )
+    return codec, settings, False
+
+
 def type_of(folder: Path) -> str | None:
-    """The model type, or the kind of tokenizer where one type has several."""
-    config = read_json_if_there(folder / "config.json")
-    said = read_json_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
-    by_class = BY_CLASS.get(said or "") or BY_CLASS.get(config.get("tokenizer_class") or "")
-    return by_class or config.get("model_type")
+    """The model type, or that of the tokenizer where its class is another's."""
+    model_type = read_json_if_there(folder / "config.json").get("model_type")
+    return model_type_by_class(class_of(folder), model_type)
+
+
+def class_of(folder: Path) -> str | None:
+    """The published class of the tokenizer, where a file names it."""
+    for name in ("tokenizer_config.json", "config.json"):
+        found = read_json_if_there(folder / name).get("tokenizer_class")
+        if found is not None:
+            return str(found)
+    return None
 
 
 def holds_tokenizer(folder: Path) -> bool:
@@ -60,7 +97,10 @@ def holds_tokenizer(folder: Path) -> bool:
         return has_tokenizer(Header(folder).metadata)
     if is_llama2c(folder):
         return has_tokenizer(metadata_beside(folder))
-    folder = folder.parent if folder.is_file() else folder
+    if folder.is_file():
+        whisper = FAMILIES["whisper"].complete(folder.parent)
+        return whisper or (folder.parent / "tokenizer.json").is_file()
+    settle(folder)
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}
@@ -104,6 +144,13 @@ def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> b
 
 
 def nothing_found(folder: Path, model_type: str | None, family: Family | None) -> str:
+    named = class_of(folder)
+    if is_foreign(named):
+        return (
+            f"The folder {folder} asks for the tokenizer class {named!r}, which is not known here, "
+            "and has no tokenizer.json; save the tokenizer as tokenizer.json, or give token ids in "
+            "place of texts."
+        )
     if model_type is None:
         legacy = "; ".join(" + ".join(FAMILIES[name].files) for name in BY_FILES)
         return (

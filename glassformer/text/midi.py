@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import whole_file
 
 STEPS_PER_SECOND = 100
 PITCHES, SHIFTS, VELOCITIES = 128, 100, 32
@@ -202,10 +203,8 @@ def write_midi(notes: Iterable[Note], path: str | Path) -> None:
         track.append(mido.Message("note_on", note=pitch, velocity=velocity, time=tick - now))
         now = tick
     file = mido.MidiFile(type=0, ticks_per_beat=500, tracks=[track])
-    try:
-        file.save(str(path))
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    with whole_file(Path(path)) as out:
+        file.save(file=out)
 
 
 class _Clock:

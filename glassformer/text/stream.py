@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+TAIL = 8
 CLEANINGS = (
     (" .", "."),
     (" ?", "?"),
@@ -26,8 +27,9 @@ def clean_spaces(text: str) -> str:
 class Stream:
     """Gives out text as soon as later tokens can no longer change it.
 
-    What all pushes and `finish` return is, joined, what decoding all ids at once returns. Each
-    push decodes only the last piece of text again, for the spacing between it and the next.
+    What all pushes and `finish` return is, joined, what decoding all ids at once returns, behind
+    the tokens `after`. Each push decodes only the last piece of text again, for the spacing between
+    it and the next.
     """
 
     def __init__(
@@ -37,12 +39,13 @@ class Stream:
         *,
         piecewise: bool,
         clean: bool,
+        after: list[str],
     ) -> None:
         self._token = token
         self._write = write
         self._piecewise = piecewise
         self._clean = clean
-        self._given: list[str] = []
+        self._given = after
         self._waiting: list[str] = []
         self._held = ""
 
@@ -66,7 +69,7 @@ class Stream:
         return text
 
     def _new_text(self) -> str:
-        return self._write(self._given + self._waiting)[len(self._write(self._given)) :]
+        return added(self._write, self._given, self._waiting)
 
     def _give(self, text: str, *, final: bool) -> str:
         self._given, self._waiting = self._waiting, []
@@ -76,6 +79,22 @@ class Stream:
         end = len(text) if final else settled(text)
         self._held = text[end:]
         return clean_spaces(text[:end])
+
+
+def added(write: Callable[[list[str]], str], before: list[str], tokens: list[str]) -> str:
+    """The text that tokens add behind others, with the space that joins them. Tokens that change
+    the text before them, as those that complete a character do, are written by themselves."""
+    start, whole = write(before), write(before + tokens)
+    return whole[len(start) :] if whole.startswith(start) else write(tokens)
+
+
+def tail(tokens: list[str]) -> list[str]:
+    """The last few tokens, which alone decide how the next one is joined; a run of bytes is kept
+    together."""
+    start = max(0, len(tokens) - TAIL)
+    while start > 0 and is_byte(tokens[start]):
+        start -= 1
+    return tokens[start:]
 
 
 def is_byte(token: str) -> bool:

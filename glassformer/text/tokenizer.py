@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,13 +11,14 @@ from tokenizers.models import BPE
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settled
 from glassformer.text.codec import Codec, Text
 from glassformer.text.encoded import Batch, Encoded
-from glassformer.text.files import json_bytes, write_files
+from glassformer.text.files import json_bytes, read_side_files, write_files
 from glassformer.text.languages import ADDRESS, address, known
 from glassformer.text.load import load_codec
 from glassformer.text.settings import Settings
-from glassformer.text.stream import Stream, clean_spaces
+from glassformer.text.stream import Stream, added, clean_spaces, tail
 
 CONFIG = "tokenizer_config.json"
 
@@ -25,21 +26,32 @@ CONFIG = "tokenizer_config.json"
 class Tokenizer:
     """Text to token ids and back. It is a value: no method changes it, so threads may share one."""
 
-    def __init__(self, codec: Codec, settings: Settings, *, segments: bool = False) -> None:
+    def __init__(
+        self,
+        codec: Codec,
+        settings: Settings,
+        *,
+        segments: bool = False,
+        side_files: Mapping[str, bytes] | None = None,
+    ) -> None:
         self._codec = codec
         self._settings = settings
         self._segments = segments
+        self._side_files = side_files or {}  # not read here, and saved along
 
     @classmethod
-    def load(cls, source: str | Path) -> "Tokenizer":
+    def load(cls, source: str | Path, *, size: int | None = None) -> "Tokenizer":
         """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
-        or from a GGUF file."""
-        codec, settings, segments = load_codec(Path(source))
-        return cls(codec, settings, segments=segments)
+        or from a GGUF file. `size` is how many tokens a model has that is OpenAI's .pt file, beside
+        which there may be the words of several."""
+        with settled(Path(source)):
+            codec, settings, segments = load_codec(Path(source), size)
+            side_files = read_side_files(Path(source))
+        return cls(codec, settings, segments=segments, side_files=side_files)
 
     def save(self, folder: str | Path) -> None:
         """Write the files that `load`, and the reference implementation, read."""
-        write_files(Path(folder), self._files())
+        write_files(Path(folder), {**self._side_files, **self._files()})
 
     def _files(self) -> dict[str, bytes]:
         kinds = ["input_ids", "token_type_ids", "attention_mask"]
@@ -87,7 +99,7 @@ class Tokenizer:
     def with_max_length(self, length: int) -> "Tokenizer":
         """The same, for texts of at most so many tokens."""
         settings = Settings({**self._settings.values, "model_max_length": length})
-        return Tokenizer(self._codec, settings, segments=self._segments)
+        return self._changed(self._codec, settings)
 
     @property
     def padding_side(self) -> str:
@@ -104,7 +116,7 @@ class Tokenizer:
         """The tokenizer of the language that a translation model writes; mostly this one."""
         if self._codec.target is self._codec:
             return self
-        return Tokenizer(self._codec.target, self._settings, segments=self._segments)
+        return self._changed(self._codec.target, self._settings)
 
     def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
         """This tokenizer for texts in `source`, and its `target` for texts in that language; None
@@ -116,7 +128,10 @@ class Tokenizer:
         chosen = {"src_lang": source, "tgt_lang": target}
         given = {name: language for name, language in chosen.items() if language is not None}
         settings = Settings({**self._settings.values, **given})
-        return Tokenizer(codec, settings, segments=self._segments)
+        return self._changed(codec, settings)
+
+    def _changed(self, codec: Codec, settings: Settings) -> "Tokenizer":
+        return Tokenizer(codec, settings, segments=self._segments, side_files=self._side_files)
 
     def toward(self, source: str | None, target: str | None = None) -> tuple["Tokenizer", str]:
         """The tokenizer for texts between two languages, and what is written before a text: the
@@ -212,24 +227,37 @@ class Tokenizer:
             segments=self._settings.number("pad_token_type_id", 0) if self._segments else None,
         )
 
-    def decode(self, ids: Iterable[int] | Tensor, *, special: bool = False) -> str:
-        """The text of these ids; with `special`, special tokens are written out.
+    def decode(
+        self, ids: Iterable[int] | Tensor, *, special: bool = False, after: Iterable[int] = ()
+    ) -> str:
+        """The text of these ids; with `special`, special tokens are written out. `after` are ids
+        that stand before them: the text then begins with the space that joins it to theirs, if
+        there is one.
 
         Ids above the vocabulary give no text: models pad their output layer beyond it.
         """
-        whole = [int(id) for id in ids]
-        tokens = [token for id in whole if (token := self._shown(id, special)) is not None]
-        text = self._codec.write(tokens)
+        before = self._before(after, special)
+        text = added(self._codec.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
 
-    def stream(self, *, special: bool = False) -> Stream:
-        """Decode ids one by one, as a model makes them."""
+    def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> Stream:
+        """Decode ids one by one, as a model makes them, behind others."""
         return Stream(
             lambda id: self._shown(id, special),
             self._codec.write,
             piecewise=self._codec.piecewise,
             clean=self._cleans,
+            after=self._before(after, special),
         )
+
+    def _before(self, ids: Iterable[int], special: bool) -> list[str]:
+        """What decoding must know of the tokens before a text."""
+        tokens = self._tokens(ids, special)
+        return tail(tokens) if self._codec.piecewise else tokens
+
+    def _tokens(self, ids: Iterable[int] | Tensor, special: bool) -> list[str]:
+        shown = (self._shown(int(id), special) for id in ids)
+        return [token for token in shown if token is not None]
 
     def _encode(
         self, texts: list[Text], special: bool, max_length: int | None, truncate: str

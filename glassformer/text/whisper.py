@@ -6,16 +6,22 @@ or `gpt2.tiktoken` (English), after whose tokens the special ones follow in a fi
 
 from pathlib import Path
 
+from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
 from glassformer.text.bytelevel import byte_level, files_of
 from glassformer.text.codec import Codec, LibraryCodec, surround
-from glassformer.text.files import read_json_if_there
+from glassformer.text.files import read_json_if_there, read_lines
 from glassformer.text.settings import Settings
 from glassformer.text.tiktoken import read_tiktoken
 
-TABLES = ("multilingual.tiktoken", "gpt2.tiktoken")
+ENGLISH, MANY = "gpt2.tiktoken", "multilingual.tiktoken"
+TABLES = {MANY: (99, 100), ENGLISH: (99,)}
+"""With each of OpenAI's tables, how many languages a model may have."""
+ORIGIN = "from whisper/assets of OpenAI's repository or package openai-whisper"
+MULTILINGUAL = 51865  # the vocabularies of English models end one word earlier
+START = "<|startoftranscript|>"
 NAMES = """
     en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese
     pt:portuguese tr:turkish pl:polish ca:catalan nl:dutch ar:arabic sv:swedish it:italian
@@ -46,7 +52,7 @@ def start_tokens(
 
     >>> ids = [tokenizer.id(token) for token in start_tokens("de", "transcribe")]
     """
-    tokens = ["<|startoftranscript|>"]
+    tokens = [START]
     if language is not None:
         tokens.append(f"<|{language_code(language)}|>")
     if task is not None:
@@ -67,17 +73,29 @@ def language_code(language: str) -> str:
 
 
 def load_whisper(folder: Path, settings: Settings) -> Codec:
-    table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
-    if table is not None and not (folder / "vocab.json").is_file():
-        vocabulary, merges = read_tiktoken(table)
-        size = read_json_if_there(folder / "config.json").get("vocab_size")
-        special = special_tokens(len(vocabulary), size)
-        numbers = {token: len(vocabulary) + i for i, token in enumerate(special)}
-        added = {str(id): {"content": t, "special": True} for t, id in numbers.items()}
-        settings = Settings({**settings.values, "added_tokens_decoder": added})
-        backend = byte_level(BPE(vocabulary, merges), settings)
-    else:
-        backend = byte_level(files_of(folder), settings)
+    if (folder / "vocab.json").is_file():
+        return transcribing(byte_level(files_of(folder), settings), settings)
+    size = read_json_if_there(folder / "config.json").get("vocab_size")
+    return load_table(folder, settings, size)
+
+
+def holds_table(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in TABLES)
+
+
+def load_table(folder: Path, settings: Settings, size: int | None) -> Codec:
+    """OpenAI's table for a model of `size` tokens."""
+    path = find_table(folder, size)
+    vocabulary, merges = read_tiktoken(path)
+    special = special_tokens(languages_of(path, size))
+    numbers = {token: len(vocabulary) + i for i, token in enumerate(special)}
+    added = {str(id): {"content": t, "special": True} for t, id in numbers.items()}
+    settings = Settings({**settings.values, "added_tokens_decoder": added})
+    return transcribing(byte_level(BPE(vocabulary, merges), settings), settings)
+
+
+def transcribing(backend: Backend, settings: Settings) -> Codec:
+    """With the start and the end of a transcript around a text."""
     language, task = settings.values.get("language"), settings.values.get("task")
     start = start_tokens(language, task, settings.flag("predict_timestamps", False))
     end = settings.roles["eos"]
@@ -85,21 +103,55 @@ def load_whisper(folder: Path, settings: Settings) -> Codec:
     return LibraryCodec(backend)
 
 
-def special_tokens(known: int, size: int | None) -> list[str]:
-    """Those that follow the `known` tokens of a table, in a model of `size` tokens in all."""
-    others = ["<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"]
-    fixed = 2 + len(TASKS) + len(others) + len(TIMES)
-    languages = 99 if size is None else size - known - fixed
-    if languages not in (99, 100):
+def find_table(folder: Path, size: int | None) -> Path:
+    """The one that a model of `size` tokens was made with."""
+    there = [folder / name for name in TABLES if (folder / name).is_file()]
+    if size is None:
+        if len(there) > 1:
+            raise GlassformerError(
+                f"{folder} has both {MANY} and {ENGLISH}, and no config.json that says by its "
+                "vocab_size which of them is meant; load them with their model."
+            )
+        return there[0]
+    fitting = [path for path in there if languages_of(path, size) in TABLES[path.name]]
+    if not fitting:
         raise GlassformerError(
-            f"config.json says that the vocabulary has {size} tokens; with a table of {known} it "
-            f"has {known + fixed + 99} or {known + fixed + 100}, of 99 or 100 languages."
+            f"A model of {size} tokens was not made with {' or '.join(p.name for p in there)}: it "
+            f"would not be of 99 or 100 languages; put {table_for(size)} in {folder}, {ORIGIN}."
         )
+    return fitting[0]
+
+
+def languages_of(table: Path, size: int | None) -> int:
+    """How many languages a model of `size` tokens has."""
+    return 99 if size is None else size - len(read_lines(table)) - len(special_tokens(0))
+
+
+def table_for(size: int) -> str:
+    return MANY if size >= MULTILINGUAL else ENGLISH
+
+
+def start_id(size: int) -> int:
+    """Of the start token in a published model of `size` tokens."""
+    return 50258 if size >= MULTILINGUAL else 50257
+
+
+def without_words(path: Path, size: int | None) -> str:
+    """What a .pt file needs to write text."""
+    table = f"{ENGLISH} (English models) or {MANY}" if size is None else table_for(size)
+    return f"to write text, {path} needs {table} beside it, {ORIGIN}."
+
+
+def special_tokens(languages: int) -> list[str]:
+    """Those that follow the tokens of a table."""
     return [
         "<|endoftext|>",
-        "<|startoftranscript|>",
+        START,
         *(f"<|{code}|>" for code in list(LANGUAGES)[:languages]),
         *(f"<|{task}|>" for task in TASKS),
-        *others,
+        "<|startoflm|>",
+        "<|startofprev|>",
+        "<|nospeech|>",
+        "<|notimestamps|>",
         *TIMES,
     ]

@@ -9,18 +9,19 @@ from typing import Any
 
 import torch
 
+from glassformer import adapters
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, reader_of
 from glassformer.model import Model
-from glassformer.source import create, load
+from glassformer.source import create, load, merged
 from glassformer.spec import ModelSpec
+from glassformer.storage.folders import whole_folder
 from glassformer.tasks.base import longest
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
 from glassformer.text.kinds import KINDS
 from glassformer.text.load import holds_tokenizer
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
-from glassformer.weights.save import whole_folder
 
 SIZES = {  # what a recipe calls a size: how the families' config files call it
     "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
@@ -168,12 +169,6 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
             f"{settings.folder} is as it is."
         )
     assert settings.folder is not None
-    files = [Path(settings.folder) / name for name in ("recipe.toml", "config.json")]
-    if [file.exists() for file in files] == [True, False]:
-        raise GlassformerError(
-            f"{settings.folder} is the folder of a run; its models are in {settings.folder}/model "
-            f"and {settings.folder}/best."
-        )
     model = load(
         settings.folder,
         dtype=torch.float32,
@@ -183,11 +178,13 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         labels=settings.labels or None,
         seed=seed,
     )
+    if adapters.active(model.net) is not None:
+        model = merged(model)
     for parameter in model.net.parameters():  # some lie in the file itself, or transposed
         parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
     if tokenizer is None:
         return model
-    return Model(
+    other = Model(
         model.net,
         model.config,
         model.architecture,
@@ -197,6 +194,8 @@ def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> 
         report=model.report,
         generation=model.generation,
     )
+    other.source, other.base = model.source, model.base
+    return other
 
 
 def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:

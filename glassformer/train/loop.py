@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ from glassformer.train.schedules import schedule, set_rate
 from glassformer.train.state import State, name_of
 from glassformer.train.step import Factors, Pass, Sums, Task, passes
 
+Writing = Callable[[Path], AbstractContextManager[Path]]
 TOKENS = " tokens"  # beside the parts' counts, and the name of none
 
 
@@ -138,10 +140,11 @@ class Loop:
 
     @property
     def newest(self) -> float:
-        """The share of the newest weights in the average: exponential, or of a plain mean, which is
-        the newest weights alone until it begins."""
+        """The share of the newest weights in the average: exponential, corrected as Adam corrects
+        its moments so that the weights before the first step have no share, or of a plain mean,
+        which is the newest weights alone until it begins."""
         if self.settings.average:
-            return 1 - self.settings.average
+            return (1 - self.settings.average) / (1 - self.settings.average**self.notes.step)
         since = self.notes.averaged or self.notes.step
         return 1 / (1 + self.notes.step - since)
 
@@ -164,16 +167,18 @@ class Loop:
         if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
-    def publish(self, folder: Path) -> None:
-        """The model in the published layout; of an adapter, that alone, in peft's."""
+    def publish(self, folder: Path, writing: Writing = nullcontext) -> None:
+        """The model in the published layout; of an adapter, that alone, in peft's. `writing` gives
+        the place where it is written first."""
 
         def save() -> None:
-            if self.recipe.adapter is None:
-                self.model.save(folder)
-            else:
-                self.model.save_adapter(folder)
-            for name, companion in self.task.objective.companions().items():
-                companion.save(folder / name)
+            with writing(folder) as place:
+                if self.recipe.adapter is None:
+                    self.model.save(place)
+                else:
+                    self.model.save_adapter(place)
+                for name, companion in self.task.objective.companions().items():
+                    companion.save(place / name)
 
         with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
             try:
@@ -188,7 +193,7 @@ class Loop:
         """The model of this step, where that is to be looked at later."""
         step, asked = self.notes.step, run.recipe.run
         if step in asked.keep or (step and due(step, asked.keep_every)):
-            self.publish(run.steps / name_of(step))
+            self.publish(run.steps / name_of(step), run.replacing)
 
     def resume(self, run: Run) -> None:
         self.notes = Notes(**self.state.load(run.state))
@@ -205,7 +210,7 @@ class Loop:
         self.notes.epoch = self.feed.tokens
         notes = asdict(self.notes)
         run.sync()
-        self.state.save(run.state, notes.pop("step"), notes)
+        self.state.save(run.manifest, notes.pop("step"), notes)
 
     def go(self, run: Run, plan: Plan, reporters: Sequence[Reporter]) -> None:
         """From where the run stands to its end."""
@@ -291,7 +296,7 @@ class Loop:
         run.log(entry)
         if better:
             notes.best, notes.best_step, notes.stale = value, notes.step, 0
-            self.publish(run.best)
+            self.publish(run.best, run.replacing)
         else:
             notes.stale += 1
             notes.stopped = 0 < self.settings.patience <= notes.stale

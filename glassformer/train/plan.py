@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core import Net
-from glassformer.core.linear import HAS_KERNEL
+from glassformer.native.instructions import ONEDNN_DTYPES
 from glassformer.train.distributed import Place
 from glassformer.train.optimizers.shards import local
 from glassformer.train.parallel import rest
@@ -122,7 +122,7 @@ def _first_step(loop: Loop) -> tuple[int, float]:
     batches = loop.feed.batches(loop.notes.step)
     unknown: dict[Any, Callable[..., int]] = dict.fromkeys(ATTENTION, _attention_flops)
     unknown[torch.ops.glassformer.cross_entropy] = _product_flops
-    if HAS_KERNEL:
+    if ONEDNN_DTYPES:
         unknown[torch.ops.mkldnn._linear_pointwise] = _product_flops
     with (
         FlopCounterMode(display=False, custom_mapping=unknown) as counter,

@@ -161,9 +161,9 @@ def make_feed(
 def context_of(model: Model) -> int | None:
     """How many tokens the model reads at once: what its table of positions has, or what its config
     says that it was made for."""
-    table = model.spec.last_stack.embed.position
-    if table is not None:
-        return table.length
+    length = model.spec.last_stack.context_length
+    if length is not None:
+        return length
     says: int | None = model.config.get("max_position_embeddings", model.config.get("n_positions"))
     return says
 

@@ -6,6 +6,7 @@ file does not say is filled in, and the filled recipe is saved with the run.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -81,7 +82,8 @@ class TrainSettings:
     momentum: float = number(0.95, least=0.0, below=1.0)
     weight_decay: float = number(0.1, least=0.0)
     schedule: str = "cosine"
-    warmup: int = number(100, least=0)
+    warmup: int | None = number(None, least=0)  # steps; goes before the ratio
+    warmup_ratio: float = number(0.1, least=0.0, most=1.0)
     floor: float = number(0.1, least=0.0, most=1.0)
     cut: float = number(0.1, above=0.0, below=1.0)
     ratio: float = number(32.0, least=1.0)
@@ -101,6 +103,13 @@ class TrainSettings:
     evaluate_batches: int = number(0, least=0)
     best: str = "loss"
     patience: int = number(0, least=0)
+
+    @property
+    def warmup_steps(self) -> int:
+        """The steps in which the learning rate rises: `warmup`, or a share of all steps."""
+        if self.warmup is not None:
+            return self.warmup
+        return math.ceil(self.warmup_ratio * self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +166,8 @@ class Recipe:
             raise GlassformerError("tokenizer.kind or tokenizer.folder: give one.")
         if not self.data.train:
             raise GlassformerError("data.train names no file to learn from.")
+        if self.train.warmup is not None and self.train.warmup_ratio != TrainSettings.warmup_ratio:
+            raise GlassformerError("train.warmup (steps) or train.warmup_ratio: give one.")
         if self.train.average and self.train.average_after:
             raise GlassformerError("train.average or train.average_after: give one.")
         if self.train.average_after and not (self.data.valid and self.train.evaluate_every):

@@ -11,6 +11,7 @@ about.json      of the model, the data and the machine what the recipe does not 
 plots/          loss, learning rate and gradient as pictures
 events.*        the same for TensorBoard
 README.md       the model's card, when the run is over
+run.json        which of these files the run has written: no other file is replaced or removed
 """
 
 from __future__ import annotations
@@ -19,34 +20,33 @@ import fcntl
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.recipe import Recipe, differences, read_recipe
+from glassformer.storage.files import write_synced
+from glassformer.text.load import holds_tokenizer
+from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
+from glassformer.train.older import files_of_older_run
+from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
 from glassformer.train.reporter import Entry
 from glassformer.train.state import checkpoints, step_of
-from glassformer.weights.save import write_synced
 
-OURS = ("state", "model", "best", "steps", "tokenizer", "data", "plots", "wandb")
-OUR_FILES = (
-    "metrics.jsonl",
-    "about.json",
-    "README.md",
-    "finished.json",
-    "events.*",
-    "recipe.toml",
-)
+LOCK = ".lock"
+FILES = ("metrics.jsonl", "about.json", "README.md")
+NO_CONTENT = (".DS_Store", ".gitignore", ".gitkeep", "lost+found")
+"""A folder with nothing else is empty: a run never writes these."""
 
 
 @dataclass(frozen=True)
 class Run:
     folder: Path
     recipe: Recipe
+    files: Manifest | None = field(default=None, repr=False, compare=False)  # of one that trains
 
     @property
     def state(self) -> Path:
@@ -92,10 +92,21 @@ class Run:
         path = self.folder / "finished.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
+    @property
+    def manifest(self) -> Manifest:
+        assert self.files is not None, "a run that is only read writes nothing"
+        return self.files
+
     def finish(self, how: Mapping[str, Any]) -> None:
-        draft = self.folder / "finished.json.draft"
-        write_synced(draft, json.dumps(how, indent=2) + "\n")
-        draft.replace(self.folder / "finished.json")
+        self.manifest.write("finished.json", json.dumps(how, indent=2) + "\n")
+
+    def replacing(self, folder: Path) -> AbstractContextManager[Path]:
+        """A place to write a folder of the run to, which then gets its name."""
+        return self.manifest.replacing(folder.relative_to(self.folder).as_posix())
+
+    def adding(self, *patterns: str) -> AbstractContextManager[None]:
+        """What appears inside under these names, or within these folders, is the run's."""
+        return self.manifest.adding(*patterns)
 
     def entries(self) -> list[Entry]:
         """The lines of metrics.jsonl that are whole."""
@@ -112,11 +123,12 @@ class Run:
     def cut(self, step: int) -> None:
         """Forgets what was logged after a step: the run goes on from there."""
         kept = [line for line in self.entries() if line["step"] <= step]
-        draft = self.metrics.with_suffix(".draft")
+        draft = self.manifest.draft(self.metrics.name)
         write_synced(draft, "".join(map(_line, kept)))
-        draft.replace(self.metrics)
+        self.manifest.install(draft, self.metrics.name)
 
     def log(self, entry: Entry) -> None:
+        self.manifest.claim(self.metrics.name)
         with self.metrics.open("a", encoding="utf-8") as stream:
             stream.write(_line(entry))
 
@@ -131,34 +143,59 @@ class Onlooker(Run):
     """A run as the processes see it that only help: it is written by another."""
 
     def finish(self, how: Mapping[str, Any]) -> None: ...
+    def adding(self, *patterns: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def cut(self, step: int) -> None: ...
     def log(self, entry: Entry) -> None: ...
     def sync(self) -> None: ...
+
+
+def onlooker(recipe: Recipe) -> Run:
+    """Of a run that another process has opened."""
+    folder = Path(recipe.run.folder)
+    return Onlooker(folder, recipe, Manifest.read(folder))
 
 
 @contextmanager
 def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
     """The run of a recipe: a new one, or one to go on with. Nobody else may train in the folder
     meanwhile."""
-    run = Run(Path(recipe.run.folder), recipe)
+    folder = Path(recipe.run.folder)
     try:
-        run.folder.mkdir(parents=True, exist_ok=True)
-        with (run.folder / ".lock").open("w") as lock:
+        folder.mkdir(parents=True, exist_ok=True)
+        _check_folder(folder)  # before anything is written to it
+        with (folder / LOCK).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise GlassformerError(
-                    f"Another process is training in {run.folder}; wait for it, or name another "
+                    f"Another process is training in {folder}; wait for it, or name another "
                     "run.folder."
                 ) from None
-            if restart:
-                clear(run.folder)
-            _compare(run)
-            write_synced(run.folder / "recipe.draft", recipe.toml())
-            (run.folder / "recipe.draft").replace(run.folder / "recipe.toml")
-            yield run
+            _check_folder(folder)
+            older = files_of_older_run(folder)
+            manifest = Manifest.read(folder) or Manifest.create(folder, older, adopted=bool(older))
+            run = Run(folder, recipe, manifest)
+            manifest.open()
+            _check_inputs(run)
+            try:
+                manifest.check("recipe.toml", "finished.json")
+                if restart:
+                    _clear(run)
+                _compare(run)
+                if run.finished is None:
+                    manifest.check(*FILES)
+                    if holds_tokenizer(run.tokenizer):  # which would be used
+                        manifest.check(run.tokenizer.name)
+                    manifest.check_texts()
+                    manifest.write("recipe.toml", recipe.toml())
+                yield run
+            finally:
+                manifest.close()
     except OSError as error:
-        where = os.fsdecode(error.filename or run.folder)
+        where = os.fsdecode(error.filename or folder)
+        run = Run(folder, recipe)
         then = (
             f"the last checkpoint in {run.state} is whole. Make room or get permission, and the "
             "same command goes on from it."
@@ -170,28 +207,65 @@ def open_run(recipe: Recipe, *, restart: bool = False) -> Iterator[Run]:
         ) from None
 
 
-def clear(folder: Path) -> None:
-    """Takes away what a run has left, and nothing else that is in the folder."""
-    for name in OURS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for pattern in OUR_FILES:
-        for path in folder.glob(pattern):
-            path.unlink()
+def _check_folder(folder: Path) -> None:
+    """It holds a run, or is empty: a folder of the user is refused."""
+    if Manifest.read(folder) is not None or files_of_older_run(folder):
+        return
+    stopped = {LOCK, DRAFT}  # a start that was killed before the manifest had its name
+    others = sorted({path.name for path in folder.iterdir()} - stopped - {*NO_CONTENT})
+    if others:
+        raise GlassformerError(
+            f"{folder} holds {others[0]!r}, which no {MANIFEST} of a run lists; a run begins in a "
+            f"new or empty folder, for example run.folder={free_folder(folder)}."
+        )
+
+
+def free_folder(folder: Path) -> Path:
+    """One beside it that does not exist; of the working folder, or one around it, inside."""
+    whole = folder.resolve()
+    around = Path.cwd().is_relative_to(whole)
+    first = folder / "runs" / (whole.name or "run") if around else folder
+    tries = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    return next(path for path in (first, *islice(tries, 1000)) if not os.path.lexists(path))
+
+
+def _clear(run: Run) -> None:
+    if run.manifest.adopted:
+        raise GlassformerError(
+            f"{run.folder} holds a run of an older version, which did not list its files, so they "
+            "cannot be told from yours; move what you need and delete the folder, or name another "
+            f"one, for example run.folder={free_folder(run.folder)}."
+        )
+    run.manifest.clear()
+
+
+def _check_inputs(run: Run) -> None:
+    """What a recipe reads is not what its run writes."""
+    own = run.folder.resolve()
+    for key, value in flat(run.recipe.tables()).items():
+        if key.split(".")[0] in FREE or key in FREE_KEYS:
+            continue
+        for word in value if isinstance(value, list) else [value]:
+            path = Path(word).resolve() if isinstance(word, str) and word else None
+            if path is None or not path.is_relative_to(own):
+                continue
+            name = path.relative_to(own).as_posix()
+            if run.manifest.owns(name):
+                raise GlassformerError(
+                    f"{key} is {word}, which the run in {run.folder} has written itself and would "
+                    f"replace; name another folder, for example "
+                    f"run.folder={free_folder(run.folder)}."
+                )
 
 
 def _compare(run: Run) -> None:
     path = run.folder / "recipe.toml"
-    if not path.exists():
-        foreign = [name for name in OURS if (run.folder / name).exists()]
-        if foreign:
-            raise GlassformerError(
-                f"{run.folder} holds {foreign[0]!r}, and no recipe.toml says of what run; name "
-                "another run.folder."
-            )
+    if not run.manifest.owns(path.name):  # begun, and killed before it was written
         return
+    run.manifest.check_text(path.name)
     changed = differences(read_recipe(path), run.recipe)
     if changed and not run.is_begun and run.finished is None:  # nothing was learned yet
-        clear(run.folder)
+        _clear(run)
     elif changed:
         raise GlassformerError(
             f"{run.folder} holds a run of another recipe ({'; '.join(changed)}); name another "

@@ -24,7 +24,7 @@ class ScheduleSettings(Protocol):
     @property
     def steps(self) -> int: ...
     @property
-    def warmup(self) -> int: ...
+    def warmup_steps(self) -> int: ...
     @property
     def floor(self) -> float: ...
     @property
@@ -53,7 +53,7 @@ def schedule(settings: ScheduleSettings, width: int | None = None) -> Factor:
                 "The schedule 'transformer' goes by the model's width; give it, or choose "
                 "'inverse-square-root'."
             )
-        scale = (width * max(settings.warmup, 1)) ** -0.5
+        scale = (width * max(settings.warmup_steps, 1)) ** -0.5
     shape = SCHEDULES[name]
     return lambda step: scale * shape(settings, step)
 
@@ -82,7 +82,7 @@ def inverse_square_root(settings: ScheduleSettings, step: int) -> float:
     """That of 2017 with its peak, at the end of the warm-up, as 1; `transformer` is the same in its
     original form, width^-0.5 * min(n^-0.5, n * warmup^-1.5) in step n counted from 1, where the
     learning rate is what that is multiplied by."""
-    number, warmup = step + 1, max(settings.warmup, 1)
+    number, warmup = step + 1, max(settings.warmup_steps, 1)
     if number <= warmup:
         return number / warmup
     return max(settings.floor, math.sqrt(warmup / number))
@@ -120,12 +120,12 @@ def _slanted(settings: ScheduleSettings, share: float) -> float:
 
 
 def _risen(settings: ScheduleSettings, step: int) -> float:
-    return min(1.0, (step + 1) / (settings.warmup + 1))
+    return min(1.0, (step + 1) / (settings.warmup_steps + 1))
 
 
 def _progress(settings: ScheduleSettings, step: int) -> float:
     """The share of the steps after the warm-up that is over."""
-    after = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+    after = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
     return min(1.0, max(0.0, after))
 
 
@@ -134,8 +134,8 @@ def _above_floor(settings: ScheduleSettings, factor: float) -> float:
 
 
 def _check(settings: ScheduleSettings) -> None:
-    if settings.warmup < 0:
-        raise GlassformerError(f"A warm-up takes 0 steps or more, not {settings.warmup}.")
+    if settings.warmup_steps < 0:
+        raise GlassformerError(f"A warm-up takes 0 steps or more, not {settings.warmup_steps}.")
     if not 0 <= settings.floor <= 1:
         raise GlassformerError(
             f"The floor {settings.floor} is a share of the learning rate: choose it from 0 to 1."

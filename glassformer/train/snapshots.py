@@ -24,7 +24,7 @@ from glassformer.train.build import build
 from glassformer.train.prepare import adapted, objective_of, with_labels
 from glassformer.train.run import Run
 from glassformer.train.runs import RECIPE, read_run
-from glassformer.train.state import NOTES, checkpoints, quietly, step_of
+from glassformer.train.state import NOTES, checkpoints, quietly, step_of, steps_in
 
 WEIGHTS = "weights.net."
 
@@ -58,11 +58,7 @@ class Snapshot:
             )
         if self.folder.parent == self.run.state:
             return _from_state(self.run, self.folder)
-        if self.run.recipe.adapter is None:
-            return load(self.folder, dtype=torch.float32)
-        base = self.run.recipe.model.folder
-        assert base is not None
-        return load(base, dtype=torch.float32, adapter=self.folder)
+        return load(self.folder, dtype=torch.float32)
 
 
 def is_run(folder: str | Path) -> bool:
@@ -73,7 +69,7 @@ def snapshots(folder: str | Path) -> list[Snapshot]:
     """The first steps first; of folders with the same step one."""
     run = read_run(Path(folder))
     ending = run.finished or _newest_notes(run)
-    found = [(path, step_of(path), None) for path in checkpoints(run.steps)]
+    found = [(path, step_of(path), None) for path in steps_in(run.steps)]
     found += [(path, step_of(path), None) for path in checkpoints(run.state)]
     last = run.folder if (run.folder / "config.json").is_file() else run.model
     named = {"best": (run.best, "best_step"), "model": (last, "step")}

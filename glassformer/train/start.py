@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from inspect import Parameter
 from pathlib import Path
@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 
 from glassformer.train.distributed import Place, deterministic, open_place
 from glassformer.train.fit import fitted
+from glassformer.train.interrupt import Interrupted, terminable
 from glassformer.train.objectives.registry import check_options
 from glassformer.train.plan import Plan, make_plan
 from glassformer.train.prepare import prepare
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import Onlooker, Run, open_run
+from glassformer.train.run import Run, onlooker, open_run
 from glassformer.train.trouble import company_explained, explained, model_explained
 
 Source = str | Path | Table | Recipe
@@ -40,14 +41,18 @@ def train(
     >>> gf.load(run.model).generate("ROMEO:")
     """
     whole = filled(read_recipe(recipe, overrides))
-    with open_place(device or whole.scale.device, whole.scale) as place, ExitStack() as opened:
+    with (
+        stopped_explained(whole),
+        open_place(device or whole.scale.device, whole.scale) as place,
+        ExitStack() as opened,
+    ):
         opened.enter_context(company_explained(place))
 
         def begin() -> tuple[Run, Sequence[Reporter]]:
             told = [*reporters, *own_reporters(whole.run)]
             return opened.enter_context(open_run(whole, restart=restart)), told
 
-        run, told = place.first(begin) or (Onlooker(Path(whole.run.folder), whole), ())
+        run, told = place.first(begin) or (onlooker(whole), ())
         if run.finished is None:
             with deterministic(place, whole.train.deterministic), explained(whole.train):
                 _go(whole, place, run, told)
@@ -55,7 +60,7 @@ def train(
 
 
 def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
-    with model_explained():
+    with model_explained(), run.adding("tokenizer", "data"):
         loop = prepare(recipe, place, run.folder, reporters)
     if run.is_begun:
         loop.resume(run)
@@ -67,7 +72,7 @@ def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -
         for reporter in reporters:
             reporter.begin(run, plan)
         loop.go(run, plan, reporters)
-        loop.publish(run.model)
+        loop.publish(run.model, run.replacing)
         how = loop.ending()
         for reporter in reporters:
             reporter.finish(how)
@@ -76,6 +81,25 @@ def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -
         loop.feed.close()
         for reporter in reporters:
             reporter.end()
+
+
+@contextmanager
+def stopped_explained(recipe: Recipe) -> Iterator[None]:
+    """Ctrl-C and SIGTERM at any other time than during the steps, which the loop ends itself."""
+    try:
+        with terminable():
+            yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        folder, steps = Path(recipe.run.folder), recipe.train.steps
+        done = Run(folder, recipe).step
+        raise Interrupted(
+            f"Stopped; step {done} of {steps} is saved in {folder}, and the same command goes on "
+            "from there."
+            if done
+            else "Stopped before the first checkpoint; the same command begins again."
+        ) from None
 
 
 def dry_run(

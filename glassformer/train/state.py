@@ -1,12 +1,13 @@
 """Train room, checkpoints: everything a run needs to go on to the bit, as safetensors and JSON.
 
-A checkpoint is written under another name, forced to the disk and renamed; only then are older ones
-taken away. So at any moment the newest folder under its own name is whole.
+A checkpoint is written under another name, forced to the disk and renamed; only then are the files
+of older ones removed. So at any moment the newest folder under its own name is whole.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -26,14 +27,16 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import sync_folder, write_synced
 from glassformer.train.average import Average
 from glassformer.train.distributed import Place
+from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
 from glassformer.train.tensor import Arranged
-from glassformer.weights.save import sync_folder, write_synced
 
+STATE = "state"
 NOTES = "notes.json"
-DRAFT = ".draft"
+STEP = re.compile(r"step-\d{10,}")
 Tensors = dict[str, Tensor]
 
 
@@ -73,9 +76,9 @@ class State:
             f"{part}.{k}": t.detach() for part, named in parts.items() for k, t in named.items()
         }
 
-    def save(self, folder: Path, step: int, notes: Mapping[str, Any]) -> None:
+    def save(self, files: Manifest, step: int, notes: Mapping[str, Any]) -> None:
         text = json.dumps({"step": step, **notes}, indent=2) + "\n"
-        with _whole(folder, step, text, self._place) as draft, quietly():
+        with _whole(files, step, text, self._place) as draft, quietly():
             writer = HuggingFaceStorageWriter(str(draft), save_distributed=True)
             save(self._saved(), storage_writer=writer, **self._company())
 
@@ -117,7 +120,12 @@ def _weight(name: str) -> str:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Those that are whole, the newest last."""
-    return sorted(path for path in folder.glob("step-*") if path.suffix != DRAFT)
+    return [path for path in steps_in(folder) if (path / NOTES).is_file()]
+
+
+def steps_in(folder: Path) -> list[Path]:
+    """Folders of steps, the last step last; what has another name is none."""
+    return sorted(path for path in folder.glob("step-*") if STEP.fullmatch(path.name))
 
 
 def name_of(step: int) -> str:
@@ -129,23 +137,21 @@ def step_of(checkpoint: Path) -> int:
 
 
 @contextmanager
-def _whole(folder: Path, step: int, notes: str, place: Place) -> Iterator[Path]:
+def _whole(files: Manifest, step: int, notes: str, place: Place) -> Iterator[Path]:
     """A folder that all processes write into, and one gives its name."""
-    name = folder / name_of(step)
-    draft = name.with_suffix(DRAFT)
-    older = checkpoints(folder)
+    folder = files.folder / STATE
+    name = f"{STATE}/{name_of(step)}"
+    draft = files.drafts / name
+    older = steps_in(folder)
 
     def begin() -> None:
-        for left in folder.glob(f"*{DRAFT}"):
-            shutil.rmtree(left)
-        draft.mkdir(parents=True)
+        files.draft(name).mkdir()
 
     def finish() -> None:
         write_synced(draft / NOTES, notes)
         sync_folder(draft)
-        if name.exists():  # written before an earlier stop, of the same step
-            shutil.rmtree(name)
-        draft.rename(name)
+        files.remove(name)  # written before an earlier stop, of the same step
+        files.install(draft, name)
         sync_folder(folder)
 
     try:
@@ -155,14 +161,15 @@ def _whole(folder: Path, step: int, notes: str, place: Place) -> Iterator[Path]:
     except (OSError, CheckpointException) as error:
         if place.main:
             shutil.rmtree(draft, ignore_errors=True)
-        last = f"that of {older[-1].name} in {folder} is whole" if older else "there is none yet"
+        whole = checkpoints(folder)
+        last = f"that of {whole[-1].name} in {folder} is whole" if whole else "there is none yet"
         raise GlassformerError(
             f"The checkpoint of step {step} could not be written ({_why(error)}); {last}. Make "
             "room or get permission, and the same command goes on from there."
         ) from None
     for path in older if place.main else ():
-        if path != name:
-            shutil.rmtree(path, ignore_errors=True)
+        if path.name != name_of(step):
+            files.remove(f"{STATE}/{path.name}")
 
 
 def _why(error: BaseException) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_int64, c_void_p
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from glassformer import native
 
 SOURCE = Path(__file__).with_name("codes.cpp")
+HEADER = SOURCE.with_name("bytes.h")
 COLUMNS = 64
 
 
@@ -26,27 +26,26 @@ class Product(ctypes.Structure):
     )
 
 
-@cache
 def library() -> ctypes.CDLL | None:
-    """None without a compiler, or on a machine without the instructions."""
-    made = native.library(SOURCE)
-    return made if made is not None and made.has_instructions() else None
+    """None where there is no compiler, or where it fails."""
+    return native.library(SOURCE, HEADER)
 
 
 class Codes:
     """[out, in] codes, laid out so that a product reads them in the order in which they lie."""
 
-    def __init__(self, codes: Tensor) -> None:
+    def __init__(self, codes: Tensor, scale: Tensor) -> None:
         height, width = codes.shape
         whole = F.pad(codes, (0, -width % 4, 0, -height % COLUMNS))
         blocks = whole.view(len(whole) // COLUMNS, COLUMNS, -1, 4)
         self.blocks = blocks.transpose(1, 2).contiguous()
         self.sums = whole.sum(1, dtype=torch.int32)
+        self.scale = scale.float().contiguous()
         self.shape = height, width
 
-    def multiply(self, x: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+    def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x of [..., in], each row rounded to 8 bits, times codes * scale, plus bias."""
-        given = {"codes": self.blocks, "sums": self.sums, "scale": scale}
+        given = {"codes": self.blocks, "sums": self.sums, "scale": self.scale}
         return multiplied(library(), self.shape, x, bias, given)
 
 

@@ -26,6 +26,9 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.families import gguf, llama2c, openai_whisper
 from glassformer.families.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.gguf import Gguf
 from glassformer.weights.names import inside, published_names, whole_weight
 
@@ -57,6 +60,10 @@ class TensorFile(ABC):
     def read(self, name: str, mapped: bool) -> Tensor:
         """A tensor; `mapped` leaves it in the file until it is used, otherwise it is a copy."""
 
+    def dtype(self, name: str) -> torch.dtype:
+        """That of the numbers as they are stored, or as a quantized tensor is read."""
+        return torch.float32
+
 
 class SafetensorsFile(TensorFile):
     def __init__(self, path: Path) -> None:
@@ -79,6 +86,9 @@ class SafetensorsFile(TensorFile):
             if entry["dtype"] not in DTYPES:
                 raise GlassformerError(f"{path}: {name} has the unknown type {entry['dtype']}.")
         self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return DTYPES[self.header[name]["dtype"]]
 
     def read(self, name: str, mapped: bool) -> Tensor:
         entry = self.header[name]
@@ -118,6 +128,9 @@ class PickleFile(TensorFile):
             raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
         self.others = tuple(str(name) for name in state if str(name) not in self.tensors)
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self.tensors[name].dtype
 
     def read(self, name: str, mapped: bool) -> Tensor:
         return self.tensors[name] if mapped else self.tensors[name].clone()
@@ -252,6 +265,11 @@ def is_single(path: Path) -> bool:
     return path.suffix in SINGLE and path.is_file()
 
 
+def is_openai(path: Path) -> bool:
+    """Whether it is OpenAI's one file of a Whisper model."""
+    return is_single(path) and SINGLE[path.suffix] is OpenAIFile
+
+
 class TensorFiles:
     """All tensors of a folder, whatever files they are in, or those of a single file, by their
     published names."""
@@ -267,6 +285,7 @@ class TensorFiles:
         if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
+        settle(folder)
         for name in WHOLE:
             path, index = folder / name, folder / f"{name}.index.json"
             if path.is_file():
@@ -288,9 +307,15 @@ class TensorFiles:
         held = self.names[name][-1]
         return self.place[held].shapes[held]
 
+    def dtype(self, name: str) -> torch.dtype:
+        held = self.names[name][-1]
+        return self.place[held].dtype(held)
+
     def read(self, name: str, mapped: bool) -> Tensor:
+        """As stored; numbers of 8 bits, with which nothing can be computed, as float32."""
         parts = [self.place[held].read(held, mapped) for held in self.names[name]]
-        return whole_weight(*parts) if len(parts) > 1 else parts[0]
+        tensor = whole_weight(*parts) if len(parts) > 1 else parts[0]
+        return tensor.float() if is_float8(tensor.dtype) else tensor
 
     def inside(self, prefix: str) -> TensorFiles:
         """The same, with the names that they have without this prefix."""
@@ -321,12 +346,12 @@ class TensorFiles:
     def _add_shards(self, index: Path) -> None:
         try:
             where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
-            shards = sorted(set(where.values()))
+            shards = sorted(set(where.values()), key=str)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise GlassformerError(f"{index} is not an index of shards; get it again.") from None
         for shard in shards:
-            path = index.parent / shard
-            if Path(shard).name != shard or not path.is_file():
+            path = named_in(index.parent, shard, index)
+            if not path.is_file():
                 raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
             found = set(self._add(path).shapes)
             named = {name for name, place in where.items() if place == shard}

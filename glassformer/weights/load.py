@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, read, remarks_on
+from glassformer.storage.folders import settle
 from glassformer.weights.choose import find_class, fitting_class, named_class
+from glassformer.weights.dtypes import is_float8
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.leftover import explained
@@ -60,6 +62,7 @@ class Loaded:
 def read_config(folder: Path) -> dict[str, Any]:
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
+    settle(folder)
     path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
     if path is None:
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
@@ -83,6 +86,7 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
     check_shapes(plan)
     reasons = explained(plan)
     check_difference(plan, reasons, request)
+    check_dtypes(plan, request)
     check_copies(plan)
     report = make_report(plan.files, config, architecture)
     fill(plan, request, report)
@@ -185,6 +189,26 @@ def check_difference(plan: Plan, reasons: Mapping[str, str], request: Request) -
     ways = {"make": _prefixes(list(lacking)), "drop": _prefixes(extra)}
     asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise GlassformerError(f"{text}; if that is intended, load it with {asks}.")
+
+
+def check_dtypes(plan: Plan, request: Request) -> None:
+    """Numbers can be computed with as they are stored, or as they were asked for."""
+    ours = plan.net.state_dict()
+    for source in plan.sources:
+        for their in () if source.found is None else source.found.theirs:
+            dtype = plan.files.dtype(their)
+            stored = f"{their} is stored as {str(dtype).removeprefix('torch.')}"
+            if ours[source.name].is_floating_point() and not dtype.is_floating_point:
+                raise GlassformerError(
+                    f"{stored}, in codes of which config.json does not say how they are read; get "
+                    "the model's full weights."
+                )
+            if is_float8(dtype) and request.dtype is None:
+                raise GlassformerError(
+                    f"{stored}, with which nothing can be computed, and config.json names no "
+                    "scales; if the numbers stand for themselves, load them with a dtype, as "
+                    "dtype='bfloat16'."
+                )
 
 
 def fill(plan: Plan, request: Request, report: Report) -> None:

@@ -4,17 +4,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-#include <immintrin.h>
-#define HAS_VNNI 1
-#elif defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "bytes.h"
 
 namespace nibbles {
 
@@ -45,30 +39,12 @@ inline float upper(uint32_t bits) {
 }
 
 inline void round_row(const float *x, int64_t groups, Rounded *out) {
-    for (int64_t g = 0; g < groups; g++, x += GROUP) {
+    for (int64_t g = 0; g < groups; g++, x += GROUP, out++) {
+        out->size = bytes::rounded<0>(x, GROUP, (uint8_t *)out->codes);
         int sum = 0;
-#if HAS_VNNI
-        const __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-        const __m512 high = _mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b));
-        const float largest = std::max(_mm512_reduce_max_ps(high), 1e-30f);
-        const __m512 by = _mm512_set1_ps(largest), most = _mm512_set1_ps(127.f);
-        const __m512i c = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_div_ps(a, by), most));
-        const __m512i d = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_div_ps(b, by), most));
-        _mm_storeu_si128((__m128i *)out[g].codes, _mm512_cvtepi32_epi8(c));
-        _mm_storeu_si128((__m128i *)(out[g].codes + 16), _mm512_cvtepi32_epi8(d));
-        sum = _mm512_reduce_add_epi32(_mm512_add_epi32(c, d));
-#else
-        float largest = 1e-30f;
-        for (int i = 0; i < GROUP; i++) largest = std::max(largest, std::fabs(x[i]));
-        for (int i = 0; i < GROUP; i++) {
-            int code = int(std::nearbyint(x[i] / largest * 127.f));
-            out[g].codes[i] = int8_t(code);
-            sum += code;
-        }
-#endif
-        out[g].size = largest / 127.f;
-        out[g].sum = sum * out[g].size;
-        out[g].offset = -8 * sum;
+        for (int i = 0; i < GROUP; i++) sum += out->codes[i];
+        out->sum = sum * out->size;
+        out->offset = -8 * sum;
     }
 }
 

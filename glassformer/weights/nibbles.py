@@ -14,14 +14,14 @@ from glassformer.weights import pages
 from glassformer.weights.codes import multiplied
 
 SOURCE = Path(__file__).with_name("nibbles.cpp")
-HEADER = SOURCE.with_suffix(".h")
+HEADERS = SOURCE.with_suffix(".h"), SOURCE.with_name("bytes.h")
 GROUP = 32  # numbers of a row that share a scale and a zero
 ABREAST = 16  # outputs that are computed together
 
 
 def library() -> ctypes.CDLL | None:
     """None where there is no compiler, or where it fails."""
-    return native.library(SOURCE, HEADER)
+    return native.library(SOURCE, *HEADERS)
 
 
 class Nibbles:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -12,16 +11,15 @@ from torch import Tensor, nn
 from glassformer.core import Net
 from glassformer.core.linear import Linear, Origin
 from glassformer.errors import GlassformerError
+from glassformer.native.instructions import has_vnni
 from glassformer.weights import codes as eights
 from glassformer.weights import nibbles
 from glassformer.weights.codes import Codes
 from glassformer.weights.nibbles import GROUP, Nibbles
+from glassformer.weights.portable import Blocks, Packed
 
 KINDS = ("int8", "int4")
-
-# without these instructions the 8-bit kernel's sums may overflow
-HAS_KERNELS = torch.cpu._is_vnni_supported()
-HAS_VECTORS = torch.cpu._is_avx2_supported()  # enough for our own with 4 bits
+Kernel = Codes | Nibbles | Packed | Blocks
 
 
 class QuantizedLinear(Linear):
@@ -50,65 +48,45 @@ class QuantizedLinear(Linear):
     def weight(self) -> Tensor:  # type: ignore[override]
         if self.kind == "int8":
             return self.codes * self.scale
-        pairs = torch.stack((self.codes & 15, self.codes >> 4), -1).view(len(self.codes), -1, GROUP)
-        return ((pairs - 8.0) * self.scale[..., None] + self.zero[..., None]).flatten(1)
+        groups = self.whole_codes.view(len(self.codes), -1, GROUP)
+        return (groups * self.scale[..., None] + self.zero[..., None]).flatten(1)
+
+    @property
+    def whole_codes(self) -> Tensor:
+        """One a byte, [out, in]; of 4 bits from -8 to 7."""
+        if self.kind == "int8":
+            return self.codes
+        return (torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1) - 8).to(torch.int8)
 
     def pack(self) -> None:
-        """Codes as the kernels want them; done at the first forward on a CPU."""
-        kernel: Any
+        """Codes as the kernels want them; done at the first forward on a CPU. All kernels compute
+        the same."""
+        kernel: Kernel
         if self.kind == "int8" and eights.library() is not None:
-            kernel = Codes(self.codes)
+            kernel = Codes(self.codes, self.scale)
+        elif self.kind == "int8" and has_vnni():
+            kernel = Packed(self.codes, self.scale)
         elif self.kind == "int8":
-            zeros = torch.zeros(len(self.codes), dtype=torch.long)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch says that it will once be done otherwise
-                matrix = torch._make_per_channel_quantized_tensor(
-                    self.codes, self.scale[:, 0].double(), zeros, 0
-                )
-            kernel = torch.ops.quantized.linear_prepack(matrix, None)
+            kernel = Blocks(self.codes, self.scale)
         elif nibbles.library() is not None:
             kernel = Nibbles(self.codes, self.scale, self.zero)
-        else:  # it takes 16 rows at a time
-            whole = torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1).int()
-            codes, scale, zero = (
-                F.pad(x, (0, 0, 0, -len(x) % 16)) for x in (whole, self.scale, self.zero)
-            )
-            blocks = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
-            kernel = blocks, torch.stack((scale, zero), -1).transpose(0, 1).bfloat16().contiguous()
-        self._packed = kernel, Origin(self.codes)
+        else:
+            kernel = Blocks(self.whole_codes, self.scale, self.zero, GROUP)
+        self._packed = kernel, Origin(self.codes, self.scale)
 
     def kernel(self) -> Any:
-        if self._packed is None or not self._packed[1].holds(self.codes):
+        if self._packed is None or not self._packed[1].holds(self.codes, self.scale):
             self.pack()
         assert self._packed is not None
         return self._packed[0]
 
     def forward(self, x: Tensor) -> Tensor:
         bias = self.whole_bias
-        own = self.kind == "int4" and HAS_VECTORS and nibbles.library() is not None
-        here = (HAS_KERNELS or own) and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        here = x.device.type == "cpu" and not torch.compiler.is_compiling()
         learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
         if not here or learns:
             return F.linear(x, self.weight.to(x.dtype), bias)
-        kernel = self.kernel()
-        y: Tensor
-        if isinstance(kernel, Codes):
-            y = kernel.multiply(x, self.scale, bias)
-        elif isinstance(kernel, Nibbles):
-            y = kernel.multiply(x, bias)
-        elif self.kind == "int8":
-            largest = x.abs().amax(-1, keepdim=True).float()  # a vector norm takes ten times longer
-            largest.clamp_(min=1e-30)
-            y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-                x / largest, 1 / 127, 128, kernel
-            )
-            y = y.mul_(largest)  # in place: a new tensor of all words costs more than the product
-            y = y if bias is None else y.add_(bias)
-        else:
-            rows = x.reshape(-1, self.in_features).bfloat16()
-            y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, kernel[0], GROUP, kernel[1])
-            y = y[:, : self.out_features].view(*x.shape[:-1], -1)
-            y = y.float() if bias is None else y + bias
+        y: Tensor = self.kernel().multiply(x, bias)
         return y.to(x.dtype)
 
 

@@ -1,28 +1,29 @@
-"""Room 5, weights: a net becomes a folder in the published layout, wholly or not at all."""
+"""Room 5, weights: a net becomes a folder in the published layout."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.core import Net
-from glassformer.errors import GlassformerError
 from glassformer.families import Family
+from glassformer.storage.files import write_json
+from glassformer.storage.names import is_plain
 from glassformer.weights.plan import matched, parts_of, tied_names
 from glassformer.weights.quantize import is_quantized
 
 SHARD_BYTES = 5_000_000_000
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
+WEIGHT_KEYS = (WEIGHTS, INDEX)  # of which a program reads one first
+SHARD = re.compile(r".+-\d+-of-\d+\.safetensors")
 
 
 def save_net(
@@ -39,7 +40,7 @@ def save_net(
     total = sum(tensor.nbytes for shard in shards for tensor in shard.values())
     where: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
-        name = "model.safetensors"
+        name = WEIGHTS
         if len(shards) > 1:
             name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
             where |= dict.fromkeys(shard, name)
@@ -47,8 +48,8 @@ def save_net(
         save_file(whole, folder / name, metadata={"format": "pt"})
     if where:
         index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))}
-        write_json(folder / "model.safetensors.index.json", index)
-    write_json(folder / "config.json", config)
+        write_json(folder / INDEX, index)
+    write_json(folder / CONFIG, config)
 
 
 def published(net: Net, family: Family, architecture: str) -> dict[str, Tensor]:
@@ -87,67 +88,14 @@ def split(tensors: Mapping[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
     return shards
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def write_synced(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """So that names that were given survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def old_weights(folder: Path) -> set[str]:
+    """The files that an earlier save has its weights in, which a new one takes the place of."""
+    index = folder / INDEX
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into that takes the name `folder` when everything is in it.
-
-    Where `folder` exists, the new files replace those of the same name, one rename each, and
-    weights that an older save has left are taken away. On an error nothing has changed.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise GlassformerError(f"{folder} is a file; name a folder to save into.")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise GlassformerError(f"{folder} cannot be written ({error.strerror}).") from None
-    try:
-        yield draft
-        os.chmod(draft, 0o777 & ~_umask())
-        if not folder.exists():
-            draft.rename(folder)
-            return
-        new = {path.name for path in draft.iterdir()}
-        for name in sorted(new, key=lambda name: name == "config.json"):
-            if (folder / name).is_dir():
-                shutil.rmtree(folder / name)
-            os.replace(draft / name, folder / name)
-        for path in folder.glob("*model*.safetensors*"):
-            if path.name not in new:
-                path.unlink()
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or str(error).rpartition("I/O error: ")[2]
-        raise GlassformerError(
-            f"{folder} could not be written ({why}); nothing there has changed."
-        ) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        shards = json.loads(index.read_text("utf-8"))["weight_map"].values()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        shards = ()
+    return {*WEIGHT_KEYS} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}
 
 
 def dtype_of(net: Net, stored: torch.dtype | None = None) -> str:

@@ -110,7 +110,8 @@ def judge(facts: Facts, target: Path, device: str, again: bool) -> None:
             continue
         found = judged(trial, target, device)
         if found is not None:
-            trials[trial.title] = {key: found[key] for key in ("task", "records", "figures")}
+            kept = {key: found[key] for key in ("task", "records", "figures")}
+            trials[trial.title] = {**kept, "intervals": "Wilson, BCa"}
             write_json(target / "figures.json", known)
             print(trial.title, {name: one["value"] for name, one in found["figures"].items()})
 

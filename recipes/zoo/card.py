@@ -45,7 +45,7 @@ widget:
 
 {table(facts, found["trials"])}
 
-In brackets what 95% of resamplings give. Each is what this prints, in the root of the repository:
+{intervals(found["trials"])} Each figure is what this prints, in the root of the repository:
 
 ```sh
 {commands(name, facts)}
@@ -73,6 +73,14 @@ def table(facts: Facts, measured: Found) -> str:
     lines = [" | ".join(row) for row in rows]
     return "\n".join((f"| {lines[0]} |", f"|---|{'---:|' * (len(rows[0]) - 1)}",
                       *(f"| {line} |" for line in lines[1:])))  # fmt: skip
+
+
+def intervals(measured: Found) -> str:
+    """How they were made: trials that were measured before this was noted have quantiles."""
+    if all("intervals" in one for one in measured.values()):
+        return "In brackets 95% intervals: Wilson's of shares of records that are right, else BCa."
+    return ("In brackets the middle 95% of what resamplings gave (a percentile bootstrap; "
+            "`evaluate` now prints Wilson and BCa intervals).")  # fmt: skip
 
 
 def cell(figure: Found | None, form: str) -> str:

@@ -75,6 +75,26 @@ def test_knobs_are_turned(glassformer, bard):
     )
 
 
+def test_a_temperature_alone_samples(glassformer, bard):
+    wanted = bard.generate(PROMPT, do_sample=True, temperature=0.8, max_new_tokens=8)
+    greedy = bard.generate(PROMPT, max_new_tokens=8)
+    words = ("generate", "shakespeare", PROMPT, *SHORT, "--temperature")
+    assert glassformer(*words, "0.8") == (0, wanted.text + "\n", "")
+    assert glassformer(*words, "0") == (0, greedy.text + "\n", "")
+    assert wanted.text != greedy.text
+
+
+def test_a_prompt_beyond_the_context_of_rotary_positions(glassformer):
+    prompt = "Once upon a time there was a little cat. " * 40  # stories has 256 positions
+    code, shown, error = glassformer("generate", "stories", prompt, *SHORT)
+    assert (code, shown) == (1, "") and "more than the model's 256 positions" in error
+    code, shown, error = glassformer("generate", "stories", prompt, *SHORT, "--truncate", "left")
+    stories = gf.load("stories")
+    kept = stories.tokenizer.encode(prompt).ids[-248:]
+    assert (code, error) == (0, "")
+    assert shown == stories.generate(kept, max_new_tokens=8).text + "\n"
+
+
 def test_several_texts_are_numbered(glassformer, bard):
     beams = ("--num-beams", "3", "--num-return-sequences", "2")
     result = bard.generate(PROMPT, num_beams=3, num_return_sequences=2, max_new_tokens=8)
@@ -121,7 +141,10 @@ def test_a_model_without_a_tokenizer_shows_ids(glassformer, tmp_path):
     [
         (("hi", "--set", "temprature=1"), "no knob 'temprature'; did you mean temperature?"),
         (("hi", "--set", "temperature"), "set by name=value, not by 'temperature'"),
-        (("hi", "--temperature", "0.5"), "temperature only shapes sampling; set do_sample"),
+        (
+            ("hi", "--temperature", "0.5", "--no-sample"),
+            "temperature only shapes sampling; set do_sample",
+        ),
         (("hi", "--top-p", "2", "--do-sample"), "top_p must be above 0 and at most 1, not 2.0"),
         (("hi", "--set", "eos_token_id=[1,"), "eos_token_id must be a token id or a list"),
         (("hi", "--set", "prefix_allowed_tokens_fn=f"), "must be a function"),

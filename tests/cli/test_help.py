@@ -191,15 +191,22 @@ def test_completion_of_other_shells(shell):
     assert "_GLASSFORMER_COMPLETE=complete_" + shell in source
 
 
-def test_whoever_stops_reading_hears_nothing_more():
-    for words in (["zoo", "--json"], ["--help"]):
-        reading, writing = os.pipe()
-        os.close(reading)
-        ended = subprocess.run(
-            [sys.executable, "-m", "glassformer", *words], stdout=writing, stderr=subprocess.PIPE
-        )
-        os.close(writing)
-        assert (ended.returncode, ended.stderr) == (1, b"")
+@pytest.mark.parametrize("words", ["zoo --json", "--version"])
+@pytest.mark.parametrize(
+    ("redirected", "said"),
+    [
+        ("| true", "was closed before everything was written"),
+        ("> /dev/full", "cannot be written: No space left on device; the results are incomplete"),
+        (">&-", "cannot be written: Bad file descriptor; the results are incomplete"),
+        ("> /dev/full 2>&1", None),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_sentence(words, redirected, said):
+    """To the end of the process, when Python writes what is buffered."""
+    command = f"{sys.executable} -m glassformer {words} {redirected}; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == ("" if said is None else f"error: Standard output {said}.\n")
 
 
 def in_terminal(*words: str, **env: str) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 
 from rich.cells import cell_len
 
+from glassformer.cli import outputs
 from glassformer.cli.inputs import Inputs
 from glassformer.cli.outputs import Column, Rows, fitted, progress
 
 COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
 
 
-def test_columns_for_people(capsys, monkeypatch):
+def test_columns_at_a_terminal(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "40")
     rows = Rows(COLUMNS, as_json=False)
     rows.add(("good", "0.9", "short [bold]"), {})
@@ -24,10 +27,33 @@ def test_columns_for_people(capsys, monkeypatch):
     ]
 
 
+def test_a_file_has_whole_cells_between_tabs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    rows = Rows(COLUMNS, as_json=False)
+    cells = "excellent", "", "好看的电影" * 40 + "\nline\ttab"
+    rows.add(cells, {})
+    head, row = capsys.readouterr().out.splitlines()
+    assert head == "label\tp\ttext"
+    assert row.split("\t") == ["excellent", "", "好看的电影" * 40 + " line tab"]
+
+
 def test_wide_letters_take_two_columns():
     for text in ("汉字汉字汉字", "naïve", "👍👍👍👍"):
         for right in (False, True):
             assert cell_len(fitted(text, 7, right)) == 7
+
+
+def test_one_place_makes_bars():
+    """rich's live displays redirect standard output; `progress_bar` says that they do not."""
+    package = Path(outputs.__file__).parent.parent
+    found = {
+        path.name
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rich")
+        if {one.name for one in node.names} & {"Live", "Progress", "Status", "track"}
+    }
+    assert found == {"outputs.py"}
 
 
 def test_json_for_programs_at_once(capsys):
@@ -43,7 +69,7 @@ def test_progress_passes_results_on_and_is_quiet_in_a_pipe(capsys, tmp_path):
     assert capsys.readouterr().err.strip() == ""
 
 
-def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch):
+def test_an_indent_stays_and_what_must_be_read_whole_is(capsys, monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "30")
     rows = Rows((Column("", 8), Column("alerts", whole=True)), as_json=False)
     rows.add(("  PER\tx", "bad rose from 30.3% (379 of 1,250)"), {})

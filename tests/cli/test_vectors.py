@@ -29,7 +29,8 @@ def test_a_text_becomes_vectors(glassformer, text, kind, name):
     assert vectors.table.shape == (9, 12)
     assert vectors.words[:3] == [".", "a", "here"]  # 120 each, then 80 each
     before = out.read_bytes()
-    glassformer("vectors", "train", *words[1:], "--out", str(out))
+    again = ("vectors", "train", *words[1:], "--out", str(out), "--overwrite")
+    assert glassformer(*again)[0] == 0
     assert out.read_bytes() == before
 
 

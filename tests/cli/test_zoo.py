@@ -25,7 +25,9 @@ def test_what_is_listed_is_what_is_loaded(glassformer, name):
     assert one["license"] != "unknown" and one["about"].endswith(".")
 
 
-def test_a_table_and_what_fits_a_narrow_window(glassformer, monkeypatch, capsys, tmp_path):
+def test_a_table_and_what_fits_a_narrow_window(
+    glassformer, monkeypatch, capsys, terminal, tmp_path
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code, wide, _ = glassformer("zoo")
     ours, others = wide.split("\n\n")[:2]

@@ -45,7 +45,7 @@ def test_every_option_of_vectors():
     train = typer.main.get_command(vectors).commands["train"]
     known = {option for one in train.params for option in one.opts if option.startswith("--")}
     rows = "".join(re.findall(r"^\| (`--.*?) \|", text_of("vectors.md"), re.M))
-    assert known - set(re.findall(r"`(--[\w-]+)`", rows)) == {"--out", "--device"}
+    assert known - set(re.findall(r"`(--[\w-]+)`", rows)) == {"--out", "--overwrite", "--device"}
 
 
 def test_every_kind_of_adapter_and_only_options_that_there_are():

@@ -8,6 +8,7 @@ import math
 import pytest
 import tiny_gpt2 as tiny
 from rights import ABOUT, BOTH, ENGLISH, GERMAN, learn
+from scipy import stats
 from small_models import UNSEEN, bert, reviews, train_classifier, word_tokenizer
 from trained import train_tagger, write_squad
 
@@ -44,6 +45,17 @@ def test_labels_of_a_model_that_learned_them(classifier):
     assert found.classes.classes["good"].precision == pytest.approx(2 / 3)
     again = gf.evaluate(classifier, wrong, draws=200)
     assert again == found and found.record()["figures"]["accuracy"]["low"] is not None
+
+
+def wilson(hits, records):
+    return stats.binomtest(hits, records).proportion_ci(method="wilson")
+
+
+def test_few_records_that_are_all_right_leave_room_for_doubt(classifier):
+    figures = gf.evaluate(classifier, ROWS[:3]).figures
+    assert (figures["accuracy"].low, figures["accuracy"].high) == pytest.approx(wilson(3, 3))
+    assert figures["macro_f1"].value == 1.0 and figures["macro_f1"].low is None
+    assert gf.evaluate(classifier, ROWS[:3], draws=0).figures["accuracy"].low is None
 
 
 def test_of_several_heads_one_is_meant():
@@ -101,6 +113,8 @@ def test_examples_come_from_their_own_file(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[6:]))
     one = gf.evaluate(model, rows[:6], "piqa", shots=2, examples=path)
+    bounds = wilson(round(6 * one["acc"]), 6)
+    assert (one.figures["acc"].low, one.figures["acc"].high) == pytest.approx(bounds)
     assert one == gf.evaluate(model, rows[:6], "piqa", shots=2, examples=rows[6:])
     with pytest.raises(GlassformerError, match="99 examples cannot be drawn from 18 records"):
         gf.evaluate(model, rows[:6], "piqa", shots=99, examples=path)
@@ -134,6 +148,9 @@ def test_answers_are_judged_as_squad_judges_them(tmp_path):
     wanted = squad_scores(texts, right)
     assert found.task == "span" and found.records == wanted["total"]
     assert found["exact"] == pytest.approx(wanted["exact"])
+    exact, hits = found.figures["exact"], round(wanted["exact"] * wanted["total"] / 100)
+    bounds = [100 * bound for bound in wilson(hits, wanted["total"])]
+    assert [exact.low, exact.high] == pytest.approx(bounds)
     assert found["f1"] == pytest.approx(wanted["f1"])
 
 
@@ -148,6 +165,7 @@ def test_numbers_and_choices(tokenizer):
     ]
     found = gf.evaluate(chooser, rows)
     assert (found.task, found["accuracy"]) == ("multiple-choice", 0.5)  # the same answer each time
+    assert found.figures["accuracy"].low == pytest.approx(wilson(2, 4).low)
 
 
 def test_perplexity_is_that_of_all_tokens(tmp_path):

@@ -7,7 +7,7 @@ Results are given per text, without padding, so that any two ways of computing t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,19 @@ NAMES = [
     for architecture in classes_of(family, model_type)
     for index in range(len(family.TINY))
 ]
+
+
+def sample(names: Sequence[Name], once_per: str) -> list[Name]:
+    """The first case of every model type, of every body, or of every class and every body."""
+    keys: dict[str, Callable[[Name], object]] = {
+        "type": lambda name: name.model_type,
+        "body": lambda name: (name.model_type, name.spec.encoder, name.spec.decoder),
+        "class": lambda name: name.architecture,
+    }
+    wanted = ("class", "body") if once_per == "class" else (once_per,)
+    first = {(key, keys[key](name)): name for key in wanted for name in reversed(names)}
+    chosen = set(first.values())
+    return [name for name in names if name in chosen]
 
 
 @dataclass

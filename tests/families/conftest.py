@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import NAMES, Case
+from cases import NAMES, Case, sample
 
 MEASURED: dict[str, float] = {}
 RESULTS = Path(__file__).parent.parent.parent / "build" / "differences"
@@ -47,8 +47,18 @@ def pytest_sessionfinish():
 
 
 def pytest_generate_tests(metafunc):
-    """`case` runs over all cases, or over those that the test's `over` mark lets through."""
-    if "case" in metafunc.fixturenames:
-        mark = metafunc.definition.get_closest_marker("over")
-        names = [name for name in NAMES if mark is None or mark.kwargs["which"](name)]
-        metafunc.parametrize("case", grouped(names), indirect=True, scope="session")
+    """Runs a test that takes `case` over the cases that its `over` marks select.
+
+    `which` is a predicate on names. `once_per` is what the tested property depends on ("type",
+    "body" or "class"): without --all, one case of each is run.
+    """
+    if "case" not in metafunc.fixturenames:
+        return
+    names, once_per = NAMES, None
+    for mark in metafunc.definition.iter_markers("over"):  # the closest mark first
+        if "which" in mark.kwargs:
+            names = [name for name in names if mark.kwargs["which"](name)]
+        once_per = once_per or mark.kwargs.get("once_per")
+    if once_per and not metafunc.config.getoption("all"):
+        names = sample(names, once_per)
+    metafunc.parametrize("case", grouped(names), indirect=True, scope="session")

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from glassformer.check import check
 
-pytestmark = pytest.mark.over(which=in_transformers)
+pytestmark = pytest.mark.over(which=in_transformers, once_per="type")
 
 
 def test_check_finds_every_class_equal(case):

@@ -17,8 +17,10 @@ def first_of_its_type(name: Name) -> bool:
 
 
 @pytest.mark.over(which=first_of_its_type)
-def test_compiled_as_eager(case):
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_as_eager(case, backend):
+    """`aot_eager` shows that the graph is whole and equal; tests/core runs inductor, too."""
     batch = case.batch((9, 12, 5, 12), "left")
     torch._dynamo.reset()
-    compiled = torch.compile(case.net, fullgraph=True)
+    compiled = torch.compile(case.net, fullgraph=True, backend=backend)
     assert difference(case.ours(batch, net=compiled), case.ours(batch)) <= TOLERANCE

@@ -14,6 +14,8 @@ import glassformer as gf
 from glassformer.core import Cache, Capture
 from glassformer.weights.files import TensorFiles
 
+pytestmark = pytest.mark.over(once_per="body")
+
 LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 31, 9, 133)  # so long that sparse patterns are computed without what they leave out
 
@@ -25,6 +27,7 @@ def rows(batch: Batch, part: slice) -> Batch:
 # --- 2. one result, however it is computed -----------------------------------------------------
 
 
+@pytest.mark.over(once_per="class")
 def test_in_a_batch_as_alone(case):
     batch = case.batch(LENGTHS, "right")
     together = case.ours(batch)
@@ -158,6 +161,7 @@ def tensors_of(folder) -> dict[str, torch.Tensor]:
     return {name: files.read(name, mapped=False) for name in files}
 
 
+@pytest.mark.over(once_per="class")
 def test_save_load_save_gives_the_same_bytes(case, tmp_path):
     case.model.save(tmp_path / "once")
     gf.load(tmp_path / "once").save(tmp_path / "twice")
@@ -172,6 +176,7 @@ def test_save_load_save_gives_the_same_bytes(case, tmp_path):
             assert torch.equal(saved.get(name, same[0]), tensor), name
 
 
+@pytest.mark.over(once_per="class")
 def test_the_reference_loads_what_we_save(case, tmp_path):
     case.model.save(tmp_path / "ours")
     loaded, info = reference.load(tmp_path / "ours", case.name.architecture)

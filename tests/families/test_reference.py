@@ -13,6 +13,8 @@ from glassformer.families import classes_of, families
 from glassformer.table import parts_of
 from glassformer.weights.quantize import count_parameters
 
+pytestmark = pytest.mark.over(once_per="class")
+
 LENGTHS = (9, 12, 5, 12, 7, 1)
 LONG = (140, 133, 16, 17, 31, 129)  # beyond the block sizes of attention kernels
 

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "families"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import Case
-from writers import FIRST
+from writers import FIRST, KINDS
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +25,20 @@ def pytest_generate_tests(metafunc):
             for n in FIRST.values()
         ]
         metafunc.parametrize("case", params, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without --all, what does not depend on the family runs on one model of each kind."""
+    if config.getoption("all"):
+        return
+
+    def repeats(item) -> bool:
+        mark = item.get_closest_marker("over")
+        if mark is None or mark.kwargs.get("once_per") != "kind":
+            return False
+        return item.callspec.params["case"].model_type not in KINDS
+
+    dropped = [item for item in items if repeats(item)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if not repeats(item)]

@@ -128,7 +128,7 @@ def test_files_that_cannot_be(bard, paths, tmp_path):
         ((tmp_path / "empty", target), "empty has no lines"),
         ((tmp_path / "latin", target), "latin cannot be read: it is not UTF-8"),
         ((source, tmp_path / "no" / "out"), "There is no folder"),
-        ((source, tmp_path), "cannot be read: Is a directory"),
+        ((source, tmp_path), "is no regular file; name another output"),
     ):
         with pytest.raises(GlassformerError, match=message):
             run(bard, pair)

@@ -1,25 +1,23 @@
-"""One request, one result, however it is computed: 200 prompts for a model of every family.
+"""One request, one result, however it is computed, for a model of every family.
 
-Where each prompt is computed by itself, `make test` takes 50 of them and `make test-prompts` all.
+`make test` takes 20 prompts, `make test-all` 200.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 
-COUNT, NEW = 200, 6
-PART = int(os.environ.get("GLASSFORMER_PROMPTS", "50"))
+NEW = 6
 FORCED = ("forced_bos_token_id", "forced_eos_token_id", "begin_suppress_tokens")  # by a config
 PLAIN = {"num_beams": 1, **dict.fromkeys(FORCED)}
 
 
 @pytest.fixture(scope="module")
-def prompts(case):
+def prompts(case, pytestconfig):
+    count = 200 if pytestconfig.getoption("all") else 20
     generator = torch.Generator().manual_seed(9)
-    lengths = torch.randint(1, 14, (COUNT,), generator=generator).tolist()
+    lengths = torch.randint(1, 14, (count,), generator=generator).tolist()
     return case.prompts([n + 1 for n in lengths], seed=10)
 
 
@@ -48,7 +46,7 @@ def test_with_the_cache_as_without(case, prompts, together):
 
 
 def test_in_a_batch_as_alone(case, prompts, together):
-    assert [tokens(case, [prompt])[0] for prompt in prompts[:PART]] == together[:PART]
+    assert [tokens(case, [prompt])[0] for prompt in prompts] == together
     assert tokens(case, prompts, batch_size=7) == together
 
 
@@ -57,16 +55,15 @@ def test_chunked_prefill_as_whole(case, prompts, together):
 
 
 def test_streamed_as_not(case, prompts, together):
-    for prompt, found in zip(prompts[:PART], together, strict=False):
+    for prompt, found in zip(prompts, together, strict=True):
         pieces = case.model.stream(prompt, max_new_tokens=NEW, **PLAIN)
         assert [piece.token for piece in pieces] == found
 
 
 def test_guessed_as_plain(case, prompts, together):
     """The text so far as the source of guesses, and the model itself (always right) as a draft."""
-    part = prompts[:PART]
-    assert tokens(case, part, prompt_lookup_num_tokens=3) == together[:PART]
-    assert tokens(case, part, assistant_model=case.model, num_assistant_tokens=3) == together[:PART]
+    assert tokens(case, prompts, prompt_lookup_num_tokens=3) == together
+    assert tokens(case, prompts, assistant_model=case.model, num_assistant_tokens=3) == together
 
 
 def test_beams_in_a_batch_as_alone(case, prompts):

@@ -21,7 +21,7 @@ OUT_OF_RANGE = {
     "min_new_tokens": -1,
     "min_length": -1,
     "max_time": 0.0,
-    "temperature": 0.0,
+    "temperature": -0.5,
     "top_k": -1,
     "top_p": 1.5,
     "min_p": -0.1,
@@ -93,14 +93,47 @@ def test_a_value_of_another_type_is_named(given, said):
         ({"tree": True}, "Only a beam search has a tree"),
         ({"penalty_alpha": 0.6}, "needs top_k"),
         ({"penalty_alpha": 0.6, "top_k": 4, "do_sample": True}, "neither do_sample nor"),
-        ({"temperature": 0.7}, "temperature only shapes sampling; set do_sample"),
-        ({"top_k": 40, "num_beams": 2}, "top_k only shapes sampling"),
+        ({"temperature": 0.7, "do_sample": False}, "temperature only shapes sampling; set do_"),
+        ({"top_k": 40, "do_sample": False, "num_beams": 2}, "top_k only shapes sampling"),
+        ({"temperature": 0, "do_sample": True}, "temperature 0 takes the most probable token"),
+        ({"num_beams": 4, "num_beam_groups": 2, "top_p": 0.9}, "not sampled"),
     ],
 )
 def test_contradictions(given, said):
     with pytest.raises(GlassformerError) as caught:
         make_knobs({}, given)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("saved", [{}, {"do_sample": False}, {"do_sample": True}])
+@pytest.mark.parametrize(
+    ("given", "sampled"),
+    [
+        ({"temperature": 0.8}, True),
+        ({"temperature": 1.0}, True),
+        ({"top_k": 5}, True),
+        ({"top_p": 0.9}, True),
+        ({"min_p": 0.1}, True),
+        ({"typical_p": 0.9}, True),
+        ({"temperature": 0.8, "do_sample": None}, True),
+        ({"temperature": 0}, False),
+        ({"temperature": 0.0, "top_p": 0.9}, False),
+        ({"temperature": 0.0, "do_sample": False}, False),
+        ({"do_sample": False}, False),
+        ({"penalty_alpha": 0.6, "top_k": 4, "do_sample": False}, False),
+        ({"temperature": None, "seed": 3}, None),  # as the file says
+    ],
+)
+def test_a_knob_that_shapes_sampling_asks_for_it(saved, given, sampled):
+    knobs = make_knobs(saved, given)
+    assert knobs.do_sample is (saved.get("do_sample", False) if sampled is None else sampled)
+    if sampled is False:
+        assert (knobs.temperature, knobs.top_p) == (1.0, 1.0)
+
+
+def test_contrastive_search_is_not_sampled():
+    assert not make_knobs({}, {"penalty_alpha": 0.6, "top_k": 4}).do_sample
+    assert make_knobs({}, {"penalty_alpha": 0.6, "top_k": 4, "temperature": 0}).top_k == 4
 
 
 def test_an_unknown_name_gets_the_nearest():
@@ -113,7 +146,9 @@ def test_an_unknown_name_gets_the_nearest():
 def test_a_file_may_hold_what_others_use_and_what_is_idle():
     saved = {"transformers_version": "4.2", "temperature": 0.6, "top_k": 50, "max_length": None}
     knobs = make_knobs(saved, {})
-    assert (knobs.temperature, knobs.do_sample) == (0.6, False)
+    assert (knobs.temperature, knobs.do_sample) == (1.0, False)
+    assert make_knobs(saved, {"do_sample": True}).temperature == 0.6
+    assert make_knobs({**saved, "penalty_alpha": 0.6}, {}).top_k == 50
 
 
 def test_the_users_word_on_length_is_the_last():

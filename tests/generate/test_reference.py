@@ -74,7 +74,17 @@ KNOBS = {
 }
 
 
-@pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
+OF_EVERY_FAMILY = ("greedy", "beam")
+
+
+def options():
+    """Processors and lengths do not depend on the family."""
+    for name, knobs in KNOBS.items():
+        marks = () if name in OF_EVERY_FAMILY else pytest.mark.over(once_per="kind")
+        yield pytest.param(knobs, marks=marks, id=name)
+
+
+@pytest.mark.parametrize("knobs", list(options()))
 def test_tokens_equal_the_references(case, knobs):
     prompts = case.prompts(LENGTHS, seed=5)
     knobs = {"max_new_tokens": 12, **knobs}
@@ -96,6 +106,7 @@ def test_tokens_equal_the_references(case, knobs):
     ids=["bad words", "suppressed", "suppressed at first", "forced end", "forced first", "allowed"],
 )
 @pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.over(once_per="kind")
 def test_banned_and_forced_tokens(case, make, beams):
     prompts = case.prompts(LENGTHS, seed=6)
     plain = ours(case, prompts, max_new_tokens=8)

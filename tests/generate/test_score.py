@@ -76,6 +76,15 @@ def test_a_model_without_a_context_reads_all_of_a_long_text(monkeypatch):
     assert windowed == pytest.approx(plain(llama.net, IDS, 10, 4), abs=1e-5)
 
 
+def test_a_text_beyond_the_context_of_rotary_positions_is_scored_in_windows():
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 16}
+    llama = gf.create("llama-7b", seed=2, **sizes, **heads, vocab_size=1000)
+    assert llama.score(IDS).logprobs == pytest.approx(plain(llama.net, IDS, 16, 8), abs=1e-5)
+    with pytest.raises(GlassformerError, match=r"window \(17\) is above the model's 16 positions"):
+        llama.score(IDS, window=17)
+
+
 def test_an_encoder_decoder_scores_a_target():
     sizes = {"d_model": 16, "d_ff": 24, "d_kv": 8, "num_heads": 2, "num_layers": 2}
     t5 = gf.create("t5-small", seed=2, **sizes, vocab_size=1000)

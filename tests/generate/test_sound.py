@@ -105,6 +105,25 @@ def test_the_decoder_is_told_language_and_task_as_by_the_reference(both, knobs):
         assert found == wanted
 
 
+@pytest.mark.parametrize(
+    "forced",
+    [[[1, 41], [2, 45], [3, 97]], [[1, None], [2, 45]], [[1, 42]], [[1, 40], [2, 46]]],
+    ids=str,
+)
+def test_tokens_that_older_files_force(both, forced, monkeypatch):
+    theirs, model = both
+    monkeypatch.setitem(model.generation, "forced_decoder_ids", forced)
+    monkeypatch.setattr(theirs.generation_config, "forced_decoder_ids", forced, raising=False)
+    for heard in sound(2, 8, 48):
+        wanted = theirs.generate(heard[None], max_new_tokens=8)[0].tolist()
+        assert model.generate(heard, max_new_tokens=8).tokens == wanted
+        wanted = theirs.generate(heard[None], max_new_tokens=8, language="en")[0].tolist()
+        assert model.generate(heard, max_new_tokens=8, language="en").tokens == wanted
+    monkeypatch.setitem(model.generation, "forced_decoder_ids", [[2, 45]])
+    with pytest.raises(gf.GlassformerError, match="places must be 1, 2 and so on"):
+        model.generate(heard)
+
+
 def test_the_first_tokens(both):
     _, model = both
     writer, heard = model.writer, sound(8, 48)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.generate import Interrupted
+from glassformer.text import train as train_tokenizer
 
 PROMPT = "ROMEO:\n"
 
@@ -111,11 +113,65 @@ def test_a_prompt_longer_than_the_context(bard):
     ids = [5 + i % 900 for i in range(300)]
     with pytest.raises(GlassformerError, match=r"has 300 tokens, 45 more than .* 256 positions"):
         bard.generate(ids)
-    left = bard.generate(ids, truncate="left")
-    right = bard.generate(ids, truncate="right")
-    assert left.tokens == bard.generate(ids[-255:]).tokens
-    assert right.tokens == bard.generate(ids[:255]).tokens
-    assert len(left.tokens) == len(right.tokens) == 1
+    for new, kept in ((40, 216), (250, 128), (1, 255)):  # half of the context, at least
+        length = {"max_new_tokens": new, "eos_token_id": None}
+        left = bard.generate(ids, truncate="left", **length)
+        right = bard.generate(ids, truncate="right", **length)
+        assert left.tokens == bard.generate(ids[-kept:], **length).tokens
+        assert right.tokens == bard.generate(ids[:kept], **length).tokens
+        assert len(left.tokens) == len(right.tokens) == min(new, 256 - kept)
+
+
+@pytest.fixture(scope="module")
+def llama():
+    """With rotary positions, which have no table that could end."""
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 99}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    return gf.create("llama-7b", seed=2, **sizes, **heads, max_position_embeddings=64)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-bpe", "bpe"])
+def test_the_text_is_joined_to_the_prompt(kind):
+    corpus = ["the cat sat on the mat and the dog sat on the log while the sun went down"] * 9
+    tokenizer = train_tokenizer(kind, texts=corpus, size=300 if kind == "byte-bpe" else 60)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
+    model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
+    ids, spaced = tokenizer.encode("the cat", special=False).ids, 0
+    prompt = tokenizer.decode(ids)
+    for seed in range(20):
+        knobs = {"temperature": 2.0, "seed": seed, "max_new_tokens": 6, "eos_token_id": None}
+        found = model.generate(ids, **knobs)
+        assert prompt + found.text == tokenizer.decode([*ids, *found.tokens])
+        assert "".join(piece.text for piece in model.stream(ids, **knobs)) == found.text
+        spaced += found.text.startswith(" ")
+        word = found.text.strip().split(" ")[0]
+        ended = model.generate(ids, **knobs, stop_strings=[" " + word])
+        if found.text.startswith(" " + word):
+            assert (ended.text, ended.stop) == ("", "string")
+    assert spaced > 1
+
+
+def test_a_regular_expression_sees_the_space_before_the_first_word():
+    tokenizer = train_tokenizer("bpe", texts=["the cat sat on the mat 7 8 9"] * 9, size=50)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": tokenizer.size}
+    model = gf.create("llama-7b", seed=3, tokenizer=tokenizer, **sizes, **heads)
+    found = model.generate("the cat", regex=" [7-9] mat", eos_token_id=tokenizer.special["eos"])
+    assert re.fullmatch(" [7-9] mat", found.text) and found.stop == "eos"
+
+
+def test_a_prompt_longer_than_the_context_of_rotary_positions(llama):
+    ids = [5 + i % 90 for i in range(80)]
+    with pytest.raises(GlassformerError, match=r"has 80 tokens, 17 more .* 64 pos.*rope_scaling"):
+        llama.generate(ids)
+    with pytest.raises(GlassformerError, match="1 more than the model's 64 positions"):
+        next(llama.stream(ids[:64]))
+    length = {"max_new_tokens": 10, "eos_token_id": None}
+    left = llama.generate(ids, truncate="left", **length)
+    assert left.tokens == llama.generate(ids[-54:], **length).tokens and len(left.tokens) == 10
+    assert len(llama.generate(ids[:60], **length).tokens) == 4
+    assert llama.net(torch.tensor([ids])).logits.shape[1] == 80  # the computation has no limit
 
 
 def test_the_source_of_an_encoder_decoder_may_be_too_long(bart):

@@ -18,3 +18,6 @@ FIRST = {}
 for name in NAMES:
     if generates(name):
         FIRST.setdefault(name.model_type, name)
+
+KINDS = ("gpt2", "llama", "t5", "whisper")
+"""Learned positions, rotary positions, an encoder for text, an encoder for speech."""

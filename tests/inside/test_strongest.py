@@ -12,15 +12,14 @@ TEXTS = [" ".join(WORDS[(3 * i + j) % len(WORDS)] for j in range(4 + i % 5)) for
 
 
 def by_hand(model, name, neuron, targets=None):
-    """The largest value of every text, where it is, and the tokens: the strongest first."""
+    """Of every text the values of its tokens, and the tokens."""
     found = []
     for number, text in enumerate(TEXTS):
         view = model.look(text, None if targets is None else targets[number])
-        values = view.tap(name).array[:, neuron]
         tokens = view.reading.encoder if name.startswith("encoder") else view.reading.last
-        at = int(values.argmax())
-        found.append((float(values[at]), number, at, [token.text for token in tokens]))
-    return sorted(found, key=lambda each: (-each[0], each[1]))
+        values = view.tap(name).array[:, neuron].tolist()
+        found.append((values, [token.text for token in tokens]))
+    return found
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder", "both", "source"])
@@ -44,12 +43,17 @@ def test_they_are_those_that_reading_each_text_finds(kind):
     assert told[-1] == found.read == 40 and told == sorted(told) and len(told) > 3
     assert found.name.startswith("encoder" if kind in ("encoder", "source") else "decoder")
     for neuron in (7, 40):
-        wanted = by_hand(model, found.name, neuron, given)[:6]
-        got = found[neuron]
-        assert [(one.text, one.position) for one in got] == [(n, at) for _, n, at, _ in wanted]
-        for one, (value, _, at, tokens) in zip(got, wanted, strict=True):
-            assert one.value == pytest.approx(value, abs=1e-5)
-            assert list(one.tokens) == tokens and one.values[one.at] == one.value and one.at == at
+        read, got = by_hand(model, found.name, neuron, given), found[neuron]
+        highest = sorted((max(values) for values, _ in read), reverse=True)[:6]
+        # equal values may come in any order, and which of them come last depends on rounding
+        assert [one.value for one in got] == pytest.approx(highest, abs=1e-5)
+        assert len({one.text for one in got}) == 6
+        for one in got:
+            values, tokens = read[one.text]
+            assert one.value == pytest.approx(max(values), abs=1e-5)
+            assert one.value == pytest.approx(values[one.position], abs=1e-5)
+            assert list(one.tokens) == tokens
+            assert one.values[one.at] == one.value and one.at == one.position
 
 
 def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
@@ -61,7 +65,7 @@ def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
     ids = model.tokenizer.ids(long)
     windows = [model.look(ids[at : at + 60]).neurons[2].array[:, 3] for at in (0, 60, 120)]
     values = [float(x) for window in windows for x in window]
-    assert one.position == values.index(max(values)) and len(one.tokens) <= 49
+    assert values[one.position] == pytest.approx(max(values), abs=1e-5) and len(one.tokens) <= 49
     assert one.tokens[one.at] == model.tokenizer.decode([ids[one.position]])
 
 

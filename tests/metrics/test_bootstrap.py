@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from glassformer.errors import GlassformerError
 from glassformer.metrics.bootstrap import (
@@ -34,7 +35,7 @@ def test_sums_give_what_lists_give():
 
 
 def test_the_seed_decides():
-    hits = {"accuracy": [1, 0, 1, 1, 0, 1, 0, 0, 1, 1]}
+    hits = {"accuracy": [0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.3, 0.4, 0.5, 1]}
     assert bootstrap_means(hits, Draws(seed=3)) == bootstrap_means(hits, Draws(seed=3))
     ten, others = (bootstrap_means(hits, Draws(37, seed=seed))["accuracy"] for seed in (3, 4))
     assert (ten.low, ten.high) != (others.low, others.high) or ten != others
@@ -64,6 +65,114 @@ def test_errors_are_those_of_the_mean():
     assert mean_error(sample) == pytest.approx(sample.std(ddof=1) / 20)
     assert drawn["mean"].error == pytest.approx(mean_error(sample), rel=0.1)
     assert bootstrap_means({"mean": sample})["mean"].error == mean_error(sample)
+
+
+# --- against scipy -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize(
+    ("hits", "records"), [(3, 3), (0, 3), (1, 1), (0, 1), (7, 10), (999, 1000)]
+)
+def test_a_proportion_has_wilsons_interval(hits, records, confidence):
+    figure = Draws(confidence=confidence).proportion([1] * hits + [0] * (records - hits))
+    theirs = stats.binomtest(hits, records).proportion_ci(confidence, "wilson")
+    assert (figure.low, figure.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    assert 0 <= figure.low <= figure.value <= figure.high <= 1
+    percent = Draws(confidence=confidence).proportion([True] * hits, scale=100) if hits else None
+    assert percent is None or (percent.value, percent.high) == (100, 100)
+
+
+def ratio(x, y, axis=-1):
+    return np.mean(x, axis=axis) / np.mean(y, axis=axis)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [5, 40])
+def test_other_metrics_have_the_bca_interval(seed, size):
+    rng = np.random.default_rng(seed)
+    table = np.ceil(9 * rng.lognormal(size=(size, 2)))  # whole, so that equal sums are equal
+    draws = Draws(500, seed=seed, confidence=0.9)
+    options = {
+        "n_resamples": 500,
+        "confidence_level": 0.9,
+        "method": "BCa",
+        "paired": True,
+        "vectorized": True,
+        "rng": np.random.default_rng(seed),  # which draws the same records
+    }
+    theirs = stats.bootstrap((table[:, 0], table[:, 1]), ratio, **options)
+    wanted = theirs.confidence_interval.low, theirs.confidence_interval.high
+    sums = bootstrap_sums(table, {"r": lambda s: s[:, 0] / s[:, 1]}, draws)["r"]
+    lists = bootstrap(list(table), {"r": lambda some: ratio(*np.array(some).T)}, draws)["r"]
+    for figure in (sums, lists):
+        assert (figure.low, figure.high) == pytest.approx(wanted, rel=1e-9)
+        assert figure.error == pytest.approx(theirs.standard_error, rel=1e-9)
+
+
+def test_many_records_are_left_out_in_groups():
+    sample = np.random.default_rng(2).lognormal(size=3000)
+    draws = Draws(100)
+    calls = []
+
+    def mean(some):
+        calls.append(len(some))
+        return float(np.mean(some))
+
+    lists = bootstrap(list(sample), {"mean": mean}, draws)["mean"]
+    assert len(calls) == 201 and calls.count(2970) == 100
+    means = bootstrap_means({"mean": sample}, draws)["mean"]
+    assert (lists.low, lists.high) == pytest.approx((means.low, means.high), rel=5e-3)
+
+
+@pytest.mark.parametrize("records", [5, 10, 30])
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.95])
+def test_wilsons_interval_holds_the_truth_as_often_as_it_says(records, p):
+    """Of all samples there are, by their probability; an interval of draws does not come near."""
+    held = sum(
+        stats.binom.pmf(hits, records, p)
+        for hits in range(records + 1)
+        if (figure := Draws().proportion([1] * hits + [0] * (records - hits))).low
+        <= p
+        <= figure.high
+    )
+    assert held > 0.9
+
+
+def variance(sums):
+    return sums[:, 1] / sums[:, 2] - (sums[:, 0] / sums[:, 2]) ** 2
+
+
+def test_the_bca_interval_of_a_biased_metric_holds_the_truth_more_often_than_quantiles_do():
+    rng, trials, held, plain = np.random.default_rng(3), 300, 0, 0
+    for trial in range(trials):
+        sample = rng.normal(size=30)
+        table = np.stack((sample, sample**2, np.ones(30)), 1)
+        draws = Draws(400, trial)
+        figure = bootstrap_sums(table, {"variance": variance}, draws)["variance"]
+        held += figure.low <= 1 <= figure.high
+        (places,) = draws.places(30)
+        low, high = np.quantile(variance(table[places].sum(1)), (0.025, 0.975))
+        plain += low <= 1 <= high
+    assert held / trials > 0.88 > 0.86 > plain / trials
+
+
+# --- where nothing can be told -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.3] * 7, [0.0, 0.0]])
+def test_records_that_are_all_alike_give_no_interval(values):
+    means = bootstrap_means({"a": values})["a"]
+    lists = bootstrap(values, {"a": lambda some: sum(some) / len(some)})["a"]
+    for figure in (means, lists):
+        assert figure.value == pytest.approx(values[0])
+        assert figure.low is figure.high is None
+
+
+def test_an_extreme_confidence_stays_within_the_draws():
+    sample = np.array([0.0] * 30 + [100.0])
+    figure = bootstrap_means({"a": sample}, Draws(200, confidence=0.999999))["a"]
+    assert 0 <= figure.low <= figure.value <= figure.high
 
 
 def test_draws_without_a_value_are_left_out():

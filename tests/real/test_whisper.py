@@ -4,28 +4,32 @@ import pytest
 import torch
 import transformers
 from openai_names import reference_of
+from transformers.models.whisper.configuration_whisper import NON_SPEECH_TOKENS
 
 import glassformer as gf
 from glassformer.text.wave import read_wave
 
 pytestmark = pytest.mark.real
-ENGLISH, NO_TIMES = 50257, 50362
+SPACE, ENGLISH, TRANSLATE, NO_TIMES = 220, 50257, 50357, 50362
 
 
 @torch.no_grad()
 def test_tiny_en_hears_what_the_reference_hears(real):
     path = real("whisper-tiny.en")
     spoken = path.with_name("beckett.wav")
-    model = gf.load(path, dtype=torch.float32)
+    model = gf.load(path)
     theirs = reference_of(model, torch.load(path, weights_only=True)["model_state_dict"])
     sound = model.reader(spoken)
     wave, extract = read_wave(spoken)[0].numpy(), transformers.WhisperFeatureExtractor()
     expected = extract(wave, sampling_rate=16_000, return_tensors="pt").input_features
     assert float((sound - expected).abs().max()) <= 1e-5
 
-    (written,) = model.generate(sound, forced_bos_token_id=NO_TIMES, max_new_tokens=60)
+    tasks = [TRANSLATE, TRANSLATE + 1]  # which the reference's list lacks
+    assert model.generation["suppress_tokens"] == sorted([*NON_SPEECH_TOKENS, *tasks])
+    (written,) = model.generate(sound, max_new_tokens=60)
     theirs.generation_config.no_timestamps_token_id = NO_TIMES
-    theirs.generation_config.begin_suppress_tokens = None
+    theirs.generation_config.suppress_tokens = NON_SPEECH_TOKENS
+    theirs.generation_config.begin_suppress_tokens = [SPACE, ENGLISH - 1]
     answer = theirs.generate(sound, do_sample=False, num_beams=1, max_new_tokens=60)[0].tolist()
     assert words(written.tokens) == words(answer) and len(words(answer)) > 10
     assert "fail better" in written.text.lower()

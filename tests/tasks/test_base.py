@@ -102,3 +102,29 @@ def test_how_long_a_text_may_be(tokenizer):
     assert (longest(model), longest(model, 48), longest(model, 8)) == (32, 48, 8)
     with pytest.raises(gf.GlassformerError, match="65 tokens is above the model's 64 positions"):
         longest(model, 65)
+
+
+def test_how_long_a_text_may_be_with_rotary_positions(tmp_path):
+    words = word_tokenizer(tmp_path, "good bad")  # which says nothing of a length
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = gf.create(
+        "modernbert-base",
+        tokenizer=words,
+        architectures=["ModernBertForSequenceClassification"],
+        vocab_size=words.size,
+        intermediate_size=64,
+        max_position_embeddings=16,
+        pad_token_id=0,
+        **sizes,
+    )
+    assert longest(model) == 16
+    with pytest.raises(gf.GlassformerError, match="17 tokens is above the model's 16 positions"):
+        longest(model, 17)
+    long = model.classify("good bad " * 20)
+    assert (long.cut, long.probabilities) == (26, model.classify("good bad " * 7).probabilities)
+
+
+def test_the_tokens_of_an_adapter_take_positions(tokenizer):
+    model = bert(tokenizer)
+    model.add_adapter(gf.adapters.Prompt(tokens=40))
+    assert longest(model) == 24

@@ -168,7 +168,7 @@ def test_bad_lines_are_skipped_and_nothing_is_lost(command, folder, tmp_path):  
     assert np.load(tmp_path / "v.partial.npy").shape == (1, 32)
     out.write_bytes(b"mine")
     assert command(*words, "--out", str(out))[0] == 1 and out.read_bytes() == b"mine"
-    code, _, said = command(*words, "--out", str(out), "--on-error", "skip")
+    code, _, said = command(*words, "--out", str(out), "--on-error", "skip", "--overwrite")
     assert code == 0 and np.load(out).shape == (1, 32) and "1 used, 4 skipped" in said
 
 

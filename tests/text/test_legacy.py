@@ -204,3 +204,25 @@ def test_older_side_files(folders: dict[str, Path], tmp_path: Path) -> None:
         assert ours.encode(text).ids == theirs(text)["input_ids"]
         ids = ours.encode(text).ids
         assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["bert-uncased", "gpt2", "openai-gpt", "xlm-roberta", "llama", "llama-legacy", "gemma"]
+)
+def test_what_is_written_behind_a_text_is_what_the_reference_adds_to_it(
+    name: str, folders: dict[str, Path], texts: list[str]
+) -> None:
+    """As its pipelines do it: all of it decoded, without what the text before is decoded to."""
+    tokenizer, theirs = Tokenizer.load(folders[name]), reference(name, folders[name])
+    begins = 0
+    for text in texts:
+        ids = tokenizer.encode(text).ids
+        for cut in range(1, len(ids)):
+            before, whole = (
+                theirs.decode(some, skip_special_tokens=True) for some in (ids[:cut], ids)
+            )
+            if whole.startswith(before):  # else the cut was within a character
+                found = tokenizer.decode(ids[cut:], after=ids[:cut])
+                assert found == whole[len(before) :], (text, cut)
+                begins += found.startswith(" ")
+    assert begins > 10

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,10 @@ STREAMED = [
 ]
 
 
-def streamed(tokenizer: Tokenizer, ids: list[int], special: bool) -> list[str]:
-    stream = tokenizer.stream(special=special)
+def streamed(
+    tokenizer: Tokenizer, ids: list[int], special: bool, after: Sequence[int] = ()
+) -> list[str]:
+    stream = tokenizer.stream(special=special, after=after)
     return [*(stream.push(id) for id in ids), stream.finish()]
 
 
@@ -42,6 +45,10 @@ def test_joined_it_is_decode(name: str, folders: dict[str, Path], texts: list[st
         for special in (True, False):
             parts = streamed(tokenizer, ids, special)
             assert "".join(parts) == tokenizer.decode(ids, special=special), ids
+            for cut in {1, len(ids) // 2}:
+                after, new = ids[:cut], ids[cut:]
+                parts = streamed(tokenizer, new, special, after)
+                assert "".join(parts) == tokenizer.decode(new, special=special, after=after), ids
 
 
 @pytest.mark.parametrize("kind", ["byte-bpe", "bpe", "wordpiece", "unigram", "word", "char"])

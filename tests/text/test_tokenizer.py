@@ -87,7 +87,7 @@ def test_saving_leaves_no_rubbish(bert: Tokenizer, tmp_path: Path) -> None:
 
 def test_saving_where_one_cannot(bert: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(GlassformerError, match="cannot be saved in"):
+    with pytest.raises(GlassformerError, match="is a file; name a folder"):
         bert.save(tmp_path / "file")
 
 

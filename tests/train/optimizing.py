@@ -28,7 +28,7 @@ class Settings:
     freeze_body: bool = False
     schedule: str = "cosine"
     steps: int = 1000
-    warmup: int = 0
+    warmup_steps: int = 0
     floor: float = 0.0
     cut: float = 0.1
     ratio: float = 32.0

@@ -70,7 +70,8 @@ def recipe(folder: Path, **train) -> dict:
         (data / name).write_text(text)
     sizes = {"layers": 2, "heads": 2, "width": 16, "context": 16, "dropout": 0.0}
     lora = folder.name.startswith("lora")
-    special = {"adapter": {"kind": "lora", "rank": 2, "dropout": 0.0}} if lora else {}
+    adapter = {"kind": "lora", "rank": 2, "dropout": 0.0, "also": ["ln_f"]}  # whole tensors, too
+    special = {"adapter": adapter} if lora else {}
     return {
         "model": {"folder": str(data / "one/model")} if lora else {"preset": "gpt2", **sizes},
         **({} if lora else {"tokenizer": {"kind": "char"}}),

@@ -136,10 +136,12 @@ def test_the_average_is_that_of_a_plain_computation():
     loop = loop_of(recipe(average=0.8))
     name = next(iter(loop.average.tensors))
     weight = dict(loop.task.named_parameters())[name]
-    expected = weight.detach().clone()
+    seen = []
     for _ in range(5):
         loop.take_step()
-        expected = 0.8 * expected + 0.2 * weight.detach()
+        seen.append(weight.detach().clone())
+    shares = [0.8 ** (4 - i) for i in range(5)]  # of the weights before the first step, none
+    expected = sum(s * w for s, w in zip(shares, seen, strict=True)) / sum(shares)
     assert torch.allclose(loop.average.tensors[name], expected, atol=1e-7)
     before = weight.detach().clone()
     with loop.average.in_place():
@@ -247,6 +249,22 @@ def test_metrics_best_and_last(tmp_path):
     assert json.loads((kept / "notes.json").read_text())["step"] == 6
     saved = gf.load(folder / "best")
     assert saved.tokenizer is not None and saved.tokenizer.size == TOKENIZER.size
+
+
+def test_a_run_shorter_than_every_interval(tmp_path):
+    """The rate reaches its peak, and the last step is logged, evaluated and saved."""
+    usual = {"steps": 5, "batch": 4, "learning_rate": 0.01}
+    tables = recipe(tmp_path / "run").tables() | {"train": usual, "run": {}}
+    tables["run"] = {"folder": str(tmp_path / "run")}
+    loop = loop_of(read_recipe(tables))
+    settings = loop.settings
+    assert settings.warmup_steps == 1 and min(settings.save_every, settings.evaluate_every) > 5
+    rates = [settings.learning_rate * loop.factor(step) for step in range(5)]
+    assert max(rates) == rates[1] == 0.01
+    folder, entries = go(loop)
+    assert [entry["step"] for entry in entries if "loss" in entry] == [1, 5]
+    assert [entry["step"] for entry in entries if "valid" in entry] == [5]
+    assert [one.name for one in (folder / "state").iterdir()] == ["step-0000000005"]
 
 
 def test_the_best_model_is_that_of_the_best_evaluation(tmp_path):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from transformers import TrainingArguments
 
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
@@ -126,6 +128,32 @@ def test_overrides_are_values_of_toml():
 def test_what_does_not_fit_is_named(word, said):
     with pytest.raises(GlassformerError, match=re.escape(said)):
         filled(read_recipe(LEAST, [word]))
+
+
+@pytest.mark.parametrize(
+    ("train", "steps"),
+    [
+        ({}, 100),  # of 1000
+        ({"steps": 30}, 3),
+        ({"steps": 31}, 4),
+        ({"steps": 1}, 1),
+        ({"steps": 30, "warmup_ratio": 0.5}, 15),
+        ({"steps": 30, "warmup_ratio": 0}, 0),
+        ({"steps": 30, "warmup": 100}, 100),
+        ({"steps": 30, "warmup": 0}, 0),
+    ],
+)
+def test_the_warm_up_is_a_share_of_the_steps_unless_steps_are_given(train, steps):
+    recipe = read_recipe({**LEAST, "train": train})
+    assert recipe.train.warmup_steps == steps
+    ratio = recipe.train.warmup_ratio
+    theirs = SimpleNamespace(warmup_steps=train.get("warmup", ratio))  # a share below 1
+    assert TrainingArguments.get_warmup_steps(theirs, recipe.train.steps) == steps
+
+
+def test_the_warm_up_is_said_once():
+    with pytest.raises(GlassformerError, match=r"train.warmup \(steps\) or train.warmup_ratio"):
+        read_recipe({**LEAST, "train": {"warmup": 3, "warmup_ratio": 0.2}})
 
 
 def test_a_file_that_is_none(tmp_path):

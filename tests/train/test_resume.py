@@ -24,13 +24,15 @@ MOMENTS = [
     ("glassformer.train.data.store.StoreWriter.close", 0),  # while the data is prepared
     ("glassformer.train.loop.Loop.take_step", 0),  # before the first step
     ("glassformer.train.loop.Loop.take_step", 2),  # before the first checkpoint
-    ("os.fsync", 4),  # while the first is written
+    # while the first is written
+    ("torch.distributed.checkpoint.hf_storage.HuggingFaceStorageWriter.write_data", 0),
+    ("glassformer.train.manifest.Manifest.install", 1),  # its files are not yet listed
     ("glassformer.train.precision.Precision.backward", 9),  # in the middle of accumulation
     ("glassformer.train.precision.Precision.backward", 3),  # ... of the step after a checkpoint
     ("glassformer.train.state.write_synced", 0),  # the tensors are written, the notes are not
     ("glassformer.train.state.sync_folder", 2),  # before it gets its name
     ("glassformer.train.state.sync_folder", 3),  # after: the older one is still there
-    ("shutil.rmtree", 1),  # while the older one is taken away
+    ("glassformer.train.manifest.Manifest._remove", 0),  # while the older one is taken away
     ("glassformer.train.average.Average.update", 4),  # weights have changed, averages have not
     ("glassformer.train.run.Run.log", 1),  # a step is done, and not logged
     ("glassformer.model.Model.save", 0),  # while the best model is written

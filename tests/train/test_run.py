@@ -40,7 +40,7 @@ def test_the_recipe_of_the_issue_runs(tmp_path, monkeypatch):
     written = sorted(path.name for path in run.folder.iterdir() if not path.name.startswith("."))
     assert [name.split(".out")[0] for name in written] == [
         "README.md", "about.json", "best", "data", "events", "finished.json", "metrics.jsonl",
-        "model", "plots", "recipe.toml", "state", "tokenizer",
+        "model", "plots", "recipe.toml", "run.json", "state", "tokenizer",
     ]  # fmt: skip
     kept = tomllib.loads((run.folder / "recipe.toml").read_text())
     assert kept["train"]["schedule"] == "cosine" and kept["objective"]["memory"] == 0
@@ -140,7 +140,7 @@ def test_two_cannot_train_in_one_folder(tmp_path):
 
 def test_folders_of_others_are_left_alone(tmp_path):
     (tmp_path / "run/model").mkdir(parents=True)
-    with pytest.raises(GlassformerError, match="holds 'model', and no recipe"):
+    with pytest.raises(GlassformerError, match=r"holds 'model', which no run.json of a run lists"):
         gf.train(recipe(tmp_path / "run"))
 
 
@@ -286,11 +286,14 @@ def test_rows_that_are_longer_than_the_model_reads(tmp_path):
         gf.train(recipe(tmp_path / "run"), ["data.length=99"])
 
 
-def test_the_folder_of_a_run_is_not_that_of_a_model(tmp_path):
+def test_the_folder_of_a_run_stands_for_its_model(tmp_path):
     run = gf.train(recipe(tmp_path / "run", steps=1))
-    next_one = recipe(tmp_path / "next") | {"model": {"folder": str(run.folder)}, "tokenizer": {}}
-    with pytest.raises(GlassformerError, match="run is the folder of a run; its models are in"):
-        gf.train(next_one)
+    ways = {"folder": run.folder, "model": run.model}
+    ends = []
+    for name, folder in ways.items():
+        model = {"model": {"folder": str(folder)}, "tokenizer": {}}
+        ends.append(gf.train(recipe(tmp_path / name, steps=1) | model).model / "model.safetensors")
+    assert ends[0].read_bytes() == ends[1].read_bytes()
 
 
 def test_several_objectives_are_learned_at_once(tmp_path):
@@ -306,6 +309,7 @@ def test_an_adapter_is_what_learns_and_what_is_published(tmp_path):
     assert sorted(path.name for path in run.model.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
+        "glassformer.json",
     ]
     (state,) = run.state.glob("*/*.safetensors")
     assert not [name for name in load_file(state) if "lora" not in name and "adapters" not in name]

@@ -24,20 +24,20 @@ def test_cosine_is_nanogpts():
         share = (it - warmup) / (steps - warmup)
         return least + 0.5 * (1.0 + math.cos(math.pi * share)) * (rate - least)
 
-    factor = schedule(Settings(learning_rate=rate, warmup=warmup, steps=steps, floor=0.1))
+    factor = schedule(Settings(learning_rate=rate, warmup_steps=warmup, steps=steps, floor=0.1))
     for step in (0, 1, 19, 20, 21, 100, 199, 200, 300):
         assert rate * factor(step) == pytest.approx(theirs(step), rel=1e-12)
 
 
 def test_linear():
-    factor = schedule(Settings(schedule="linear", warmup=10, steps=110, floor=0.2))
+    factor = schedule(Settings(schedule="linear", warmup_steps=10, steps=110, floor=0.2))
     written_out = {0: 1 / 11, 9: 10 / 11, 10: 1.0, 35: 0.8, 60: 0.6, 109: 0.208, 110: 0.2, 500: 0.2}
     for step, value in written_out.items():
         assert factor(step) == pytest.approx(value, rel=1e-12)
 
 
 def test_constant():
-    factor = schedule(Settings(schedule="constant", warmup=3))
+    factor = schedule(Settings(schedule="constant", warmup_steps=3))
     assert [factor(step) for step in (0, 1, 2, 3, 4, 9999)] == [0.25, 0.5, 0.75, 1, 1, 1]
     assert schedule(Settings(schedule="constant"))(0) == 1
 
@@ -46,18 +46,18 @@ def test_constant():
 def test_that_of_2017(warmup):
     """Vaswani et al., 2017, equation 3; steps are counted from 1 there."""
     width = 512
-    original = schedule(Settings(schedule="transformer", warmup=warmup), width)
+    original = schedule(Settings(schedule="transformer", warmup_steps=warmup), width)
     for step in (0, 1, 38, 39, 40, 3999, 4000, 100_000):
         number = step + 1
         theirs = width**-0.5 * min(number**-0.5, number * warmup**-1.5)
         assert original(step) == pytest.approx(theirs, rel=1e-12)
-    peak = schedule(Settings(schedule="inverse-square-root", warmup=warmup))
+    peak = schedule(Settings(schedule="inverse-square-root", warmup_steps=warmup))
     assert peak(warmup - 1) == 1
     assert peak(4 * warmup - 1) == pytest.approx(0.5)
 
 
 def test_its_floor_is_a_share_of_the_peak():
-    given = {"warmup": 4, "floor": 0.5}
+    given = {"warmup_steps": 4, "floor": 0.5}
     factor = schedule(Settings(schedule="inverse-square-root", **given))
     assert [factor(step) for step in (0, 3, 15, 63)] == [0.25, 1, 0.5, 0.5]
     original = schedule(Settings(schedule="transformer", **given), 16)
@@ -86,7 +86,7 @@ def test_the_slanted_triangle_is_ulmfits():
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_no_length_of_a_run_gives_a_rate_below_zero_or_beyond_the_peak(name, steps):
     for warmup in (0, 1, 100):
-        factor = schedule(Settings(schedule=name, steps=steps, warmup=warmup, cut=0.07), 64)
+        factor = schedule(Settings(schedule=name, steps=steps, warmup_steps=warmup, cut=0.07), 64)
         assert all(0 < factor(step) <= 1 for step in range(steps))
 
 
@@ -104,7 +104,7 @@ def test_every_group_gets_its_share():
     [
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
         ({"schedule": "transformer"}, "the model's width"),
-        ({"warmup": -1}, "0 steps or more"),
+        ({"warmup_steps": -1}, "0 steps or more"),
         ({"floor": 1.5}, "from 0 to 1"),
         ({"schedule": "slanted-triangular", "cut": 1.0}, "slanted triangle"),
         ({"learning_rate": 0.0}, "above 0"),

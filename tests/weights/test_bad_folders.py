@@ -101,7 +101,7 @@ def index_leaves_the_folder(folder):
     folder.weights.unlink()
     index = {"weight_map": {"x": "../../etc/passwd"}}
     (folder.path / "model.safetensors.index.json").write_text(json.dumps(index))
-    return "which is not there"
+    return "which is not a plain name"
 
 
 def index_and_shard_disagree(folder):

@@ -8,8 +8,11 @@ import pytest
 import torch
 import transformers
 from openai_names import reference_of
+from transformers.models.whisper import configuration_whisper
+from whisper_tables import write_table
 
 import glassformer as gf
+from glassformer.text.speech import suppressed
 
 DIMS = {"n_mels": 6, "n_vocab": 51864, "n_audio_ctx": 11, "n_audio_state": 16, "n_audio_head": 4,
         "n_audio_layer": 3, "n_text_ctx": 20, "n_text_state": 16, "n_text_head": 2,
@@ -72,6 +75,81 @@ def test_saved_it_is_a_folder_of_the_reference(path, tmp_path):
         tmp_path / "folder", output_loading_info=True
     )
     assert not info["missing_keys"] and not info["unexpected_keys"]
+
+
+def test_on_a_cpu_it_is_float32(tmp_path):
+    """OpenAI's files are of float16, in which a CPU takes ten times as long."""
+    half = {name: tensor.half() for name, tensor in tensors().items()}
+    torch.save({"dims": DIMS, "model_state_dict": half}, tmp_path / "small.pt")
+    model = gf.load(tmp_path / "small.pt")
+    assert model.report.dtypes == ("float32",)
+    assert gf.load(tmp_path / "small.pt", dtype="float16").report.dtypes == ("float16",)
+    weight = model.net.state_dict()["decoder.embed.token.weight"]
+    assert torch.equal(weight, half["decoder.token_embedding.weight"].float())
+
+
+def test_without_its_words_it_says_what_it_needs(path):
+    model = gf.load(path)
+    said = r"small\.pt needs gpt2\.tiktoken beside it, from .*openai-whisper"
+    for write in (model.generate, lambda sound: list(model.stream(sound))):
+        with pytest.raises(gf.GlassformerError, match=said):
+            write(torch.zeros(6, 22))
+    (path.parent / "vocab.txt").write_text("[UNK]\n")  # another model's
+    with pytest.raises(gf.GlassformerError, match=said):
+        gf.load(path).generate(torch.zeros(6, 22))
+    write_table(path.parent, "multilingual.tiktoken")
+    with pytest.raises(gf.GlassformerError, match=r"not made with multilingual.*put gpt2\.tikt"):
+        gf.load(path)
+
+
+def test_words_of_another_whisper_are_refused(path, tmp_path):
+    (tmp_path / "many").mkdir()
+    write_table(tmp_path / "many", "multilingual.tiktoken")
+    gf.Tokenizer.load(tmp_path / "many").save(path.parent)
+    with pytest.raises(gf.GlassformerError, match=r"is another model's: .* is not its token 50257"):
+        gf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "table", "published"),
+    [
+        (51864, "gpt2.tiktoken", "NON_SPEECH_TOKENS"),
+        (51865, "multilingual.tiktoken", "NON_SPEECH_TOKENS_MULTI"),
+        (51866, "multilingual.tiktoken", "NON_SPEECH_TOKENS_MULTI"),
+    ],
+)
+def test_of_two_tables_the_model_has_one(tmp_path, words, table, published):
+    for name in ("gpt2.tiktoken", "multilingual.tiktoken"):
+        write_table(tmp_path, name)
+    (tmp_path / "small.pt").touch()
+    tokenizer = gf.Tokenizer.load(tmp_path / "small.pt", size=words)
+    assert tokenizer.size == words
+    english = table == "gpt2.tiktoken"
+    assert tokenizer.id("<|startoftranscript|>") == (50257 if english else 50258)
+    if words < 51866:  # the reference's list is of the models with 99 languages; it lacks the tasks
+        tasks = [tokenizer.id("<|translate|>"), tokenizer.id("<|transcribe|>")]
+        expected = getattr(configuration_whisper, published)
+        assert suppressed(tokenizer) == sorted([*expected, *tasks])
+    with pytest.raises(gf.GlassformerError, match=r"both multilingual\.\w+ and gpt2\.tik"):
+        gf.Tokenizer.load(tmp_path / "small.pt")
+
+
+@torch.no_grad()
+def test_it_writes_as_the_reference_with_the_published_settings(path, tmp_path):
+    for name in ("gpt2.tiktoken", "multilingual.tiktoken"):
+        write_table(path.parent, name)
+    model = gf.load(path)
+    settings = model.generation
+    assert settings["begin_suppress_tokens"] == [220, 50256] and settings["max_length"] == 20
+    model.save(tmp_path / "folder")
+    assert gf.load(tmp_path / "folder").generation == settings
+    theirs = transformers.WhisperForConditionalGeneration.from_pretrained(tmp_path / "folder")
+    sound = torch.randn(2, 6, 22, generator=torch.Generator().manual_seed(2))
+    for heard in sound:
+        expected = theirs.generate(heard[None], max_new_tokens=12)[0].tolist()
+        found = model.generate(heard, max_new_tokens=12)
+        assert found.tokens == expected and found.text
+        assert not set(found.tokens) & set(settings["suppress_tokens"])
 
 
 @pytest.mark.parametrize(("words", "start"), [(51864, 50257), (51865, 50258), (51866, 50258)])

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import glassformer as gf
 from glassformer import native
 from glassformer.core.linear import Linear
-from glassformer.weights import codes as eights
-from glassformer.weights import nibbles, pages, quantize
+from glassformer.native.instructions import architecture
+from glassformer.weights import nibbles, pages
 from glassformer.weights.quantize import GROUP, QuantizedLinear
 
 KINDS = ["int8", "int4"]
@@ -69,44 +69,66 @@ def test_the_kernels_compute_what_the_codes_stand_for(kind, shape):
         assert torch.allclose(codes(x), F.linear(read, codes.weight, codes.bias), atol=1e-4)
 
 
-@pytest.fixture(params=["-march=x86-64-v3", "-O3", None])
-def elsewhere(request, monkeypatch, tmp_path):
-    """Another machine: with narrower vectors, with none that we know, without a compiler."""
-    if request.param is None:
-        monkeypatch.setenv("CXX", "/nowhere/c++")
-    elif native.platform.machine() != "x86_64":
-        pytest.skip("the flag is for another processor")
-    plain = [flag for flag in native.FLAGS if flag != "-march=native"]
-    monkeypatch.setattr(native, "FLAGS", (*plain, str(request.param)))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    caches = native.library, eights.library
-    for cache in caches:
-        cache.cache_clear()
-    yield request.param
-    monkeypatch.undo()
-    for cache in caches:
-        cache.cache_clear()
+MACHINES = {
+    "this one": {},
+    "without AVX-512": {"GLASSFORMER_CPU": "avx2"},
+    "without AVX2": {"GLASSFORMER_CPU": "baseline"},
+    "without a compiler": {"CXX": "none"},
+    "without a compiler and VNNI": {"CXX": "none", "GLASSFORMER_CPU": "avx2"},
+}
 
 
-def test_four_bits_on_other_machines(elsewhere):
-    codes, x = QuantizedLinear(drawn(), "int4"), torch.randn(11, 96)
-    with torch.no_grad():
-        if elsewhere is None:  # torch's kernel reads and writes bfloat16
-            exact = F.linear(x.bfloat16().float(), codes.weight)
-            assert torch.allclose(codes(x) - codes.bias, exact, rtol=2**-7, atol=1e-2)
-        else:
-            read = rounded(x.view(11, -1, GROUP)).flatten(-2)
-            exact = F.linear(read, codes.weight, codes.bias)
-            assert torch.allclose(codes(x), exact, atol=1e-4)
-            assert torch.equal(codes(x), torch.cat([codes(row[None]) for row in x]))
+@pytest.fixture(params=MACHINES.values(), ids=MACHINES)
+def machine(request, monkeypatch):
+    if request.param and not torch.cpu._is_avx2_supported():
+        pytest.skip("this machine has not what it should do without")
+    for name, value in request.param.items():
+        monkeypatch.setenv(name, value)
+    native.library.cache_clear()
+    yield
+    native.library.cache_clear()
 
 
-def test_without_any_kernel_the_written_out_weights_are_used(monkeypatch):
-    monkeypatch.setattr(quantize, "HAS_KERNELS", False)
-    monkeypatch.setattr(quantize, "HAS_VECTORS", False)
-    for kind in KINDS:
-        codes, x = QuantizedLinear(drawn(), kind), torch.randn(3, 96)
-        assert torch.equal(codes(x), F.linear(x, codes.weight, codes.bias))
+@pytest.mark.parametrize("width", [96, 2080])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_every_machine_computes_the_same(kind, width, machine):
+    """All sums of integers are exact, also those of the largest codes, which overflow 16 bits where
+    two products are added. What is left is the rounding of float32: scales are applied to a group's
+    sum, and groups are added, in other orders."""
+    linear = drawn(width)
+    linear.weight[0], linear.weight[1] = 1, -1
+    codes = QuantizedLinear(linear, kind)
+    x = torch.randn(19, width) * torch.logspace(-3, 3, 19)[:, None]
+    x[4], x[5], x[6] = 0, 1, -1
+    read = rounded(x) if kind == "int8" else rounded(x.view(19, -1, GROUP)).flatten(-2)
+    exact = F.linear(read.double(), codes.weight.double(), codes.bias.double())
+    together = codes(x)
+    off = (together - exact).abs().amax(-1)
+    assert (off <= 1e-5 * exact.abs().amax(-1)).all()
+    assert torch.equal(together, torch.cat([codes(row[None]) for row in x]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_every_machine_shows_what_is_not_a_number(kind, machine):
+    codes, x = QuantizedLinear(drawn(), kind), torch.randn(3, 96)
+    x[1, 17] = float("nan")
+    assert codes(x).isnan().all(-1).tolist() == [False, True, False]
+
+
+def test_a_machine_that_is_not_known_is_an_error(monkeypatch):
+    monkeypatch.setenv("GLASSFORMER_CPU", "avx9")
+    with pytest.raises(gf.GlassformerError, match="'avx9'; set it to one of native, avx2, base"):
+        architecture()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_scales_of_another_dtype_are_read_as_such(kind):
+    codes, x = QuantizedLinear(drawn(), kind), torch.randn(3, 96)
+    first = codes(x)
+    assert torch.allclose(codes.bfloat16()(x), first, rtol=2**-6, atol=0.3)
 
 
 @pytest.mark.parametrize("height", [1, 16, 23, 64])

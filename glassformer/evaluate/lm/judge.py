@@ -15,7 +15,8 @@ from glassformer.evaluate.lm.benchmarks import Benchmark
 from glassformer.evaluate.lm.likelihood import Likelihood, likelihoods
 from glassformer.evaluate.lm.questions import Question, Record
 from glassformer.evaluate.lm.requests import Request, encode_request, fitted
-from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_means, bootstrap_sums
+from glassformer.generate.context import context_length
+from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
 from glassformer.tasks.base import Model, purpose, require_tokenizer
 
 BETWEEN = "\n\n"  # examples
@@ -149,7 +150,7 @@ def context_of(model: Model) -> int | None:
     said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
     if said is None:
         said = require_tokenizer(model).max_length
-    limits = said, model.writer.context(model.net.decoder)
+    limits = said, context_length(model.net.decoder)
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -171,16 +172,17 @@ def figures(
 ) -> dict[str, Figure]:
     """Named, and defined, as in the harness. Of a word the perplexity is that of all words: of a
     word's tokens together, not of each."""
+    draws = draws or Draws()
     if benchmark.word:
-        hits = [float(one.likelihoods[0].greedy) for one in judgments]
+        hits = [one.likelihoods[0].greedy for one in judgments]
         totals = [[one.totals[0], 1.0] for one in judgments]
         perplexity = bootstrap_sums(totals, {"perplexity": perplexities}, draws)
-        return {**perplexity, **bootstrap_means({"acc": hits}, draws)}
-    means = {"acc": [float(one.right) for one in judgments]}
+        return {**perplexity, "acc": draws.proportion(hits)}
+    right = {"acc": [one.right for one in judgments]}
     if benchmark.by_length:
-        means["acc_norm"] = [float(one.right_by_letters) for one in judgments]
-        means["acc_bytes"] = [float(one.right_by_bytes) for one in judgments]
-    return bootstrap_means(means, draws)
+        right["acc_norm"] = [one.right_by_letters for one in judgments]
+        right["acc_bytes"] = [one.right_by_bytes for one in judgments]
+    return {name: draws.proportion(hits) for name, hits in right.items()}
 
 
 def perplexities(sums: Numbers) -> Numbers:

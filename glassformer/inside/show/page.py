@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_text
 
 STYLE = Path(__file__).with_name("style.css").read_text("utf-8")
 
@@ -36,10 +36,7 @@ def save(path: str | Path, title: str, body: str) -> None:
         "@media(prefers-color-scheme:dark){body{background:#171b21}}</style></head>"
         f"<body>{body}</body></html>\n"
     )
-    try:
-        Path(path).write_text(whole, "utf-8")
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be written: {error.strerror}.") from None
+    write_text(Path(path), whole)
 
 
 def plain(text: str) -> str:

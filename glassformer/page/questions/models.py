@@ -67,5 +67,5 @@ def checkpoint(source: Source) -> dict[str, Any]:
 
 def structure(session: Session, asked: Asked) -> dict[str, Any]:
     id = asked.text("model")
-    tuned = tuned_head(session.source(id).folder)
+    tuned = tuned_head(session.source(id).place)
     return {"model": id, **facts.structure(session.model(id), tuned)}

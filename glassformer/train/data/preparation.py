@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.folders import whole_folder
 from glassformer.train.data.files import RecordError
 from glassformer.train.data.records import Records
 from glassformer.train.data.settings import DataSettings
 from glassformer.train.data.store import HEADER, Block, Store, StoreWriter
 from glassformer.train.data.worker import Worker, packed, prepared
 from glassformer.train.objectives.objective import Objective, Record
-from glassformer.weights.save import whole_folder
 
 VERSION = 1
 """Of the files and of how records are read; another one makes everything new."""
@@ -165,7 +164,7 @@ def _cores() -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time, for as long as it lives; drafts that a killed one has left go."""
+    """One process at a time, for as long as it lives."""
     try:
         import fcntl
     except ImportError:  # on Windows two runs may do the same work twice
@@ -182,6 +181,4 @@ def _alone(folder: Path) -> Iterator[None]:
     with lock:
         with suppress(OSError):  # some network folders know no locks
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for draft in folder.parent.glob(f".{folder.name}.*"):
-            shutil.rmtree(draft, ignore_errors=True)
         yield

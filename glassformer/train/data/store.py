@@ -190,6 +190,11 @@ def _offsets(field: str) -> str:
 def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
     """As a plain array over the mapped bytes: slices of a `memmap` are slow to make."""
     kind = np.dtype(dtype)
+    if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
+        raise GlassformerError(
+            f"{path} does not hold {kind.name} numbers; remove {path.parent}, and the data are "
+            "prepared anew."
+        )
     if path.stat().st_size == 0:
         return np.zeros(0, kind)
     return np.asarray(np.memmap(path, kind, mode="r")).view(np.ndarray)

@@ -13,7 +13,7 @@ from torch import nn
 from glassformer.errors import GlassformerError
 from glassformer.families import heads
 from glassformer.model import Model
-from glassformer.source import create
+from glassformer.source import extended
 from glassformer.spec import Head
 from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.objective import Record
@@ -66,14 +66,14 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
     if not fresh:
         return model
     described = replace(model.spec, heads=(*model.spec.heads, *fresh))
-    made = create(described, seed, tokenizer=model.tokenizer)
-    weights = model.net.state_dict()
+    made = extended(model, described, seed)
     for head in fresh:
         for twin in model.spec.heads:
             if twin.transform is not None and twin.transform == head.transform:
                 dense: nn.Module = model.net.heads.get_submodule(f"{twin.name}.transform")
-                weights |= dense.state_dict(prefix=f"heads.{head.name}.transform.")
-    made.net.load_state_dict(weights, strict=False)
+                made.net.heads.get_submodule(f"{head.name}.transform").load_state_dict(
+                    dense.state_dict()
+                )
     return made
 
 

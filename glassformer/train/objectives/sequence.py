@@ -82,8 +82,7 @@ class SequenceToSequence(Judged):
         self.ahead: dict[Tokenizer, Ahead] = {}
         self.languages = source_language, target_language
         self.source_length = length_of(model, source_length)
-        table = spec.decoder.embed.position
-        longest = USUAL_LENGTH if table is None else table.length
+        longest = spec.decoder.context_length or USUAL_LENGTH
         self.target_length = min(target_length or longest, longest)
         self.start = Start(model)
         self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)

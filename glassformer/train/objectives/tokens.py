@@ -41,13 +41,15 @@ def tokenizer_of(model: Model) -> Tokenizer:
 
 def length_of(model: Model, asked: int | None) -> int:
     """How many tokens a text may have: as was asked for, or as the model's positions allow."""
-    table = (model.spec.encoder or model.spec.last_stack).embed.position
-    longest = None if table is None else table.length
+    stack = model.spec.encoder or model.spec.last_stack
+    longest = stack.context_length
     if asked is not None and longest is not None and asked > longest:
         raise GlassformerError(
             f"A length of {asked} is more than the {longest} positions of {model.architecture}."
         )
-    return asked or longest or USUAL_LENGTH
+    table = stack.embed.position
+    usual = USUAL_LENGTH if table is None else table.length
+    return asked or min(usual, longest or usual)
 
 
 def require_head(model: Model, name: str, objective: str, such: str) -> None:

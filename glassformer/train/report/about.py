@@ -65,7 +65,7 @@ class Facts(Reporter):
             },
             data={split: _files(patterns) for split, patterns in splits.items() if patterns},
         )
-        write_whole(run.folder / "about.json", json.dumps(asdict(about), indent=2) + "\n")
+        run.manifest.write("about.json", json.dumps(asdict(about), indent=2) + "\n")
 
 
 def read_about(folder: Path) -> About | None:
@@ -76,13 +76,6 @@ def read_about(folder: Path) -> About | None:
     content = json.loads(path.read_text("utf-8"))
     files = {split: Files(**found) for split, found in content.pop("data").items()}
     return About(**content, data=files)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """All of it or nothing; what can be made again is not forced to the disk."""
-    draft = path.with_name(f"{path.name}.draft")
-    draft.write_text(text, "utf-8")
-    draft.replace(path)
 
 
 def _files(patterns: Sequence[str]) -> Files:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.train.report.about import write_whole
 from glassformer.train.report.summary import Summary, evaluations_of, summarize
+from glassformer.train.report.use import use
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ PIPELINES = {  # what hubs call the task that a model of an objective is ready f
     "sequence-to-sequence": "text2text-generation",
     "replaced-token": "feature-extraction",
 }
-WRITING = ("text-generation", "text2text-generation")
 
 
 class Card(Reporter):
@@ -42,12 +41,12 @@ class Card(Reporter):
 
     def finish(self, how: Mapping[str, Any]) -> None:
         text = written(summarize(self._run), how)
-        write_whole(self._run.folder / "README.md", text)
+        self._run.manifest.write("README.md", text)
 
 
 def written(run: Summary, how: Mapping[str, Any]) -> str:
     return "\n".join(
-        [*_front(run), *_what(run, how), *_figures(run, how), *_use(run), *_recipe(run)]
+        [*_front(run), *_what(run, how), *_figures(run, how), *use(run), *_recipe(run)]
     )
 
 
@@ -133,20 +132,6 @@ def _figures(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
         yield f"\nThe {which} on the test files:\n\n| figure | |\n|---|---:|"
         yield from (f"| {_cell(name)} | {_number(value)} |" for name, value in how["test"].items())
     yield "\n![Loss](plots/loss.svg)"
-
-
-def _use(run: Summary) -> Iterator[str]:
-    """How the folder is loaded, with words that run as pasted where the folder lies."""
-    kept = "best" if run.best() is not None else "model"
-    yield "\n## Use\n\n```python\nimport glassformer as gf\n"
-    if run.recipe.adapter is None:
-        yield f"model = gf.load({_said(f'{run.run.folder}/{kept}')})"
-    else:
-        yield f"model = gf.load({_said(run.recipe.model.folder)})"
-        yield f"model.load_adapter({_said(f'{run.run.folder}/{kept}')})"
-    if PIPELINES.get(run.recipe.objective[0].name) in WRITING:
-        yield 'print(model.generate("The", max_new_tokens=50).text)'
-    yield "```"
 
 
 def _recipe(run: Summary) -> Iterator[str]:

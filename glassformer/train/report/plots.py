@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from glassformer.svg import Panel, Series, draw
-from glassformer.train.report.about import write_whole
 from glassformer.train.report.summary import evaluations_of, steps_of
 from glassformer.train.reporter import Entry, Reporter
 
@@ -26,10 +25,8 @@ class Plots(Reporter):
         self._draw()
 
     def _draw(self) -> None:
-        folder = self._run.folder / "plots"
-        folder.mkdir(exist_ok=True)
         for name, panel in panels(self._run.entries()).items():
-            write_whole(folder / f"{name}.svg", draw([panel]))
+            self._run.manifest.write(f"plots/{name}.svg", draw([panel]))
 
 
 def panels(entries: Sequence[Entry]) -> dict[str, Panel]:

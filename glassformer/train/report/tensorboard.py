@@ -37,13 +37,14 @@ class TensorBoard(Reporter):
 
     def begin(self, run: Run, plan: Plan) -> None:
         events = import_module("torch.utils.tensorboard")
-        older = list(run.folder.glob("events.*"))
+        older = list(run.folder.glob("events.out.tfevents.*"))
         again = bool(older)
         while any(f".{int(time.time())}." in path.name for path in older):
             time.sleep(0.05)  # files are read in the order of the seconds in their names
-        self._writer = events.SummaryWriter(
-            str(run.folder), purge_step=run.step + 1 if again else None
-        )
+        with run.adding("events.out.tfevents.*"):
+            self._writer = events.SummaryWriter(
+                str(run.folder), purge_step=run.step + 1 if again else None
+            )
         if not again:
             recipe = "".join(f"    {line}\n" for line in run.recipe.toml().splitlines())
             self._writer.add_text("recipe", recipe, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,13 @@ class Wandb(Reporter):
             )
         self._project = project
         self._there: Any = None
+        self._files = ExitStack()
 
     def begin(self, run: Run, plan: Plan) -> None:
+        self._files.enter_context(run.adding("wandb"))
         kept = run.folder / "wandb" / "id"
-        kept.parent.mkdir(exist_ok=True)
         if not kept.exists():
-            kept.write_text(secrets.token_hex(8), "utf-8")
+            run.manifest.write("wandb/id", secrets.token_hex(8))
         self._there = import_module("wandb").init(
             project=self._project,
             id=kept.read_text("utf-8"),
@@ -51,6 +53,7 @@ class Wandb(Reporter):
     def end(self) -> None:
         if self._there is not None:
             self._there.finish()
+        self._files.close()
 
     def _log(self, entry: Entry) -> None:
         if entry["step"] >= self._there.step:

@@ -67,15 +67,21 @@ def read_corpus(
     number = {word: place for place, word in enumerate(words)}
     done = sum(path.stat().st_size for path in files)
     bounds = [0]
-    with tempfile.TemporaryFile() as file:
-        for sentence in sentences(files, lower, lambda size: watch(done + size)):
-            ids = [place for word in sentence if (place := number.get(word)) is not None]
-            for begin in range(0, len(ids), LONGEST):
-                part = np.array(ids[begin : begin + LONGEST], np.int32)
-                file.write(part.data)
-                bounds.append(bounds[-1] + len(part))
-        file.flush()
-        whole: Any = np.memmap(file, np.int32, "r")  # keeps the nameless file
+    try:
+        with tempfile.TemporaryFile() as file:
+            for sentence in sentences(files, lower, lambda size: watch(done + size)):
+                ids = [place for word in sentence if (place := number.get(word)) is not None]
+                for begin in range(0, len(ids), LONGEST):
+                    part = np.array(ids[begin : begin + LONGEST], np.int32)
+                    file.write(part.data)
+                    bounds.append(bounds[-1] + len(part))
+            file.flush()
+            whole: Any = np.memmap(file, np.int32, "r")  # keeps the nameless file
+    except OSError as error:
+        raise GlassformerError(
+            f"The temporary folder {tempfile.gettempdir()} cannot be written: {error.strerror}; "
+            "name another with TMPDIR."
+        ) from None
     return Corpus(words, -np.array([count for count, _ in kept]), whole, np.array(bounds))
 
 

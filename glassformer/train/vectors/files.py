@@ -10,15 +10,13 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
 
 from glassformer.errors import GlassformerError
+from glassformer.storage.files import whole_file
 from glassformer.train.vectors.space import Vectors
 
 HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
@@ -30,6 +28,7 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
     since the formats cannot have it."""
     path = Path(path)
     binary = path.suffix == ".bin" if binary is None else binary
+    check_target(path)
     with whole_file(path) as file:
         file.write(f"{len(vectors)} {vectors.size}\n".encode())
         for word, row in zip(vectors.words, vectors.table, strict=True):
@@ -40,28 +39,12 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
                 file.write(f"{name} {' '.join(map(str, row))}\n".encode())
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside it that takes its name when everything is written, and else is gone."""
-    check_target(path)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(handle)
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except OSError as error:
-        raise GlassformerError(f"{path} could not be written: {error.strerror}.") from None
-    finally:
-        Path(draft).unlink(missing_ok=True)
-
-
 def check_target(path: Path) -> None:
     """Before hours of work rather than after them."""
     if path.is_dir():
         raise GlassformerError(f"{path} is a folder; name a file.")
+    if path.exists() and not path.is_file():
+        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise GlassformerError(f"{path} cannot be written: is {path.parent} a folder of yours?")
 

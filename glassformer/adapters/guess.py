@@ -1,0 +1,68 @@
+"""Adapters room, folders of peft's: they name a task or a class, and no labels. What a base has to
+be loaded as follows from that, and from the shapes of the modules that were saved whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from glassformer.adapters.base import Base, read_json
+from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
+from glassformer.errors import GlassformerError
+from glassformer.families import classes_of, find_family, translate
+from glassformer.families.rules import match
+from glassformer.weights.choose import named_class
+from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
+
+CLASSES = {  # what a class name ends in that peft calls so
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "QUESTION_ANS": "ForQuestionAnswering",
+}
+OWN = ("lora_", "prompt_embeddings")  # in names of tensors that are no module's
+
+
+def guessed(base: Base, adapter: Path, config: Mapping[str, Any]) -> Base:
+    """`config` is that of the base as its folder has it."""
+    said, family = read_json(adapter / ADAPTER_CONFIG), find_family(config)
+    named = (said.get("auto_mapping") or {}).get("base_model_class")
+    ending = CLASSES.get(said.get("task_type") or "")
+    known = classes_of(family, config["model_type"])
+    fitting = [one for one in known if one == named or (ending and one.endswith(ending))]
+    if not fitting or fitting[0] == named_class(config):
+        return base
+    architecture = fitting[0]
+    spec, shapes = translate(config, architecture), _whole_shapes(adapter)
+    labels = None
+    for head in spec.heads:
+        found = match(
+            family.rules(spec), f"heads.{head.name}.out.weight", family.CLASSES[architecture]
+        )
+        if found is not None and found.theirs[0] in shapes and head.name in ("classify", "tag"):
+            labels = tuple(f"LABEL_{i}" for i in range(shapes[found.theirs[0]][0]))
+    return Base(
+        source=base.source,
+        folder=base.folder,
+        architecture=architecture,
+        make=tuple(shapes),
+        drop=("",),
+        labels=labels,
+    )
+
+
+def _whole_shapes(adapter: Path) -> dict[str, tuple[int, ...]]:
+    path = adapter / ADAPTER_TENSORS
+    try:
+        with safe_open(path, framework="pt") as file:
+            shapes = {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise GlassformerError(f"{path} cannot be read ({error}); get it again.") from None
+    found = {}
+    for key, shape in shapes.items():
+        front = next((front for front in (FRONT, FRONT_OF_PROMPTED) if key.startswith(front)), "")
+        if not any(own in key for own in OWN):
+            found[key.removeprefix(front)] = shape
+    return found

@@ -1,0 +1,75 @@
+"""Standard output that reports failures: a full disk or a closed pipe is an error of one sentence.
+
+Python writes what is buffered when it ends, and fails then with a traceback or, where output is
+discarded, not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from glassformer.errors import GlassformerError
+
+
+class OutputError(GlassformerError):
+    """Standard output cannot be written."""
+
+
+class CheckedOutput:
+    """A text stream that raises OutputError when a write fails, and at every write from then on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._error: OutputError | None = None
+
+    def write(self, text: str) -> int:
+        with self._checked():
+            return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        with self._checked():
+            self._stream.writelines(lines)
+
+    def flush(self) -> None:
+        with self._checked():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        if self._error is not None:
+            raise self._error
+        try:
+            yield
+        except BrokenPipeError:
+            self._error = OutputError("Standard output was closed before everything was written.")
+            raise self._error from None
+        except OSError as error:
+            self._error = OutputError(
+                f"Standard output cannot be written: {error.strerror}; the results are incomplete."
+            )
+            raise self._error from None
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """Puts a CheckedOutput in the place of sys.stdout. What cannot be written is discarded at the
+    end, so that Python does not try again."""
+    stream = sys.stdout
+    if stream is None:  # closed (`>&-`): here every write fails
+        stream = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    sys.stdout = cast(TextIO, CheckedOutput(stream))
+    try:
+        yield
+    finally:
+        sys.stdout = stream
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,110 @@
+"""Where verbs write: an output is never an input, and a file that exists stays as it is unless
+--overwrite is given. Checked once for all verbs, before they begin."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from glob import glob
+from itertools import chain, count
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from glassformer.errors import GlassformerError
+
+Given = Mapping[str, Any]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an output file that exists; never an input.")
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Stands beside the typer.Option or typer.Argument of a parameter that names an output. An
+    output that is `continued` may exist: the verb goes on with its own and refuses others.
+    `default` names the file where none is given."""
+
+    continued: bool = False
+    default: Callable[[Given], Path | None] = lambda given: None
+
+
+def guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with its outputs checked; one that writes new files has --overwrite."""
+    hints = get_type_hints(verb, include_extras=True)
+    targets = {name: target for name, hint in hints.items() for target in targets_in(hint)}
+    if not targets:
+        return verb
+    signature = inspect.signature(verb)
+    parameters = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values()]
+    if not all(target.continued for target in targets.values()):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter("overwrite", kind, default=False, annotation=Overwrite))
+
+    @wraps(verb)
+    def call(**given: Any) -> None:
+        overwrite = given.pop("overwrite", False)
+        named = {name: given[name] or target.default(given) for name, target in targets.items()}
+        read = [
+            path for name, value in given.items() if name not in targets for path in paths_in(value)
+        ]
+        for name, output in named.items():
+            if output is not None:
+                check_output(output, read, targets[name].continued, overwrite)
+                read.append(output)  # two outputs are not one file either
+        verb(**given | named)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def targets_in(hint: Any) -> Iterator[Target]:
+    return (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Target))
+
+
+def paths_in(value: Any) -> Iterator[Path]:
+    """Files and folders that a word of the command line names, by itself or as a pattern."""
+    for word in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(word, str | Path) and os.path.lexists(word):
+            yield Path(word)
+        elif isinstance(word, str):
+            yield from map(Path, glob(word))
+
+
+def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: bool) -> None:
+    for other in read:
+        if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
+            raise GlassformerError(
+                f"{path} holds what this command reads or writes as {other}, so it cannot be an "
+                "output too; name another one."
+            )
+    if continued or not os.path.lexists(path):
+        return
+    if path.is_dir():
+        raise GlassformerError(f"{path} is a folder; name a file.")
+    around = [folder for folder in read if path.resolve().is_relative_to(folder.resolve())]
+    if overwrite and around:
+        raise GlassformerError(
+            f"{path} is a file of {around[0]}, which this command reads; name another one."
+        )
+    if not overwrite or not path.is_file():
+        raise GlassformerError(f"{path} exists; name another file, or let --overwrite replace it.")
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """By any name: links, hard links, and another case where the file system ignores it."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def free_file(path: Path) -> Path:
+    """The first of a.txt, a-2.txt, a-3.txt, ... that does not exist."""
+    others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(one for one in chain([path], others) if not os.path.lexists(one))

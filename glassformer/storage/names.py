@@ -1,0 +1,27 @@
+"""Storage, names: what a header calls a file becomes a path inside of the header's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+
+def is_plain(name: Any) -> bool:
+    """Whether it names an entry of a folder: no path, no drive, neither "." nor ".."."""
+    return (
+        isinstance(name, str)
+        and name not in ("", ".", "..")
+        and not any(character in name for character in "/\\:\0")
+    )
+
+
+def named_in(folder: Path, name: Any, header: Path) -> Path:
+    """The path of an entry of `folder` that the file `header` names."""
+    if not is_plain(name):
+        raise GlassformerError(
+            f"{header} names {name!r}, which is not a plain name in {folder}; get {header.name} "
+            "again."
+        )
+    return folder / str(name)

@@ -1,0 +1,94 @@
+"""Tasks, the header of an index: what it says is checked before anything is read or written by it.
+
+All files of an index lie in its folder; a header or a link that leads out of it is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from glassformer.errors import GlassformerError
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
+
+HEADER, JOURNAL = "header.json", "journal.jsonl"
+FILES = ("vectors.bin", "places.bin", "texts.bin", JOURNAL)
+FORMAT = "glassformer-index-1"
+ROWS = re.compile(r"rows-[1-9][0-9]{0,8}")
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    settle(folder)
+    path = folder / HEADER
+    try:
+        header = json.loads(path.read_text("utf-8"))
+    except OSError:
+        raise GlassformerError(
+            f"{folder} holds no index ({HEADER}); make one with glassformer index."
+        ) from None
+    except ValueError as error:
+        raise GlassformerError(f"{path} is not JSON ({error}).") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise GlassformerError(f"{path} is of no index that is known here.")
+    width = header.get("width")
+    if type(width) is not int or width < 1 or header.get("kept") not in ("float16", "float32"):
+        raise GlassformerError(
+            f"{path} does not say the width and the precision of its vectors; make the index anew."
+        )
+    rows_folder(folder, header)
+    return header
+
+
+def header_text(header: Mapping[str, Any]) -> str:
+    return json.dumps(header, indent=2, ensure_ascii=False) + "\n"
+
+
+def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
+    """The folder of rows that a header names; there may be nothing in it yet."""
+    path = named_in(folder, header.get("rows"), folder / HEADER)
+    if not ROWS.fullmatch(path.name):
+        raise GlassformerError(
+            f"{folder / HEADER} names {path.name!r}, and rows are in rows-1, rows-2, ...; make the "
+            "index anew."
+        )
+    for one in (path, *(path / name for name in FILES)):
+        if one.is_symlink():
+            raise GlassformerError(f"{one} is a link, and no part of an index; make it anew.")
+    return path
+
+
+def next_rows(folder: Path) -> str:
+    """A name that nothing in the folder has."""
+    numbers = [int(path.name.partition("-")[2]) for path in _all_rows(folder)]
+    return f"rows-{max(numbers, default=0) + 1}"
+
+
+def remove_rows(folder: Path, keep: Path) -> None:
+    """Takes away rows that are not in use: our files in their folders, and folders that are empty
+    then."""
+    for path in _all_rows(folder):
+        if path == keep or path.is_symlink() or not path.is_dir():
+            continue
+        with suppress(OSError):  # something else is in it, or the next time will do
+            for name in FILES:
+                (path / name).unlink(missing_ok=True)
+            path.rmdir()
+
+
+def _all_rows(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.glob("rows-*") if ROWS.fullmatch(path.name))
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file of an index, to write to: made where there is none, and never through a link."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be written ({error.strerror}).") from None
+    return os.fdopen(handle, "r+b")

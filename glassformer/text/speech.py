@@ -1,0 +1,52 @@
+"""Text room, what Whisper does not write: a tokenizer comes in, and out come the settings of
+generation that OpenAI's program has in its code, as published folders have them in a file."""
+
+from typing import Any
+
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.whisper import LANGUAGES, MULTILINGUAL, START, TASKS
+
+SYMBOLS = (
+    *'"#()*+/:;<=>@[\\]^_`{|}~「」『』', "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('",
+    '("', "((", "))", "(((", ")))", "[[", "]]", "{{", "}}", "♪♪", "♪♪♪",
+)  # fmt: skip
+NOTES = "♩♪♫♬♭♮♯"  # of which the first token is suppressed, too, where they are several
+
+
+def generation_of(tokenizer: Tokenizer, longest: int) -> dict[str, Any]:
+    """A generation_config.json for a decoder of at most `longest` tokens."""
+    end, many = tokenizer.special["eos"], tokenizer.size >= MULTILINGUAL
+    tasks = {task: tokenizer.id(f"<|{task}|>") for task in TASKS}
+    codes = [token for token in (f"<|{code}|>" for code in LANGUAGES) if token in tokenizer]
+    languages = {"lang_to_id": {token: tokenizer.id(token) for token in codes}}
+    more = {**languages, "task_to_id": tasks} if many else {}
+    return {
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        "decoder_start_token_id": tokenizer.id(START),
+        "begin_suppress_tokens": [*tokenizer.encode(" ", special=False).ids, end],
+        "suppress_tokens": suppressed(tokenizer),
+        "no_timestamps_token_id": tokenizer.id("<|notimestamps|>"),
+        "is_multilingual": many,
+        **more,
+        "max_length": longest,
+        "return_timestamps": False,
+    }
+
+
+def suppressed(tokenizer: Tokenizer) -> list[int]:
+    """Marks that are not spoken, and tokens that say what to do: OpenAI's `suppress_tokens` of -1.
+
+    Hyphens and apostrophes stay, but for those that begin a word.
+    """
+
+    def ids(text: str) -> list[int]:
+        return tokenizer.encode(text, special=False).ids
+
+    found = {ids(" -")[0], ids(" '")[0]}
+    for symbol in (*SYMBOLS, *NOTES):
+        for tokens in (ids(symbol), ids(f" {symbol}")):
+            if len(tokens) == 1 or symbol in NOTES:
+                found.add(tokens[0])
+    orders = ("<|startoflm|>", "<|startofprev|>", "<|nospeech|>")
+    asked = (START, *(f"<|{task}|>" for task in TASKS), *orders)
+    return sorted(found | {tokenizer.id(token) for token in asked})

@@ -1,0 +1,282 @@
+"""Train room, the manifest (run.json): which files of a run folder the run has created.
+
+It is written when a run begins in an empty folder, and a file is listed in it before the file is
+created. Only listed files are replaced or removed; every other file belongs to the user. Files are
+written in a folder for drafts, whose name has the run's random id, and then renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.storage.files import sync_folder, write_synced
+
+MANIFEST = "run.json"
+DRAFT = f".{MANIFEST}.draft"
+FORMAT = 1
+
+
+class Manifest:
+    """Paths are relative to the run folder, with "/". A file that was written as a whole text comes
+    with the digests of the texts that it may hold: another text is the user's. `appearing` are
+    patterns under which another library writes just now, each with the files of the user that were
+    there before. `clearing` is true until all listed files are removed. `adopted` is a run of an
+    older version, of which not every file is known."""
+
+    def __init__(self, folder: Path, identifier: str, *, adopted: bool = False) -> None:
+        self.folder, self.id, self.adopted = folder, identifier, adopted
+        self.clearing = False
+        self.appearing: dict[str, list[str]] = {}
+        self.files: dict[str, list[str]] = {}
+
+    @classmethod
+    def create(cls, folder: Path, files: Iterable[str] = (), *, adopted: bool = False) -> Manifest:
+        made = cls(folder, secrets.token_hex(8), adopted=adopted)
+        made.files = {name: [] for name in files}
+        made._save()
+        sync_folder(folder)
+        return made
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """None of a folder that has no manifest; a file of that name may be somebody's own."""
+        try:
+            content: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
+            if content["kind"] != "glassformer run":
+                return None
+            made = cls(folder, content["id"], adopted=content["adopted"])
+            form = int(content["format"])
+            made.clearing, made.appearing = content["clearing"], content["appearing"]
+            made.files = content["files"]
+            if not all(map(_is_inside, (*made.files, *made.appearing, made.drafts.name))):
+                return None
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+            return None
+        if form != FORMAT:
+            raise GlassformerError(
+                f"{folder} holds a run of a newer version of Glassformer; update it, or name "
+                "another run.folder."
+            )
+        return made
+
+    @property
+    def drafts(self) -> Path:
+        return self.folder / f".draft-{self.id.replace('/', '')}"
+
+    def open(self) -> None:
+        """Ends what a killed process has left half done, and sees that the listed files can be
+        written without going through a link into another folder."""
+        for folder in {part for name in self.files for part in Path(name).parents}:
+            if folder.name and (self.folder / folder).is_symlink():
+                raise GlassformerError(
+                    f"{self.folder / folder} is a link, and a run writes only inside its folder; "
+                    "put the folder itself there, or let run.folder be a link."
+                )
+        shutil.rmtree(self.drafts, ignore_errors=True)
+        before = json.dumps(self._content())
+        for pattern in tuple(self.appearing):
+            self._appeared(pattern)
+        self.files = {name: said for name, said in self.files.items() if self._exists(name)}
+        if json.dumps(self._content()) != before:
+            self._save()
+        if self.clearing:
+            self.clear()
+
+    def close(self) -> None:
+        shutil.rmtree(self.drafts, ignore_errors=True)
+
+    def owns(self, name: str) -> bool:
+        """Whether it is a listed file, or a folder with one inside."""
+        return bool(self._listed(name))
+
+    def claim(self, *names: str) -> None:
+        """Lists files before they are created."""
+        new = [name for name in names if name not in self.files]
+        self.check(*new)
+        if new:
+            self.files |= {name: [] for name in new}
+            self._save()
+
+    def check(self, *names: str) -> None:
+        """What has one of these names was written by the run."""
+        for name in names:
+            if self._exists(name) and not self.owns(name):
+                raise self._foreign(name)
+
+    def check_texts(self) -> None:
+        """None was changed by the user."""
+        for name in self.files:
+            self.check_text(name)
+
+    def draft(self, name: str) -> Path:
+        """Where the file or folder is written that is going to have this name; nothing is there."""
+        path = self.drafts / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def install(self, draft: Path, name: str) -> None:
+        """Renames a draft. Of a folder that exists already, the run's files are replaced one by
+        one, and those that the draft does not have are removed; the user's files stay."""
+        target = self.folder / name
+        if not draft.is_dir():
+            self.claim(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.replace(target)
+            return
+        inside = [path.relative_to(draft).as_posix() for path in _files_in(draft)]
+        stale = set(self._listed(name)) - {f"{name}/{path}" for path in inside}
+        self.claim(*(f"{name}/{path}" for path in inside))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            draft.rename(target)
+            return
+        for path in sorted(inside, key=lambda path: path.endswith("config.json")):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (draft / path).replace(target / path)
+        if stale and not self.adopted:
+            self._remove(stale)
+            self._save()
+
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[Path]:
+        """A place to write a folder of this name to; installed when everything is in it."""
+        draft = self.draft(name)
+        try:
+            yield draft
+        except GlassformerError as error:
+            said = str(error).replace(str(draft), str(self.folder / name))
+            raise GlassformerError(said) from None
+        self.install(draft, name)
+
+    def write(self, name: str, text: str) -> None:
+        """Replaces a text wholly or not at all; one that the user has changed is an error."""
+        self.claim(name)
+        self.check_text(name)
+        draft = self.draft(name)
+        write_synced(draft, text)
+        now = self._digest(name)
+        self.files[name] = [*([] if now is None else [now]), _digest(text.encode())]
+        self._save()
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        draft.replace(self.folder / name)
+
+    @contextmanager
+    def adding(self, *patterns: str) -> Iterator[None]:
+        """Files that appear under the patterns inside are the run's: names, or folders with all in
+        them, that another library chooses."""
+        with ExitStack() as stack:
+            for pattern in patterns:
+                stack.enter_context(self._adding(pattern))
+            yield
+
+    @contextmanager
+    def _adding(self, pattern: str) -> Iterator[None]:
+        self.appearing[pattern] = [n for n in self._matching(pattern) if n not in self.files]
+        self._save()
+        try:
+            yield
+        finally:
+            self._appeared(pattern)
+            self._save()
+
+    def remove(self, name: str) -> None:
+        """A listed file, or the listed ones in a folder."""
+        listed = self._listed(name)
+        if listed:
+            self._remove(listed)
+            self._save()
+
+    def clear(self) -> None:
+        """Removes the listed files, and nothing else."""
+        self.check_texts()
+        self.clearing = True
+        self._save()
+        self._remove(tuple(self.files))
+        self.clearing = False
+        self._save()
+
+    def _appeared(self, pattern: str) -> None:
+        theirs = set(self.appearing.pop(pattern))
+        self.files |= {
+            n: [] for n in self._matching(pattern) if n not in theirs and n not in self.files
+        }
+
+    def _matching(self, pattern: str) -> Iterator[str]:
+        for found in self.folder.glob(pattern):
+            for path in _files_in(found) if found.is_dir() else [found]:
+                yield path.relative_to(self.folder).as_posix()
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Folders that become empty go too."""
+        for name in names:
+            path = self.folder / name
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # until one is not empty
+                for parent in path.relative_to(self.folder).parents[:-1]:
+                    (self.folder / parent).rmdir()
+            del self.files[name]
+
+    def _listed(self, name: str) -> list[str]:
+        return [one for one in self.files if one == name or one.startswith(f"{name}/")]
+
+    def _exists(self, name: str) -> bool:
+        return os.path.lexists(self.folder / name)
+
+    def _digest(self, name: str) -> str | None:
+        path = self.folder / name
+        return _digest(path.read_bytes()) if path.is_file() else None
+
+    def check_text(self, name: str) -> None:
+        if self.files[name] and self._digest(name) not in (None, *self.files[name]):
+            raise GlassformerError(
+                f"{self.folder / name} was changed after the run wrote it; move it to another "
+                "place, and give the command again."
+            )
+
+    def _foreign(self, name: str) -> GlassformerError:
+        return GlassformerError(
+            f"{self.folder / name} was not written by the run in {self.folder}, which needs that "
+            "name; move it to another place, and the same command goes on."
+        )
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "kind": "glassformer run",
+            "format": FORMAT,
+            "id": self.id,
+            "adopted": self.adopted,
+            "clearing": self.clearing,
+            "appearing": self.appearing,
+            "files": self.files,
+        }
+
+    def _save(self) -> None:
+        draft = self.folder / DRAFT
+        write_synced(draft, json.dumps(self._content(), indent=1) + "\n")
+        draft.replace(self.folder / MANIFEST)
+
+
+def _is_inside(name: str) -> bool:
+    """Not what somebody has written into a manifest to have other files removed."""
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Links are not followed; one to a folder counts as a file."""
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        yield from (Path(parent, name) for name in (*names, *links))

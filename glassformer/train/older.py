@@ -1,0 +1,51 @@
+"""Train room, run folders of version 0.1, which have no manifest: recognized by what only a run
+writes, so that a run that was begun by that version can go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from glassformer.train import toml
+from glassformer.train.recipe import flat
+from glassformer.train.state import NOTES, checkpoints, steps_in
+
+FILES = ("recipe.toml", "metrics.jsonl", "about.json")
+DEFAULTS = ("tokenizer.min_frequency", "train.momentum", "train.save_every", "run.log_every")
+PLOTS = ("loss.svg", "learning_rate.svg", "gradient.svg")
+STORE = re.compile(r"(train|valid|test)-[0-9a-f]{16}(\.lock)?")
+EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
+
+
+def files_of_older_run(folder: Path) -> list[str]:
+    """The files that it goes on to write; none if the folder is not such a run for certain."""
+    if not (folder / ".lock").is_file() or not _is_filled(folder / "recipe.toml"):
+        return []
+    if (folder / "finished.json").is_file():  # nothing more is written
+        return ["finished.json", *FILES]
+    saved = checkpoints(folder / "state")
+    if not saved:
+        return []
+    found = [path for path in (folder / name for name in FILES) if path.is_file()]
+    found += [path for path in folder.iterdir() if EVENTS.fullmatch(path.name)]
+    found += [path for name in PLOTS if (path := folder / "plots" / name).is_file()]
+    parts = [*steps_in(folder / "state"), *steps_in(folder / "steps")]
+    parts += [path for path in (folder / "data").glob("*") if STORE.fullmatch(path.name)]
+    parts.append(folder / "tokenizer")
+    if json.loads((saved[-1] / NOTES).read_text("utf-8")).get("best") is not None:
+        parts.append(folder / "best")
+    for part in parts:
+        found += [part] if part.is_file() else [p for p in part.rglob("*") if p.is_file()]
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+def _is_filled(recipe: Path) -> bool:
+    """As a run writes it: every default filled in, no comment, nothing laid out in another way."""
+    try:
+        text = recipe.read_text("utf-8")
+        tables = tomllib.loads(text)
+        return toml.written(tables) == text and {*DEFAULTS} <= {*flat(tables)}
+    except (OSError, ValueError):
+        return False

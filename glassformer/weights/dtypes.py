@@ -1,0 +1,27 @@
+"""Room 5, weights: the types of numbers that are computed with, by name."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.errors import GlassformerError
+
+DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float64": torch.float64,
+}
+
+
+def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    found = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if dtype is None or found in DTYPES.values():
+        return found
+    name = str(dtype).removeprefix("torch.")
+    raise GlassformerError(f"There is no dtype {name!r}; choose of {', '.join(DTYPES)}.")
+
+
+def is_float8(dtype: torch.dtype) -> bool:
+    """Numbers that are stored, and never computed with."""
+    return dtype.is_floating_point and dtype.itemsize == 1

@@ -1,0 +1,166 @@
+"""Runs command lines in forks of a process that has imported torch and the package once.
+
+`ForkServer` starts this file as a process and sends it a JSON line a command. A child runs it, with
+standard input and standard error at a pseudo-terminal, or not; the exit code comes back.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pty
+import resource
+import select
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CLOSED = "closed"  # in the place of a path: a pipe that nobody reads
+FULL = "/dev/full"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+class ForkServer:
+    def __init__(self, **environment: str) -> None:
+        plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**plain, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color", **environment},
+        )
+
+    def close(self) -> None:
+        self._server.communicate()
+
+    def run(
+        self,
+        *words: str,
+        cwd: Path,
+        stdout: str,
+        terminal: bool = True,
+        largest: int | None = None,
+        **environment: str,
+    ) -> Ended:
+        """`stdout` is a path, "pipe" or CLOSED. Standard error is a terminal, or a file in `cwd`,
+        which is made. To write more than the `largest` number of bytes to a file is an error."""
+        cwd.mkdir(parents=True)
+        path = cwd / "stdout" if stdout == "pipe" else Path(stdout)
+        if stdout == "pipe":
+            os.mkfifo(path)
+        reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if stdout == "pipe" else None
+        ours, theirs = pty.openpty()
+        stderr = os.ttyname(theirs) if terminal else str(cwd / "stderr")
+        request: dict[str, Any] = {
+            "words": words,
+            "cwd": str(cwd),
+            "stdout": str(path),
+            "stderr": stderr,
+        }
+        request |= {"environment": environment, "largest": largest}
+        written, said = self._ask(request, [ours] if reading is None else [ours, reading])
+        for handle in (ours, theirs, *([] if reading is None else [reading])):
+            os.close(handle)
+        if reading is None and path.is_file():
+            written = path.read_bytes()
+        if not terminal:
+            said = Path(stderr).read_bytes()
+        code = int(self._code)
+        return Ended(code, written, said.decode().replace("\r\n", "\n"))
+
+    def _ask(self, request: dict[str, Any], handles: list[int]) -> tuple[bytes, bytes]:
+        """What comes out of the pipe, and of the terminal, until the command has ended."""
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps(request).encode() + b"\n")
+        self._server.stdin.flush()
+        ended = self._server.stdout.fileno()
+        found = dict.fromkeys(handles, b"")
+        self._code = b""
+        while True:
+            ready = select.select([*handles, ended], [], [], 0 if self._code else 120)[0]
+            assert ready or self._code, f"{request['words']} does not end"
+            pieces = {handle: os.read(handle, 65536) for handle in ready if handle != ended}
+            for handle, piece in pieces.items():
+                found[handle] += piece
+            if ended in ready:
+                self._code = self._server.stdout.readline()
+                assert self._code, "the server has ended"
+            if self._code and not any(pieces.values()):
+                return found.get(handles[-1], b"") if len(handles) > 1 else b"", found[handles[0]]
+
+
+# --- the server's side ---------------------------------------------------------------------------
+
+
+def serve() -> None:
+    import_all()
+    gc.freeze()  # so that a child copies little
+    while line := sys.stdin.readline():
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            run(request)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def import_all() -> None:
+    import transformers  # noqa: F401
+    from transformers import GPT2LMHeadModel  # noqa: F401
+
+    import glassformer.cli.inputs
+    import glassformer.evaluate.start
+    import glassformer.inside
+    import glassformer.page
+    import glassformer.source
+    import glassformer.train.start  # noqa: F401
+
+
+def run(request: dict[str, Any]) -> None:
+    """Ends as Python does, but without taking all modules apart: that takes seconds."""
+    from glassformer.cli import main
+
+    os.environ.update(request["environment"])
+    os.chdir(request["cwd"])
+    os.setsid()
+    stderr = os.open(request["stderr"], os.O_RDWR | os.O_CREAT)
+    if request["stdout"] == CLOSED:
+        reading, stdout = os.pipe()
+        os.close(reading)
+    else:
+        stdout = os.open(request["stdout"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    stdin = stderr if os.isatty(stderr) else os.open(os.devnull, os.O_RDONLY)
+    for number, handle in enumerate((stdin, stdout, stderr)):
+        os.dup2(handle, number)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    if request["largest"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest"],) * 2)
+    sys.argv = ["glassformer", *request["words"]]
+    code: Any = 1
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        print(f"Exception ignored: {error}", file=sys.stderr)
+        code = 120
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()

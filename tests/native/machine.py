@@ -1,0 +1,71 @@
+"""Computes the same on every kind of machine: `python machine.py FILE` writes the results to a
+safetensors file, for test_machines.py to compare."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from safetensors.torch import save_file
+
+import glassformer as gf
+from glassformer.core.linear import Linear
+from glassformer.generate.build import library
+from glassformer.generate.strategy import Request
+from glassformer.generate.taped import TapeRunner, knows
+from glassformer.native.instructions import ONEDNN_DTYPES, architecture
+from glassformer.weights.quantize import QuantizedLinear
+
+LLAMA = {
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 72,  # of which int4 makes no groups
+    "vocab_size": 99,
+}
+TOKENS = torch.arange(24).view(2, 12)
+PROMPTS = [[1, 2, 3], [4], list(range(50))]
+
+
+def model(kind: str) -> gf.Model:
+    made = gf.create("llama-7b", seed=3, **LLAMA)
+    if kind in ("int8", "int4"):
+        return made.quantize(kind)
+    made.net.to(getattr(torch, kind))
+    return made
+
+
+def layer(kind: str) -> torch.Tensor:
+    torch.manual_seed(0)
+    linear = Linear(1440, 50)
+    torch.nn.init.normal_(linear.weight)
+    torch.nn.init.normal_(linear.bias)
+    return QuantizedLinear(linear, kind)(torch.randn(7, 1440))
+
+
+def everything() -> dict[str, torch.Tensor]:
+    found = {f"layer {kind}": layer(kind) for kind in ("int8", "int4")}
+    for kind in ("float32", "bfloat16", "float16", "int8", "int4"):
+        made = model(kind)
+        found[f"modules {kind}"] = made.net(TOKENS).logits
+        found[f"packed {kind}"] = made.pack().net(TOKENS).logits
+        if library() is not None and kind != "float16":
+            assert knows(made.net)
+            requests = [Request(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())]
+            found[f"step {kind}"] = TapeRunner(made.net, rows=2).read(requests, 1)
+        for knobs in ({}, {"graph": False}, {"num_beams": 2}):
+            texts = made.generate(PROMPTS, max_new_tokens=4, **knobs)
+            assert all(len(text.tokens) == 4 for text in texts)
+    return {name: x.float().contiguous() for name, x in found.items()}
+
+
+if __name__ == "__main__":
+    about = {
+        "torch": torch.backends.cpu.get_cpu_capability(),
+        "oneDNN": str(ONEDNN_DTYPES),
+        "march": architecture(),
+        "compiler": str(library() is not None),
+    }
+    with torch.no_grad():
+        save_file(everything(), sys.argv[1], about)
