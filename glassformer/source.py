@@ -17,7 +17,8 @@ from glassformer.adapters import active
 from glassformer.adapters.base import Base, Description, read_description
 from glassformer.adapters.guess import guessed
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset, model_type_of, native, translate
+from glassformer.families import find_family, find_preset, model_type_of, native, read, translate
+from glassformer.families.unread import misspelled
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.storage.folders import settled
@@ -25,11 +26,12 @@ from glassformer.tasks.index import Rows
 from glassformer.tasks.search import Index
 from glassformer.text import Tokenizer
 from glassformer.text.speech import generation_of
+from glassformer.weights.choose import find_type, named_class, type_by_config
 from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.files import SINGLE, is_openai, is_single
+from glassformer.weights.files import SINGLE, TensorFiles, is_openai, is_single
 from glassformer.weights.fresh import first_values
 from glassformer.weights.load import Request, load_net, put, read_config, tie
-from glassformer.weights.plan import make_net, named_class, tied_names
+from glassformer.weights.plan import make_net, tied_names
 from glassformer.weights.published import (
     ADAPTER_CONFIG,
     has_checkpoints_alone,
@@ -60,12 +62,14 @@ def load(
 
     The model computes what the published class computes, in evaluation mode. `dtype` None keeps
     the file's, or that in which an adapter was trained; a GGUF file, the zoo's models and, on a
-    CPU, OpenAI's file give float32. A difference between config.json and the tensors is an error,
-    unless it is asked for by name: `architecture` is another class of the family than the config
-    names; `make` are tensors, by the beginning of their names, that start fresh; `drop` tensors to
-    leave out. With `labels` a new classification head gets these classes. `quantize` is "int8" or
-    "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which has
-    trained one; of the base it knows the class, the head and the labels, unless they are named.
+    CPU, OpenAI's file give float32. The class is the one that config.json names, or else the one
+    that the tensors fit. Tensors of the file that are known to be without effect are left out, and
+    `Model.report` says which and why. Another difference between config.json and the tensors is an
+    error, unless it is asked for by name: `architecture` is another class of the family than the
+    config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
+    tensors to leave out. With `labels` a new classification head gets these classes. `quantize` is
+    "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which
+    has trained one; of the base it knows the class, the head and the labels, unless they are named.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
     ...         drop="cls", labels=["bad", "good"])
@@ -124,8 +128,9 @@ def _load_whole(
     """A model without an adapter."""
     with settled(folder):
         config = read_config(folder)
-        if base.architecture is not None and config.get("model_type") is None:
-            config["model_type"] = model_type_of(base.architecture)
+        if config.get("model_type") is None:
+            named = None if base.architecture is None else model_type_of(base.architecture)
+            config["model_type"] = named or find_type(config, TensorFiles(folder))
         if base.labels is not None:
             config.pop("num_labels", None)
             config["id2label"] = {str(i): label for i, label in enumerate(base.labels)}
@@ -255,7 +260,12 @@ def create(
         config = {**find_preset(what), **settings}
     architecture = named_class(config)
     assert architecture is not None
-    net = make_net(translate(config, architecture))
+    reading = read(config, architecture)
+    if reading.unread:
+        near = misspelled(reading.unread, reading.used)
+        said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
+        raise GlassformerError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
+    net = make_net(reading.spec)
     for name, *_ in tied_names(net):
         put(net, name, first_values(net, name, seed))
     tie(net)
@@ -274,6 +284,8 @@ def describe(
         config = find_preset(name)
     else:
         config = _config_of(find_folder(source))
+    if config.get("model_type") is None:
+        config["model_type"] = type_by_config(config)
     family = find_family(config)
     architecture = named_class(config) or next(iter(family.CLASSES))
     return config, architecture, translate(config, architecture)

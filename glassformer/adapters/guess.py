@@ -14,7 +14,7 @@ from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, find_family, translate
 from glassformer.families.rules import match
-from glassformer.weights.plan import named_class
+from glassformer.weights.choose import named_class
 from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 CLASSES = {  # what a class name ends in that peft calls so

@@ -45,18 +45,21 @@ def inspect(
 
     $ glassformer inspect gpt2
     """
+    from glassformer.families import read, remarks_on
     from glassformer.source import describe
     from glassformer.table import parts_of
     from glassformer.weights.plan import make_net
     from glassformer.weights.quantize import count_parameters
 
-    _, architecture, spec = describe(model, adapter)
+    config, architecture, spec = describe(model, adapter)
+    reading = read(config, architecture)
     net = make_net(spec)
     parts = list(parts_of(net))
     total = count_parameters(net)
     if as_json:
         rows = [asdict(part) for part in parts if part.shape is not None]
-        print(json.dumps({"class": architecture, "parameters": total, "tensors": rows}, indent=2))
+        said = {"class": architecture, "parameters": total, "tensors": rows}
+        print(json.dumps({**said, "unread": dict(reading.unread)}, indent=2))
         return
     console = output_console()
     console.print(f"[bold]{architecture}[/] with {total:,} parameters\n")
@@ -70,6 +73,11 @@ def inspect(
         console.print(f"[bold]head[/] {head.name}: reads {head.pick}, gives {outputs}")
     console.print()
     console.print(parameter_table(parts if full else folded(parts), total))
+    if reading.unread:
+        listed = ", ".join(reading.unread)
+        console.print(f"Keys of config.json that nothing reads: {listed}.", markup=False)
+    for remark in remarks_on(config, reading):
+        console.print(f"{remark}.", markup=False)
     if not full:
         console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
 

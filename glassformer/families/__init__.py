@@ -6,6 +6,7 @@ A file in this folder that has MODEL_TYPES is a family; nothing else has to be t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -15,6 +16,8 @@ import glassformer.baselines  # noqa: F401  whose layers families may describe
 from glassformer.errors import GlassformerError
 from glassformer.families.config import Config
 from glassformer.families.rules import Rule
+from glassformer.families.synonyms import SYNONYMS
+from glassformer.families.unread import check_unread, remarks
 from glassformer.spec import ModelSpec
 
 
@@ -49,8 +52,8 @@ def find_family(config: Mapping[str, Any]) -> Family:
         known = ", ".join(sorted(families()))
         if model_type is None:
             raise GlassformerError(
-                f"config.json has no model_type: add one of {known}, or give the class to load as "
-                "`architecture`."
+                "config.json has no model_type, and neither its class nor the tensors say which it "
+                f"is: add one of {known}, or give the class to load as `architecture`."
             )
         raise GlassformerError(f"config.json has the model_type {model_type!r}; known are {known}.")
     return families()[model_type]
@@ -76,17 +79,56 @@ def classes_of(family: Family, model_type: str) -> list[str]:
     return [name for name in family.CLASSES if belongs(name)]
 
 
-def translate(config: Mapping[str, Any], architecture: str) -> ModelSpec:
-    """What a config file describes, as the published class `architecture`."""
+@dataclass(frozen=True)
+class Reading:
+    """What a config file describes. `unread` are its keys that nothing reads, with their values."""
+
+    spec: ModelSpec
+    used: frozenset[str]
+    unread: Mapping[str, Any]
+
+
+def reader_of(config: Mapping[str, Any]) -> Config:
+    family = find_family(config)
+    return Config(config, family.NAME, SYNONYMS.get(config["model_type"]))
+
+
+def read(config: Mapping[str, Any], architecture: str) -> Reading:
+    """Reads a config file as one of the published class `architecture`. A key that nothing reads
+    is an error only if the reference computes another model with it."""
     family = find_family(config)
     if architecture not in family.CLASSES:
         raise GlassformerError(
             f"{family.NAME} has no class {architecture!r}; it has {', '.join(family.CLASSES)}."
         )
-    reader = Config(config, family.NAME)
+    reader = reader_of(config)
     spec = family.translate(reader, architecture)
-    reader.finish(family.IGNORED)
-    return spec
+    unread = reader.unread(family.IGNORED)
+    check_unread(unread, config, family.NAME, spec)
+    return Reading(spec, frozenset(reader.used), unread)
+
+
+def translate(config: Mapping[str, Any], architecture: str) -> ModelSpec:
+    """What a config file describes, as the published class `architecture`."""
+    return read(config, architecture).spec
+
+
+def remarks_on(config: Mapping[str, Any], reading: Reading) -> list[str]:
+    """Sentences on keys that nothing reads and that may have been meant."""
+    absent = [key for key in reading.used if config.get(key) is None]
+    family = find_family(config).NAME
+    return remarks(reading.unread, absent, _keys_of_families(), family) if reading.unread else []
+
+
+@cache
+def _keys_of_families() -> frozenset[str]:
+    keys: set[str] = set()
+    for model_type, family in families().items():
+        for tiny in family.TINY:
+            reader = Config({"model_type": model_type, **tiny}, family.NAME)
+            family.translate(reader, classes_of(family, model_type)[-1])
+            keys |= reader.used
+    return frozenset(keys)
 
 
 def find_preset(name: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ ACTIVATION_NAMES: dict[str, Activation] = {
 }
 
 
-def activation(config: Config, key: str, default: str, prefix: str = "") -> Activation:
-    name = config.word(key, default).removeprefix(prefix)
+def activation(config: Config, key: str, default: str) -> Activation:
+    name = config.word(key, default)
     if name not in ACTIVATION_NAMES:
         raise GlassformerError(
             f"config.json has {key} = {name!r}; known activations are "
@@ -36,11 +36,14 @@ def activation(config: Config, key: str, default: str, prefix: str = "") -> Acti
     return ACTIVATION_NAMES[name]
 
 
-def head_dim(config: Config, width: int, heads: int) -> int:
+def head_dim(config: Config, width: int, heads: int, key: str | None = None) -> int:
+    """The width over the heads. `key` is the family's word for it, which may say nothing else."""
     if heads < 1 or width % heads:
         raise GlassformerError(
             f"config.json asks for {heads} heads over a width of {width}, which is not a multiple."
         )
+    if key is not None:
+        config.only(key, width // heads)
     return width // heads
 
 

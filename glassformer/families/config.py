@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from glassformer.errors import GlassformerError
@@ -36,12 +35,18 @@ WITHOUT_EFFECT = {
 
 
 class Config:
-    """A config.json that notices which of its keys were read, and of what type they are."""
+    """A config.json that notices which of its keys were read, and of what type they are. A key of
+    `synonyms` sets the key that the family reads, before that key's own value: as the reference
+    does."""
 
-    def __init__(self, values: Mapping[str, Any], family: str) -> None:
-        self.values = values
+    def __init__(
+        self, values: Mapping[str, Any], family: str, synonyms: Mapping[str, str] | None = None
+    ) -> None:
+        given = {word: key for word, key in (synonyms or {}).items() if word in values}
+        named = {key: values[word] for word, key in given.items() if values[word] is not None}
+        self.values = {**values, **named}
         self.family = family
-        self.used: set[str] = set()
+        self.used: set[str] = set(given)
 
     def integer(self, key: str, default: int | None = None) -> int:
         return int(self._number(key, default, int))
@@ -97,16 +102,10 @@ class Config:
             f"config.json has {key} = {self.values.get(key)!r}; it must be {wanted}."
         )
 
-    def finish(self, ignored: Iterable[str]) -> None:
-        """Every key was read or is known to have no effect; otherwise the model may differ."""
-        unknown = sorted(set(self.values) - self.used - set(ignored) - set(WITHOUT_EFFECT))
-        if unknown:
-            near = get_close_matches(unknown[0], self.used, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise GlassformerError(
-                f"config.json has keys that {self.family} does not know: {', '.join(unknown)}"
-                f"{hint}; remove them, or a newer Glassformer may know them."
-            )
+    def unread(self, ignored: Iterable[str]) -> dict[str, Any]:
+        """The keys that were not read and are not known to be without effect."""
+        known = {*self.used, *ignored, *WITHOUT_EFFECT}
+        return {key: value for key, value in self.values.items() if key not in known}
 
     def _number(self, key: str, default: float | None, kind: type) -> float:
         kinds = (int, float) if kind is float else int

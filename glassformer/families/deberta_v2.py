@@ -22,6 +22,7 @@ CLASSES = {
 IGNORED: Mapping[str, str] = {"attention_head_size": "the width over the heads"}
 DROPPED = {
     "{base}embeddings.position_ids": "counts from 0, which is computed",
+    "{base}embeddings.position_embeddings.weight": "off by position_biased_input = false",
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
     "mask_predictions.{any}": "a head of pre-training that no class has",
     "lm_predictions.{any}": "the head that ForMaskedLM has with legacy = false",

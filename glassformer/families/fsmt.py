@@ -15,7 +15,6 @@ IGNORED = {
     **seq2seq.IGNORED,
     "langs": "names the two languages, read by the tokenizer",
     "decoder": "a copy of settings that the reference drops too",
-    "vocab_size": "the same as tgt_vocab_size",
 }
 DROPPED: dict[str, str] = {}
 TINY = (

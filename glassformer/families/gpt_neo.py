@@ -22,7 +22,6 @@ CLASSES = {
 }
 IGNORED: Mapping[str, str] = {
     **gpt2.IGNORED,
-    "attention_layers": "attention_types written out",
 }
 DROPPED = {
     f"{{base}}h.{{i}}.attn.attention.{name}": "the causal mask, which is computed"
@@ -98,11 +97,12 @@ def _layers(config: Config) -> list[str]:
     """`global` or `local` for every layer: [[["global", "local"], 2]] says both, twice."""
     count = config.integer("num_layers", 24)
     types = config.optional("attention_types", [[["global", "local"], 12]])
-    layers = [kind for kinds, times in types for _ in range(times) for kind in kinds]
+    expanded = [kind for kinds, times in types for _ in range(times) for kind in kinds]
+    layers: list[str] = config.optional("attention_layers", expanded)
     if len(layers) != count or not set(layers) <= {"global", "local"}:
         raise GlassformerError(
-            f"config.json has attention_types {types!r}; they must say global or local for each of "
-            f"the {count} layers."
+            f"config.json has the layers {layers!r} by attention_types; they must say global or "
+            f"local for each of the {count} layers."
         )
     return layers
 

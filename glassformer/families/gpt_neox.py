@@ -65,7 +65,7 @@ PRESETS = {
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 6144)
     count = config.integer("num_attention_heads", 64)
-    dim = common.head_dim(config, width, count)
+    dim = common.head_dim(config, width, count, "head_dim")
     norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-5))
     biased = config.flag("attention_bias", True)
     dropout = config.number("hidden_dropout", 0.0)

@@ -22,8 +22,7 @@ IGNORED = {
     "sparse_pred_ignore_index": "where the loss is computed",
     **dict.fromkeys(("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
                     "how the reference runs, not what it computes"),
-    "layer_norm_eps": "left over from BERT; the norms go by norm_eps",
-    "position_embedding_type": "left over from BERT; positions are rotary",
+    **dict.fromkeys(("layer_norm_eps", "position_embedding_type"), "left over from BERT"),
     "initializer_cutoff_factor": "fresh weights are drawn without a cut",
     "cls_token_id": "which token a text begins with, read by the tokenizer",
 }
@@ -109,7 +108,8 @@ def body(config: Config) -> spec.Stack:
 def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) -> spec.Block:
     """The first one reads the embedding, which is normed already."""
     heads, bias = config.integer("num_attention_heads", 12), config.flag("attention_bias", False)
-    dim, reach = common.head_dim(config, width, heads), config.integer("local_attention", 128) // 2
+    dim = common.head_dim(config, width, heads, "head_dim")
+    reach = config.integer("sliding_window", config.integer("local_attention", 128) // 2)
     thetas = {"full_attention": config.number("global_rope_theta", 160_000.0),
               "sliding_attention": config.number("local_rope_theta", 10_000.0)}
     turns = {"rope_theta": thetas[kind], **(rope_by_layer(config).get(kind) or {})}

@@ -26,7 +26,8 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         model = from_plain(config.optional("spec"), spec.ModelSpec)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise GlassformerError(f"config.json's spec does not describe a model: {error}.") from None
-    assert isinstance(model, spec.ModelSpec)
+    if not isinstance(model, spec.ModelSpec):
+        raise GlassformerError("config.json has no spec, which describes a model of this type.")
     return model
 
 

@@ -45,7 +45,7 @@ PRESETS = {
 def translate(config: Config, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 2048)
     count = config.integer("num_attention_heads", 32)
-    dim = common.head_dim(config, width, count)
+    dim = common.head_dim(config, width, count, "head_dim")
     norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-5))
     longest = config.integer("max_position_embeddings", 2048)
     block = spec.Block(

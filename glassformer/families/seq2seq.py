@@ -11,7 +11,6 @@ from glassformer.families.config import Config
 from glassformer.families.rules import ROW, Rule, projections
 
 IGNORED: Mapping[str, str] = {
-    "num_hidden_layers": "the same as encoder_layers",
     "classif_dropout": "an older name of classifier_dropout",
     "is_decoder": "the class says what the model is",
     "is_encoder_decoder": "the class says what the model is",

@@ -20,11 +20,8 @@ CLASSES = {
     "T5ForTokenClassification": "transformer.",
     "T5ForQuestionAnswering": "",
 }
-IGNORED: Mapping[str, str] = {
-    "n_positions": "relative positions have no last one",
-    **dict.fromkeys(("is_encoder_decoder", "is_decoder"), "the class says what the model is"),
-    **dict.fromkeys(("dense_act_fn", "is_gated_act"), "a copy of what feed_forward_proj says"),
-}
+IGNORED: Mapping[str, str] = {"n_positions": "relative positions have no last one",
+                              "is_encoder_decoder": "the class says what the model is"}
 UNUSED = "{base}decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
 DROPPED = {UNUSED: "cross-attention has no positions"}
 SMALL = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 99,
@@ -37,6 +34,7 @@ TINY = (
      "tie_word_embeddings": False},
     {**SMALL, "feed_forward_proj": "gated-silu", "num_heads": 6},
 )
+GELU = {"gated-gelu": "gelu_new"}  # what its files mean by gelu
 SIZES = {"t5-small": (512, 6, 8), "t5-base": (768, 12, 12), "t5-large": (1024, 24, 16)}
 PRESETS = {
     name: ("T5ForConditionalGeneration",
@@ -67,6 +65,7 @@ def assemble(config: Config, kind: str, scaled: bool) -> spec.ModelSpec:
         "ForQuestionAnswering": (heads.span(),),
     }[kind]
     alone = kind in ("EncoderModel", "ForTokenClassification")
+    config.only("is_decoder", False, *() if alone else (True,))  # which makes an encoder causal
     token, output = "encoder.embed.token.weight", "heads.lm.out.weight"
     tie = ((token, "decoder.embed.token.weight"), (token, output))
     return spec.ModelSpec(
@@ -83,9 +82,9 @@ def assemble(config: Config, kind: str, scaled: bool) -> spec.ModelSpec:
 
 
 def stack(config: Config, side: str, layers: int) -> spec.Stack:
-    gated = config.word("feed_forward_proj", "relu").startswith("gated-")
-    act = common.activation(config, "feed_forward_proj", "relu", prefix="gated-")
-    act = "gelu_tanh" if gated and act == "gelu" else act  # what its files mean by gelu
+    said = config.word("feed_forward_proj", "relu")
+    gated = config.flag("is_gated_act", said.startswith("gated-"))
+    act = common.activation(config, "dense_act_fn", GELU.get(said, said.removeprefix("gated-")))
     norm = spec.Norm(kind="rms", eps=config.number("layer_norm_epsilon", 1e-6), bias=False)
     dropout = config.number("dropout_rate", 0.1)
     count, dim = config.integer("num_heads", 8), config.integer("d_kv", 64)

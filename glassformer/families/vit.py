@@ -78,7 +78,7 @@ def body(config: Config, blank: bool) -> spec.Stack:
     block = spec.Block(
         attention=spec.Attention(
             heads=head_count,
-            head_dim=common.head_dim(config, width, head_count),
+            head_dim=common.head_dim(config, width, head_count, "head_dim"),
             bias=config.flag("qkv_bias", True),
             dropout=config.number("attention_probs_dropout_prob", 0.0),
         ),

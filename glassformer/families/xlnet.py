@@ -16,7 +16,6 @@ CLASSES = {"XLNetModel": "", **{f"XLNet{head}": "transformer." for head in HEADS
 IGNORED = {
     **dict.fromkeys(("use_mems_eval", "use_mems_train"), "a memory is given as `cache`, or not"),
     "untie_r": "every layer has biases of its own, whatever it says",
-    "d_head": "the width over the heads",
 }
 DROPPED: dict[str, str] = {}
 SUMMARY = {"summary_type": "last", "summary_activation": "tanh", "summary_first_dropout": 0.0}
@@ -86,7 +85,7 @@ def body(config: Config) -> spec.Stack:
     block = spec.Block(
         attention=spec.Attention(
             heads=count,
-            head_dim=common.head_dim(config, width, count),
+            head_dim=common.head_dim(config, width, count, "d_head"),
             bias=False,
             out_bias=False,
             dropout=dropout,

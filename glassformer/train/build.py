@@ -11,8 +11,7 @@ import torch
 
 from glassformer import adapters
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset
-from glassformer.families.config import Config
+from glassformer.families import find_family, find_preset, reader_of
 from glassformer.model import Model
 from glassformer.source import create, load, merged
 from glassformer.spec import ModelSpec
@@ -112,7 +111,7 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
             f"model.architecture is {architecture!r}; {family.NAME} has "
             f"{', '.join(family.CLASSES)}."
         )
-    reader = Config({**preset, **settings.settings}, family.NAME)
+    reader = reader_of({**preset, **settings.settings})
     before = family.translate(reader, architecture)
     wanted = {
         word: value

@@ -15,6 +15,7 @@ import re
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -29,8 +30,10 @@ from glassformer.storage.folders import settle
 from glassformer.storage.names import named_in
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.gguf import Gguf
+from glassformer.weights.names import inside, published_names, whole_weight
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
+HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # in a training checkpoint
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -51,6 +54,7 @@ class TensorFile(ABC):
     """One file: shapes by name, and the tensors."""
 
     shapes: dict[str, tuple[int, ...]]
+    others: tuple[str, ...] = ()  # entries that are not tensors
 
     @abstractmethod
     def read(self, name: str, mapped: bool) -> Tensor:
@@ -116,10 +120,13 @@ class PickleFile(TensorFile):
     """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
 
     def __init__(self, path: Path) -> None:
-        state = _unpickled(path)
-        if not _is_table(state):
+        state = _unwrapped(_unpickled(path))
+        self.tensors: dict[str, Tensor] = {
+            str(name): value for name, value in state.items() if isinstance(value, Tensor)
+        }
+        if not self.tensors:
             raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
-        self.tensors: dict[str, Tensor] = {_modern(name): t for name, t in state.items()}
+        self.others = tuple(str(name) for name in state if str(name) not in self.tensors)
         self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
 
     def dtype(self, name: str) -> torch.dtype:
@@ -145,6 +152,14 @@ def _unpickled(path: Path) -> Any:
         raise GlassformerError(
             f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
         ) from None
+
+
+def _unwrapped(state: Any) -> dict[Any, Any]:
+    """A training checkpoint keeps the model's tensors beside those of the optimizer."""
+    if not isinstance(state, dict):
+        return {}
+    inner = next((state[key] for key in HOLDERS if isinstance(state.get(key), dict)), None)
+    return state if inner is None else _unwrapped(inner)
 
 
 def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
@@ -237,14 +252,6 @@ class GgufFile(SingleFile):
         return undo(self.file.read(origin, mapped))
 
 
-def _modern(name: str) -> str:
-    """The first checkpoints call a norm's scale and shift gamma and beta."""
-    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name
-
-
 SINGLE: dict[str, Callable[[Path], SingleFile]] = {
     ".gguf": GgufFile,
     ".bin": Llama2cFile,
@@ -264,12 +271,17 @@ def is_openai(path: Path) -> bool:
 
 
 class TensorFiles:
-    """All tensors of a folder, whatever files they are in; or those of a single file."""
+    """All tensors of a folder, whatever files they are in, or those of a single file, by their
+    published names."""
 
     def __init__(self, folder: Path) -> None:
-        self.place: dict[str, TensorFile] = {}
+        self.place: dict[str, TensorFile] = {}  # by the names in the files
         self.paths: list[Path] = []
         self.single = is_single(folder)
+        self._open(folder)
+        self.names = published_names(self.place)
+
+    def _open(self, folder: Path) -> None:
         if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
@@ -286,21 +298,42 @@ class TensorFiles:
         raise GlassformerError(f"{folder} has no weights: it holds neither {looked}.")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.place)
+        return iter(self.names)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.place
+        return name in self.names
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self.place[name].shapes[name]
+        held = self.names[name][-1]
+        return self.place[held].shapes[held]
 
     def dtype(self, name: str) -> torch.dtype:
-        return self.place[name].dtype(name)
+        held = self.names[name][-1]
+        return self.place[held].dtype(held)
 
     def read(self, name: str, mapped: bool) -> Tensor:
         """As stored; numbers of 8 bits, with which nothing can be computed, as float32."""
-        tensor = self.place[name].read(name, mapped)
+        parts = [self.place[held].read(held, mapped) for held in self.names[name]]
+        tensor = whole_weight(*parts) if len(parts) > 1 else parts[0]
         return tensor.float() if is_float8(tensor.dtype) else tensor
+
+    def inside(self, prefix: str) -> TensorFiles:
+        """The same, with the names that they have without this prefix."""
+        other = copy(self)
+        other.names = inside(prefix, self.names)
+        return other
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The file's name -> the published name, of the tensors that have two."""
+        return {
+            held: name for name, parts in self.names.items() for held in parts if held != name
+        }
+
+    @property
+    def others(self) -> list[str]:
+        """Entries of the files that are not tensors."""
+        return [name for file in dict.fromkeys(self.place.values()) for name in file.others]
 
     def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
         if path.stat().st_size == 0:
@@ -322,6 +355,6 @@ class TensorFiles:
                 raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
             found = set(self._add(path).shapes)
             named = {name for name, place in where.items() if place == shard}
-            if found != {_modern(name) for name in named}:
+            if found != named:
                 odd = sorted(found ^ named)[0]
                 raise GlassformerError(f"{index} and {shard} do not agree on the tensor {odd}.")

@@ -14,23 +14,25 @@ from torch import Tensor, nn
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, translate
+from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import settle
+from glassformer.weights.choose import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
 from glassformer.weights.files import SINGLE, TensorFiles, is_single
 from glassformer.weights.fresh import first_values
+from glassformer.weights.leftover import explained
 from glassformer.weights.plan import (
     Plan,
     check_copies,
     check_shapes,
-    fitting_class,
     make_net,
     make_plan,
-    named_class,
     tied_names,
 )
-from glassformer.weights.quantize import QuantizedLinear, quantize
+from glassformer.weights.quantize import KINDS, QuantizedLinear, quantize
 from glassformer.weights.report import Report
+
+CONFIGS = ("config.json", "bert_config.json")  # the second is Google's, of 2018
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +63,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
     settle(folder)
-    path = folder / "config.json"
-    if not path.is_file():
+    path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
+    if path is None:
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
     try:
         config = json.loads(path.read_text("utf-8"))
@@ -75,31 +77,57 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loaded:
     begin = time.perf_counter()
-    if config.get("quantization_config") is not None:
-        raise GlassformerError(
-            "Another program has quantized these weights (quantization_config in config.json); get "
-            "the model's full weights and load them with quantize='int8' or 'int4'."
-        )
-    family = find_family(config)
+    check_readable(config, request)
     files = TensorFiles(folder)
     if config.get("quantization") is not None:
         return load_quantized(files, config, request)
-    architecture = request.architecture or named_class(config) or fitting_class(config, files)
-    if architecture is None:
-        raise GlassformerError(
-            f"config.json names no class and the tensors fit none of {', '.join(family.CLASSES)}; "
-            "give one as `architecture`."
-        )
+    architecture = request.architecture or find_class(config, files)
     plan = make_plan(config, architecture, files)
     check_shapes(plan)
-    check_difference(plan, config, request)
+    reasons = explained(plan)
+    check_difference(plan, reasons, request)
     check_dtypes(plan, request)
     check_copies(plan)
-    report = Report(files=tuple(path.name for path in files.paths))
+    report = make_report(plan.files, config, architecture)
     fill(plan, request, report)
-    report.dropped = dict.fromkeys(plan.unused(), "asked for") | plan.known_left_overs()
+    report.dropped |= dict.fromkeys(plan.unused(), "asked for") | reasons
+    named = named_class(config)
+    if request.architecture is None and named not in (None, architecture):
+        report.notes.append(f"config.json names the class {named}; the tensors fit {architecture}")
     report.seconds = time.perf_counter() - begin
     return Loaded(plan.net, architecture, report)
+
+
+def check_readable(config: Mapping[str, Any], request: Request) -> None:
+    """Not those that only another program unpacks, nor those that only their own code computes."""
+    for key in ("quantization_config", "compression_config", "quantization"):
+        ours = key == "quantization" and config.get(key) in KINDS
+        if config.get(key) is not None and not ours:
+            raise GlassformerError(
+                f"Another program has quantized these weights ({key} in config.json); get the "
+                "model's full weights and load them with quantize='int8' or 'int4'."
+            )
+    family = find_family(config)
+    code = config.get("auto_map") or {}
+    names = [name for kind, name in code.items() if kind.startswith("AutoModel")]
+    foreign = [name for name in names if name.rpartition(".")[2] not in family.CLASSES]
+    if foreign and request.architecture is None:
+        raise GlassformerError(
+            f"config.json says that code of its own computes this model (auto_map: {foreign[0]}), "
+            f"and that code is not run; if it computes the same as a class of {family.NAME}, give "
+            "that as `architecture`."
+        )
+
+
+def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> Report:
+    reading = read(config, architecture)
+    return Report(
+        files=tuple(path.name for path in files.paths),
+        renamed=files.renamed,
+        dropped=dict.fromkeys(files.others, "is not a tensor"),
+        unread=dict(reading.unread),
+        notes=remarks_on(config, reading),
+    )
 
 
 def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Request) -> Loaded:
@@ -110,14 +138,14 @@ def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Reque
             "Quantized weights are loaded as they were saved; load the model's full weights for "
             "another class, dtype or head."
         )
-    net = make_net(translate(config, architecture))
+    net = make_net(read(config, architecture).spec)
     quantize(net, config["quantization"])
     state, names = net.state_dict(), [name for name, *_ in tied_names(net)]
     odd = [n for n in names if n not in files or files.shape(n) != tuple(state[n].shape)]
     odd += [name for name in files if name not in names]
     if odd:
         raise GlassformerError(f"By config.json the files lack or should not have {_listed(odd)}.")
-    report = Report(files=tuple(path.name for path in files.paths))
+    report = make_report(files, config, architecture)
     for name in names:
         tensor = files.read(name, mapped=True).to(request.device)
         put(net, name, tensor)
@@ -129,25 +157,36 @@ def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Reque
     return Loaded(net, architecture, report)
 
 
-def check_difference(plan: Plan, config: Mapping[str, Any], request: Request) -> None:
-    missing = [their for source in plan.missing() for their in source.expected.theirs]
-    missing = [name for name in missing if not name.startswith(request.make)]
-    extra = [name for name in plan.left_over() if not name.startswith(request.drop)]
-    if not missing and not extra:
+def check_difference(plan: Plan, reasons: Mapping[str, str], request: Request) -> None:
+    lacking = {
+        their: source.name
+        for source in plan.missing()
+        for their in source.expected.theirs
+        if not their.startswith(request.make)
+    }
+    rest = [name for name in plan.unused() if name not in reasons]
+    extra = [name for name in rest if not name.startswith(request.drop)]
+    if not lacking and not extra:
         return
-    said = [f"lacks {_listed(missing)}"] if missing else []
+    said = [f"lacks {_listed(list(lacking))}"] if lacking else []
     if extra:
         said.append(f"has {_listed(extra)}, which this model does not have")
     paths = plan.files.paths
     where = paths[0].name if len(paths) == 1 else f"the folder's {len(paths)} shards"
     by = "its metadata" if plan.files.single else "config.json"
     text = f"By {by} {where} {' and '.join(said)}"
-    other = None if request.architecture else fitting_class(config, plan.files)
+    if not all(ours.startswith("heads.") for ours in lacking.values()):
+        raise GlassformerError(
+            f"{text}; without the whole body there is no model: get the file again, or the "
+            "config.json that belongs to it."
+        )
+    choose = lacking and request.architecture is None
+    other = fitting_class(plan.config, plan.files) if choose else None
     if other is not None:
         raise GlassformerError(
             f"{text}; the tensors are those of {other}: load it with architecture={other!r}."
         )
-    ways = {"make": _prefixes(missing), "drop": _prefixes(extra)}
+    ways = {"make": _prefixes(list(lacking)), "drop": _prefixes(extra)}
     asks = ", ".join(f"{key}={names!r}" for key, names in ways.items() if names)
     raise GlassformerError(f"{text}; if that is intended, load it with {asks}.")
 

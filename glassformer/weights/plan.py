@@ -3,7 +3,6 @@ is read, and every difference between them that was not asked for is an error.""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from glassformer.core import Net
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
-from glassformer.families import Family, classes_of, find_family, translate
+from glassformer.families import Family, find_family, translate
 from glassformer.families.rules import Match, Rule, match
 from glassformer.spec import ModelSpec
 from glassformer.weights.files import TensorFiles
@@ -36,23 +35,11 @@ class Plan:
     """A net without storage, and the sources of all its tensors."""
 
     net: Net
+    config: Mapping[str, Any]
     family: Family
     files: TensorFiles
     base: str
     sources: list[Source]
-
-    def known_left_overs(self) -> dict[str, str]:
-        """Tensors of the file that have no effect, with the family's reason."""
-        patterns = [
-            (_name_pattern(name.replace("{base}", self.base)), why)
-            for name, why in self.family.DROPPED.items()
-        ]
-        return {
-            name: why
-            for name in self.unused()
-            for pattern, why in patterns
-            if pattern.fullmatch(name)
-        }
 
     def unused(self) -> list[str]:
         used = {
@@ -67,15 +54,6 @@ class Plan:
     def missing(self) -> list[Source]:
         return [s for s in self.sources if s.found is None and not s.expected.rule.optional]
 
-    def left_over(self) -> list[str]:
-        known = self.known_left_overs()
-        return [name for name in self.unused() if name not in known]
-
-
-def _name_pattern(name: str) -> re.Pattern[str]:
-    """`{i}` stands for a layer's number, `{any}` for the rest of a name."""
-    return re.compile(re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\{any\}", ".+"))
-
 
 def make_net(spec: ModelSpec) -> Net:
     """Without storage: the tensors are put in one by one."""
@@ -87,8 +65,8 @@ def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) 
     family = find_family(config)
     spec = translate(config, architecture)
     net = make_net(spec)
-    base = find_base(family, architecture, net, files)
-    plan = _plan(net, family, files, base)
+    files, base = find_base(family, architecture, net, files)
+    plan = _plan(net, config, family, files, base)
     loose = {
         follower
         for source in plan.sources
@@ -97,24 +75,38 @@ def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) 
     }
     if loose:
         tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
-        plan = _plan(make_net(replace(spec, tie=tie)), family, files, base)
+        plan = _plan(make_net(replace(spec, tie=tie)), config, family, files, base)
     return plan
 
 
-def _plan(net: Net, family: Family, files: TensorFiles, base: str) -> Plan:
+def _plan(
+    net: Net, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
+) -> Plan:
     sources = list(find_sources(net, family.rules(net.spec), files, base))
-    return Plan(net, family, files, base, sources)
+    return Plan(net, config, family, files, base, sources)
 
 
-def find_base(family: Family, architecture: str, net: Net, files: TensorFiles) -> str:
-    """A body may stand in the file under another prefix than its class writes."""
+def find_base(
+    family: Family, architecture: str, net: Net, files: TensorFiles
+) -> tuple[TensorFiles, str]:
+    """A body may stand in the file under another prefix than its class writes, and the whole class
+    under the prefix of a module that held it in training."""
     own = family.CLASSES[architecture]
     first = next(iter(net.state_dict()))  # of the embedding
-    for base in dict.fromkeys((own, *family.CLASSES.values(), "")):
-        found = matched(family.rules(net.spec), first, base)
-        if any(their in files for their in (*found.theirs, *found.also)):
-            return base
-    return own
+    places = [
+        (base, their)
+        for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
+        for found in [matched(family.rules(net.spec), first, base)]
+        for their in (*found.theirs, *found.also)
+    ]
+    for base, their in places:
+        if their in files:
+            return files, base
+    for base, their in sorted(places, key=lambda place: -len(place[0])):
+        holders = [name.removesuffix(their) for name in files if name.endswith(f".{their}")]
+        if len(holders) == 1:
+            return files.inside(holders[0]), base
+    return files, own
 
 
 def find_sources(
@@ -196,18 +188,3 @@ def equal(source: Source, copy: Match, files: TensorFiles) -> bool:
         for place in (source.found, copy)
     )
     return mine.shape == other.shape and torch.equal(mine, other)
-
-
-def named_class(config: Mapping[str, Any]) -> str | None:
-    names = config.get("architectures")
-    return names[0] if isinstance(names, list) and names else None
-
-
-def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
-    """The class whose tensors are exactly those of the file; of several, one that has a head."""
-    fitting: list[tuple[int, str]] = []
-    for architecture in classes_of(find_family(config), config["model_type"]):
-        plan = make_plan(config, architecture, files)
-        if not plan.missing() and not plan.left_over():
-            fitting.append((len(plan.net.heads), architecture))
-    return max(fitting, key=lambda found: found[0])[1] if fitting else None

@@ -87,10 +87,21 @@ class Case:
         config = name.config
         if "QuestionAnswering" in name.architecture:
             config.pop("num_labels", None)  # the reference insists on two
-        self.reference = reference.make(config, name.architecture, seed=name.index)
-        reference.save(self.reference, folder)
+        theirs = reference.make(config, name.architecture, seed=name.index)
+        reference.save(theirs, folder)
         self.folder = folder
-        self.model = gf.load(folder)
+        self.take(theirs, gf.load(folder))
+
+    @classmethod
+    def of(cls, name: Name, theirs: Any, ours: gf.Model) -> Case:
+        """A case of two models that are there."""
+        case = cls.__new__(cls)
+        case.name = name
+        case.take(theirs, ours)
+        return case
+
+    def take(self, theirs: Any, ours: gf.Model) -> None:
+        self.reference, self.model = theirs, ours
         self.spec = self.model.spec
         self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None

@@ -20,8 +20,7 @@ def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
     """A published class with random values in every tensor, so that none can hide."""
     known: Any = config
     if hasattr(transformers, architecture):
-        known = transformers.AutoConfig.for_model(config["model_type"], **_own(config))
-        known._attn_implementation = "eager"
+        known = config_of(config)
     torch.manual_seed(seed)
     model = find_class(architecture)(known).eval()
     generator = torch.Generator().manual_seed(seed)
@@ -37,10 +36,13 @@ def make(config: dict[str, Any], architecture: str, seed: int) -> Any:
     return model
 
 
-def _own(config: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value for key, value in config.items() if key not in ("model_type", "architectures")
-    }
+def config_of(config: dict[str, Any]) -> Any:
+    """The reference's own form of a config.json."""
+    named = ("model_type", "architectures")
+    own = {key: value for key, value in config.items() if key not in named}
+    known = transformers.AutoConfig.for_model(config["model_type"], **own)
+    known._attn_implementation = "eager"
+    return known
 
 
 def _is_scale(name: str, tensor: torch.Tensor) -> bool:

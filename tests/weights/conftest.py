@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 
 import glassformer as gf
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "families")]
 
 SETTINGS = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 20, "vocab_size": 30}
 

@@ -115,9 +115,9 @@ def index_and_shard_disagree(folder):
     return "do not agree on the tensor transformer.ghost"
 
 
-def unknown_key(folder):
-    folder.set(n_layers=2)
-    return r"keys that GPT-2 does not know: n_layers \(did you mean 'n_layer'\?\)"
+def key_that_changes_the_model(folder):
+    folder.set(is_causal=False)
+    return "sets is_causal to False, with which the reference computes another model than GPT-2"
 
 
 def unknown_model_type(folder):
@@ -127,14 +127,15 @@ def unknown_model_type(folder):
 
 def no_model_type(folder):
     config = folder.config
-    del config["model_type"]
-    (folder.path / "config.json").write_text(json.dumps(config))
-    return "config.json has no model_type: add one of"
+    del config["model_type"], config["architectures"]
+    (folder.path / "config.json").write_text(json.dumps({**config, "n_head": 4, "n_embd": 8}))
+    return "config.json has no model_type, and neither its class nor the tensors say which it is"
 
 
 def unknown_class(folder):
     folder.set(architectures=["GPT2ForPoetry"])
-    return "GPT-2 has no class 'GPT2ForPoetry'; it has GPT2Model"
+    folder.write({**folder.tensors, "meter.weight": torch.ones(3)})
+    return "GPT-2 has no class 'GPT2ForPoetry', and the tensors fit none of GPT2Model"
 
 
 def key_of_a_wrong_type(folder):
@@ -232,7 +233,7 @@ def test_a_bad_folder_is_refused_by_name(folder, spoil):
         file_truncated,
         file_empty,
         shard_missing,
-        unknown_key,
+        key_that_changes_the_model,
         unknown_model_type,
         malicious_pickle,
     ],
@@ -240,7 +241,8 @@ def test_a_bad_folder_is_refused_by_name(folder, spoil):
 )
 def test_on_the_command_line_too(folder, spoil):
     spoil(folder)
-    verb = "inspect" if spoil in (no_folder, unknown_key, unknown_model_type) else "check"
+    by_config = (no_folder, key_that_changes_the_model, unknown_model_type)
+    verb = "inspect" if spoil in by_config else "check"
     run = subprocess.run(
         [sys.executable, "-m", "glassformer", verb, str(folder.path)],
         capture_output=True,
@@ -253,7 +255,7 @@ def test_on_the_command_line_too(folder, spoil):
 
 
 def test_the_message_offers_the_class_that_the_tensors_are_of(folder):
-    folder.set(architectures=["GPT2Model"])
+    folder.set(architectures=["GPT2ForTokenClassification"])
     folder.write({**folder.tensors, "score.weight": torch.zeros(2, 16)})
     with pytest.raises(gf.GlassformerError, match="those of GPT2ForSequenceClassification"):
         gf.load(folder.path)
