@@ -49,7 +49,7 @@ def glassformer(folder: str, kind: str) -> tuple[Run, int]:
     """And what a step reads of the weights: all linear layers, however they are held."""
     import glassformer as gf
     from glassformer.core.linear import Linear
-    from glassformer.weights.quantize import QuantizedLinear
+    from glassformer.weights.quantization import QuantizedLinear
 
     model = gf.load(folder, **({"dtype": kind} if "float" in kind else {"quantize": kind}))
     size = 0

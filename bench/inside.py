@@ -21,7 +21,7 @@ from timing import in_turn, write
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 
 LENGTH, SHORT = 512, 32
 

@@ -20,9 +20,9 @@ import torch
 from timing import compared, in_turn, write
 
 from glassformer.train.distributed import find_place
-from glassformer.train.prepare import prepare
+from glassformer.train.build_data import prepare
 from glassformer.train.recipe import read_recipe
-from glassformer.train.start import filled
+from glassformer.train.trainer import filled
 
 ROOT = Path(__file__).parent.parent
 LETTERS = "".join(map(chr, range(33, 98)))  # as many as Shakespeare's

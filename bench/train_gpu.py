@@ -28,9 +28,9 @@ import torch
 from timing import write_gpu
 
 from glassformer.train.distributed import find_place
-from glassformer.train.prepare import prepare
+from glassformer.train.build_data import prepare
 from glassformer.train.recipe import read_recipe
-from glassformer.train.start import filled
+from glassformer.train.trainer import filled
 
 ROOT = Path(__file__).parent.parent
 RESULTS: list[dict[str, Any]] = []

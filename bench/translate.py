@@ -32,7 +32,7 @@ from timing import write
 
 import glassformer as gf
 from glassformer.core.linear import Linear
-from glassformer.weights.quantize import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()

@@ -36,8 +36,8 @@ class Clock:
 
 
 def glassformer_side(text: Path, kind: str, seed: int, out: Path) -> dict[str, Any]:
-    from glassformer.train.vectors import Word2Vec, learn_word2vec, read_corpus, write_vectors
-    from glassformer.train.vectors.kernel import kernel
+    from glassformer.word_vectors import Word2Vec, learn_word2vec, read_corpus, write_vectors
+    from glassformer.word_vectors.kernel import kernel
 
     assert kernel() is not None, "compiled once, and kept for good"
     clock = Clock()
@@ -93,7 +93,7 @@ def one_side(side: str, text: str, kind: str, seed: str, out: str) -> None:
 
 def knows(path: Path, questions: Path, pairs: Path) -> dict[str, float]:
     """In percent; counted as gensim counts, to the same numbers, without its minutes."""
-    from glassformer.train.vectors import analogies, read_vectors, similarities
+    from glassformer.word_vectors import analogies, read_vectors, similarities
 
     vectors = read_vectors(path)
     like = similarities(vectors, pairs)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.inside.compare import compare
     from glassformer.model import Model
-    from glassformer.source import create, load, open_index
+    from glassformer.loading import create, load, open_index
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
 
@@ -36,7 +36,7 @@ ROOMS = {
     "errors": ("GlassformerError",),
     "inside.compare": ("compare",),
     "model": ("Model",),
-    "source": ("create", "load", "open_index"),
+    "loading": ("create", "load", "open_index"),
     "spec": ("ModelSpec",),
     "text": ("Tokenizer",),
 }

@@ -18,9 +18,9 @@ from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.gguf import is_gguf
 from glassformer.model import Model
-from glassformer.source import find_folder, load
+from glassformer.loading import find_folder, load
 from glassformer.spec import Blocks, Frames, ModelSpec, Patches
-from glassformer.weights.published import holds_adapter
+from glassformer.weights.folder_kind import holds_adapter
 
 TOLERANCE = 1e-5
 EXACT = 1e-10  # in float64

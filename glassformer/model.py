@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from glassformer import adapters
-from glassformer.adapters.base import Base, Description, read_description, write_description
+from glassformer.adapters.base_model import Base, Description, read_description, write_description
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, translate
@@ -21,35 +21,35 @@ from glassformer.generate import Generation, Piece, QuantizationCost, Score, Wri
 from glassformer.generate.infill import infill
 from glassformer.generate.prefix import Shelf
 from glassformer.generate.prompt import Prompt
-from glassformer.inside.edit import Edit
-from glassformer.inside.editing import edit
-from glassformer.inside.look import look
-from glassformer.inside.view import View
+from glassformer.inside.intervene.edit import Edit
+from glassformer.inside.intervene.editing import edit
+from glassformer.inside.capture.look import look
+from glassformer.inside.capture.view import View
 from glassformer.spec import Frames, ModelSpec, Patches
 from glassformer.storage.files import write_json
 from glassformer.storage.folders import settle, whole_folder
 from glassformer.tasks.answer import answer
-from glassformer.tasks.base import keep_settings
+from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
 from glassformer.tasks.fill import fill
-from glassformer.tasks.filled import Filled
+from glassformer.tasks.fill_types import Filled
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.summarize import summarize
 from glassformer.tasks.tag import tag
 from glassformer.tasks.translate import translate as translate_texts
-from glassformer.tasks.watch import Watch, watch
+from glassformer.tasks.monitor.monitor import Watch, watch
 from glassformer.text import Tokenizer
-from glassformer.text.files import copy_reader, holds_reader
-from glassformer.text.image import ImageReader
-from glassformer.text.load import holds_tokenizer
-from glassformer.text.sound import SoundReader
-from glassformer.text.whisper import without_words
+from glassformer.text.loading.files import copy_reader, holds_reader
+from glassformer.signals.image_processor import ImageReader
+from glassformer.text.loading.load import holds_tokenizer
+from glassformer.signals.audio_features import SoundReader
+from glassformer.text.backends.whisper import without_words
 from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.files import is_openai
-from glassformer.weights.published import ADAPTER_CONFIG, published
-from glassformer.weights.quantize import count_parameters, quantize
-from glassformer.weights.report import Report
+from glassformer.weights.tensor_files import is_openai
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, published
+from glassformer.weights.quantization import count_parameters, quantize
+from glassformer.weights.load_report import Report
 from glassformer.weights.save import (
     CONFIG,
     SHARD_BYTES,

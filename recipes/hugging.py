@@ -16,7 +16,7 @@ import transformers as hf
 from torch.nn.attention import sdpa_kernel
 from torch.utils.data import DataLoader
 
-from glassformer.core.scaled import SOUND
+from glassformer.core.attention.sdpa import SOUND
 from glassformer.train.recipe import Recipe, TrainSettings
 
 Features = list[dict[str, Any]]

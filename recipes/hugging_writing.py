@@ -30,7 +30,7 @@ from transformers import (
 )
 from written_data import lines_of
 
-from glassformer.core.scaled import SOUND
+from glassformer.core.attention.sdpa import SOUND
 from glassformer.train.recipe import Recipe
 from glassformer.train.schedules import schedule
 

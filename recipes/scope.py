@@ -11,7 +11,7 @@ from hugging import read
 
 from bench import ROOT
 from glassformer.tasks.classify import Classification
-from glassformer.tasks.thresholds import best_threshold
+from glassformer.tasks.monitor.thresholds import best_threshold
 
 
 def scope_scores(

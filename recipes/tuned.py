@@ -40,10 +40,10 @@ from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, re
 import glassformer as gf
 from bench import RESULTS, ROOT, Bench, Job, put, show, started
 from glassformer.tasks.classify import Classification
-from glassformer.train.plan import Plan
+from glassformer.train.estimate import Plan
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.reporter import Entry, Reporter
-from glassformer.train.run import Run
+from glassformer.train.run_folder import Run
 
 TRIED: dict[str, tuple[Any, ...]] = {  # what the learning rate is multiplied with, other settings
     "as it is": (1.0,),

@@ -12,7 +12,7 @@ import torch
 
 from bench import ROOT
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.zoo import real
+from glassformer.zoo import published as real
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIDES = ("glassformer", "transformers")

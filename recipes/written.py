@@ -34,7 +34,7 @@ from written_tables import SIDES, multi30k_table, summaries_table
 
 import glassformer as gf
 from bench import RESULTS, ROOT, SEEDS, Bench, Job, known, put, show, started
-from glassformer.metrics.texts import summary_figures, translation_figures
+from glassformer.metrics.translation import summary_figures, translation_figures
 from glassformer.train.recipe import Recipe, read_recipe
 
 AT_ONCE = 64  # texts, for both sides

@@ -12,7 +12,7 @@ import pytest
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
 from glassformer.train.recipe import read_recipe
-from glassformer.train.start import dry_run
+from glassformer.train.trainer import dry_run
 
 ROOT = Path(__file__).parent.parent
 RECIPES = {path.stem: path for path in sorted((ROOT / "recipes/classify").glob("*.toml"))}

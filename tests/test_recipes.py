@@ -10,7 +10,7 @@ import pytest
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
 from glassformer.train.recipe import differences, read_recipe
-from glassformer.train.start import dry_run
+from glassformer.train.trainer import dry_run
 
 ROOT = Path(__file__).parent.parent
 # ULMFiT's need each other: tests/train/test_ulmfit.py runs them. Those of the zoo have a test of

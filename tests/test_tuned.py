@@ -104,7 +104,7 @@ def test_both_sides_take_the_same_steps(kind, mode, recipes, monkeypatch):
     import tuned
     from hugging_tasks import PEERS
 
-    from glassformer.adapters.beside import LowRank
+    from glassformer.adapters.low_rank import LowRank
 
     def first(matrix: torch.Tensor) -> None:
         matrix.data.copy_(torch.linspace(-0.2, 0.3, matrix.numel()).sin().view(matrix.shape))

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.page.sources import find_sources
+from glassformer.page.model_sources import find_sources
 from glassformer.text import train as train_tokenizer
 from glassformer.train.recipe import differences, read_recipe
-from glassformer.train.start import dry_run
+from glassformer.train.trainer import dry_run
 from glassformer.zoo import HOME, card_of, names
 
 ROOT = Path(__file__).parent.parent

@@ -15,7 +15,7 @@ import transformers
 import glassformer as gf
 from glassformer.text import Tokenizer
 from glassformer.train.recipe import read_recipe
-from glassformer.weights.quantize import count_parameters
+from glassformer.weights.quantization import count_parameters
 
 ROOT = Path(__file__).parent.parent
 TALE = """once upon a time there was little girl named Lily who loved to play with her red ball in

@@ -16,8 +16,8 @@ from typing import Any
 
 import glassformer as gf
 from glassformer import adapters, inside
-from glassformer.evaluate.start import evaluate
-from glassformer.train.start import train
+from glassformer.evaluate.evaluate import evaluate
+from glassformer.train.trainer import train
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 ROOMS = {"train": train, "evaluate": evaluate}  # which can be called themselves

@@ -9,8 +9,8 @@ from glassformer.adapters.adapter import (
     switched_off,
 )
 from glassformer.adapters.add import add
-from glassformer.adapters.allocate import after_step, penalty
-from glassformer.adapters.base import Base
+from glassformer.adapters.adalora import after_step, penalty
+from glassformer.adapters.base_model import Base
 from glassformer.adapters.load import load_adapter
 from glassformer.adapters.merge import merge, unmerge
 from glassformer.adapters.save import write_adapter

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from glassformer.adapters.before import PrefixKeys, PromptTokens, prompt_stack
-from glassformer.adapters.beside import LowRank, Neck
-from glassformer.adapters.places import Place
+from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens, prompt_stack
+from glassformer.adapters.low_rank import LowRank, Neck
+from glassformer.adapters.target_modules import Place
 from glassformer.adapters.settings import Settings, nearest
 from glassformer.core import Net
 from glassformer.core.linear import Linear

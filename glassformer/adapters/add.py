@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.adapters.adapter import DEFAULT, Adapter, adapters_of, switch
-from glassformer.adapters.allocate import watch
-from glassformer.adapters.before import PrefixKeys, PromptTokens, prompt_stack
-from glassformer.adapters.beside import LowRank, Neck, Updates
-from glassformer.adapters.places import (
+from glassformer.adapters.adalora import watch
+from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens, prompt_stack
+from glassformer.adapters.low_rank import LowRank, Neck, Updates
+from glassformer.adapters.target_modules import (
     Host,
     Place,
     choose,
@@ -34,7 +34,7 @@ from glassformer.adapters.settings import (
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
-from glassformer.weights.plan import tied_names
+from glassformer.weights.mapping import tied_names
 
 
 def add(model: Host, settings: Settings, name: str = DEFAULT, *, seed: int = 0) -> Adapter:

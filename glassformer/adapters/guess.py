@@ -9,13 +9,13 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from glassformer.adapters.base import Base, read_json
+from glassformer.adapters.base_model import Base, read_json
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, find_family, translate
-from glassformer.families.rules import match
-from glassformer.weights.choose import named_class
-from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.families._shared.weight_rules import match
+from glassformer.weights.architecture import named_class
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 CLASSES = {  # what a class name ends in that peft calls so
     "SEQ_CLS": "ForSequenceClassification",

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from glassformer.adapters.adapter import DEFAULT, Adapter, remove
 from glassformer.adapters.add import add, begin, finish, gather, within
-from glassformer.adapters.allocate import watch
-from glassformer.adapters.beside import LowRank
-from glassformer.adapters.places import Host, find_places, fresh_names, matcher
+from glassformer.adapters.adalora import watch
+from glassformer.adapters.low_rank import LowRank
+from glassformer.adapters.target_modules import Host, find_places, fresh_names, matcher
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.adapters.settings import (
     AdaLoRA,
@@ -30,11 +30,11 @@ from glassformer.adapters.settings import (
     Settings,
     scale_of,
 )
-from glassformer.adapters.start import start_of, twice_the_ranks, without_start
+from glassformer.adapters.decomposed_init import start_of, twice_the_ranks, without_start
 from glassformer.errors import GlassformerError
 from glassformer.storage.folders import settle
-from glassformer.weights.plan import parts_of
-from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.mapping import parts_of
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from glassformer.adapters.adapter import adapters_of, remove, switch
-from glassformer.adapters.beside import LowRank
+from glassformer.adapters.low_rank import LowRank
 from glassformer.adapters.settings import AdaLoRA, BitFit, LoRA
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.weights.quantize import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear
 
 
 @torch.no_grad()

@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.adapters.adapter import Adapter
-from glassformer.adapters.before import PrefixKeys, PromptTokens
-from glassformer.adapters.beside import LowRank, Neck
-from glassformer.adapters.places import Host, Place, choose, find_places, matcher, shortest
+from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens
+from glassformer.adapters.low_rank import LowRank, Neck
+from glassformer.adapters.target_modules import Host, Place, choose, find_places, matcher, shortest
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
 from glassformer.spec import ModelSpec
 from glassformer.storage.files import write_json
-from glassformer.weights.plan import ADDED, parts_of
-from glassformer.weights.published import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.mapping import ADDED, parts_of
+from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
 
 FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
 FRONT_OF_PROMPTED = "base_model."

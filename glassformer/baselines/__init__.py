@@ -4,7 +4,7 @@ A stack is described by its layers; those of the kinds here are made here.
 """
 
 from glassformer.baselines.convolutional import Convolutional
-from glassformer.baselines.hop import Hop
+from glassformer.baselines.memory_network import Hop
 from glassformer.baselines.recurrent import Recurrent
 from glassformer.core.stack import LAYERS
 from glassformer.spec import Convolutional as ConvolutionalSpec

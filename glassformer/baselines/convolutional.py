@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.baselines.lineup import line_up
+from glassformer.baselines.left_align import line_up
 from glassformer.core.activation import ACTIVATIONS
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 from glassformer.errors import GlassformerError
 from glassformer.spec import Convolutional as ConvolutionalSpec
 

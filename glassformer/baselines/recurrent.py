@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.baselines.lineup import Lineup, line_up
-from glassformer.core.context import Context
+from glassformer.baselines.left_align import Lineup, line_up
+from glassformer.core.pass_context import Context
 from glassformer.errors import GlassformerError
 from glassformer.spec import Recurrent as RecurrentSpec
 

@@ -20,7 +20,7 @@ from glassformer.cli.families import families
 from glassformer.cli.fetch import fetch
 from glassformer.cli.fill import fill
 from glassformer.cli.generate import generate
-from glassformer.cli.help import Misused, Verb, Verbs, mistake, say
+from glassformer.cli.help_layout import Misused, Verb, Verbs, mistake, say
 from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.lens import lens
@@ -32,7 +32,7 @@ from glassformer.cli.search import search
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.summarize import summarize
 from glassformer.cli.tag import tag
-from glassformer.cli.targets import guarded
+from glassformer.cli.output_paths import guarded
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.chosen import Chosen
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
-from glassformer.cli.outputs import (
+from glassformer.cli.model_options import Chosen
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
+from glassformer.cli.printing import (
     WHERE,
     Column,
     Rows,
@@ -21,12 +21,12 @@ from glassformer.cli.outputs import (
     progress,
     say,
 )
-from glassformer.cli.targets import Target
+from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import write_text
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
+    from glassformer.cli.input_records import Record
     from glassformer.tasks.answer import Answer
 
 Question = Annotated[
@@ -92,9 +92,9 @@ def answer(
 
     $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
     """
-    from glassformer.cli.inputs import Inputs, field_of
-    from glassformer.cli.paths import file_named
-    from glassformer.metrics.answers import right_answers, squad_scores
+    from glassformer.cli.input_records import Inputs, field_of
+    from glassformer.cli.path_arguments import file_named
+    from glassformer.metrics.squad import right_answers, squad_scores
     from glassformer.tasks.answer import Answerer
 
     if squad and (file or context is not None or question is not None):

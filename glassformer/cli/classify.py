@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import HeadOption
-from glassformer.cli.outputs import Column, Rows, about, progress, say
-from glassformer.cli.reading import Reading
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import HeadOption
+from glassformer.cli.printing import Column, Rows, about, progress, say
+from glassformer.cli.text_task import Reading
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
+    from glassformer.cli.input_records import Record
     from glassformer.tasks.classify import Classification, Classifier
 
 Pair = Annotated[
@@ -53,7 +53,7 @@ def classify(
 
     $ glassformer classify zoo:reader "Slow and dull." --head sentiment
     """
-    from glassformer.cli.inputs import field_of
+    from glassformer.cli.input_records import field_of
     from glassformer.tasks.classify import Classifier
 
     inputs = reading.inputs(pair, *(keep or ()))

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 
-from glassformer.zoo import PREFIX, real
+from glassformer.zoo import PREFIX
+from glassformer.zoo import published as real
 
 ASKED = "_GLASSFORMER_COMPLETE"
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.outputs import Column, Rows, about, progress, say
-from glassformer.cli.reading import Reading
-from glassformer.cli.targets import Target, free_file
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import Column, Rows, about, progress, say
+from glassformer.cli.text_task import Reading
+from glassformer.cli.output_paths import Target, free_file
 from glassformer.errors import GlassformerError
 
 SHOWN = 4  # numbers of a vector, at a terminal
@@ -48,7 +48,7 @@ def embed(
     $ glassformer embed zoo:encoder "A dog barks." --out vectors.npy
     """
     from glassformer.tasks.embed import Embedder
-    from glassformer.tasks.npy import whole_matrix
+    from glassformer.tasks.search.vectors_file import whole_matrix
 
     if out is not None and reading.as_json:
         raise GlassformerError("Give one of --out and --json.")

@@ -10,16 +10,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.chosen import Chosen
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import Encoding, HeadOption, OnErrorOption
-from glassformer.cli.outputs import Column, Rows, output_console, print_json, progress_bar, say
+from glassformer.cli.model_options import Chosen
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import Encoding, HeadOption, OnErrorOption
+from glassformer.cli.printing import Column, Rows, output_console, print_json, progress_bar, say
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.evaluate.data import Source
-    from glassformer.evaluate.judge import Evaluation
+    from glassformer.evaluate.evaluator import Evaluation
     from glassformer.metrics.bootstrap import Figure
 
 COLUMNS = (
@@ -78,8 +78,8 @@ def evaluate(
 
     $ glassformer evaluate zoo:reader reviews.tsv --head sentiment
     """
-    from glassformer.cli.inputs import Inputs
-    from glassformer.evaluate.start import evaluate as judged
+    from glassformer.cli.input_records import Inputs
+    from glassformer.evaluate.evaluate import evaluate as judged
 
     named = {"source_language": source_language, "target_language": target_language}
     given: Source = data
@@ -125,7 +125,7 @@ def named_columns(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def show(found: Evaluation, confidence: float) -> None:
-    from glassformer.evaluate.lm.benchmarks import BENCHMARKS
+    from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 
     what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
     console = output_console(highlight=False)

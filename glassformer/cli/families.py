@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console
+from glassformer.cli.printing import output_console
 
 WIDE = 80  # columns of a terminal
 MEASURED = Path(__file__).parent.parent / "families" / "equality.json"

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.help import say
-from glassformer.cli.outputs import progress_bar
+from glassformer.cli.help_layout import say
+from glassformer.cli.printing import progress_bar
 from glassformer.errors import GlassformerError
-from glassformer.zoo import real
+from glassformer.zoo import published as real
 
 
 def real_names(incomplete: str) -> list[str]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.outputs import Column, Rows, about, progress
-from glassformer.cli.reading import Reading
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import Column, Rows, about, progress
+from glassformer.cli.text_task import Reading
 
 if TYPE_CHECKING:
-    from glassformer.tasks.filled import Filled
+    from glassformer.tasks.fill_types import Filled
 
 COLUMNS = (
     Column("gap", 3, "cyan"),

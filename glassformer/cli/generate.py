@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.chosen import Chosen
-from glassformer.cli.dialog import talk
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import COMPUTED, zoo_names
-from glassformer.cli.outputs import progress_bar
-from glassformer.cli.targets import Target
-from glassformer.cli.words import knobs_of, text_of
+from glassformer.cli.model_options import Chosen
+from glassformer.cli.chat_loop import talk
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import COMPUTED, zoo_names
+from glassformer.cli.printing import progress_bar
+from glassformer.cli.output_paths import Target
+from glassformer.cli.parse_values import knobs_of, text_of
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def generate(
     $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """
     from glassformer.generate.batch import Batch
-    from glassformer.generate.knobs import KINDS
-    from glassformer.source import load
+    from glassformer.generate.config import KINDS
+    from glassformer.loading import load
 
     turned = {k: v for k, v in context.params.items() if k in KINDS and v not in (None, [], ())}
     given = {**turned, **knobs_of(sets or [])}

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.chosen import with_adapter
+from glassformer.cli.model_options import with_adapter
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
-from glassformer.cli.outputs import print_json, progress_bar, say
-from glassformer.cli.targets import Target
+from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.printing import print_json, progress_bar, say
+from glassformer.cli.output_paths import Target
 
 
 def index(
@@ -55,7 +55,7 @@ def index(
 
     $ glassformer index notes.index --model real:minilm --texts notes
     """
-    from glassformer.source import open_index
+    from glassformer.loading import open_index
 
     given = {"patterns": pattern, "length": length, "pooling": pooling, "kept": kept}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}

@@ -10,8 +10,8 @@ import typer
 from rich.padding import Padding
 from rich.table import Table
 
-from glassformer.cli.options import AdapterOption, zoo_names
-from glassformer.cli.outputs import output_console
+from glassformer.cli.shared_options import AdapterOption, zoo_names
+from glassformer.cli.printing import output_console
 from glassformer.spec import (
     Block,
     Blocks,
@@ -25,7 +25,7 @@ from glassformer.spec import (
 )
 
 if TYPE_CHECKING:
-    from glassformer.table import Part
+    from glassformer.parameter_table import Part
 
 
 def inspect(
@@ -46,10 +46,10 @@ def inspect(
     $ glassformer inspect gpt2
     """
     from glassformer.families import read, remarks_on
-    from glassformer.source import describe
-    from glassformer.table import parts_of
-    from glassformer.weights.plan import make_net
-    from glassformer.weights.quantize import count_parameters
+    from glassformer.loading import describe
+    from glassformer.parameter_table import parts_of
+    from glassformer.weights.mapping import make_net
+    from glassformer.weights.quantization import count_parameters
 
     config, architecture, spec = describe(model, adapter)
     reading = read(config, architecture)

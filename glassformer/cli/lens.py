@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import HeadOption
-from glassformer.cli.outputs import Column, Rows, progress_bar, say
-from glassformer.cli.reading import Reading
-from glassformer.cli.targets import Target
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import HeadOption
+from glassformer.cli.printing import Column, Rows, progress_bar, say
+from glassformer.cli.text_task import Reading
+from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def lens(
 
 
 def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | None]:
-    from glassformer.cli.inputs import Record, field_of
-    from glassformer.tasks.batches import Pause
+    from glassformer.cli.input_records import Record, field_of
+    from glassformer.tasks.batching import Pause
 
     inputs = reading.inputs(target)
 
@@ -110,7 +110,7 @@ def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | N
 def folder_of(model: Model, name: str) -> Path:
     """Beside the weights, except of a model that belongs to Glassformer, or another package."""
     from glassformer import zoo
-    from glassformer.inside.tuned import home
+    from glassformer.inside.lens.tuned_lens import home
 
     source = model.source
     ours = source is not None and source.resolve().is_relative_to(Path(zoo.__file__).parent)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import AdapterOption, HeadOption, zoo_names
+from glassformer.cli.shared_options import AdapterOption, HeadOption, zoo_names
 from glassformer.errors import GlassformerError
 from glassformer.zoo import PREFIX, for_a_visitor
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console
-from glassformer.cli.targets import Target
+from glassformer.cli.printing import output_console
+from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.svg import Panel
+    from glassformer.plotting import Panel
     from glassformer.train.report.summary import Summary
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
@@ -34,7 +34,7 @@ def runs(
 
     $ glassformer runs 'runs/*' --plot curves.svg
     """
-    from glassformer.train.runs import curves, differing, find_runs, short_names
+    from glassformer.train.compare_runs import curves, differing, find_runs, short_names
 
     found = find_runs(folders)
     names, other = short_names(found), differing(found)
@@ -100,7 +100,7 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
     from glassformer.storage.files import write_text
-    from glassformer.svg import draw
+    from glassformer.plotting import draw
 
     if path.suffix != ".svg":
         raise GlassformerError(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console
+from glassformer.cli.printing import output_console
 from glassformer.cli.runs import AS_JSON, FOLDERS, Plot, write_plot
 
 if TYPE_CHECKING:
-    from glassformer.train.laws import Fit
-    from glassformer.train.scaling import Scaling
+    from glassformer.train.scaling_fit import Fit
+    from glassformer.train.scaling_laws import Scaling
 
 
 def scaling(
@@ -25,8 +25,8 @@ def scaling(
 
     $ glassformer scaling 'runs/*' --plot laws.svg
     """
-    from glassformer.train.runs import find_runs, short_names
-    from glassformer.train.scaling import fit_scaling, panels
+    from glassformer.train.compare_runs import find_runs, short_names
+    from glassformer.train.scaling_laws import fit_scaling, panels
 
     found = find_runs(folders)
     fitted = fit_scaling(found, short_names(found))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from glassformer.cli.chosen import Chosen
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import COMPUTED
-from glassformer.cli.outputs import output_console
-from glassformer.cli.words import text_of
+from glassformer.cli.model_options import Chosen
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import COMPUTED
+from glassformer.cli.printing import output_console
+from glassformer.cli.parse_values import text_of
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:

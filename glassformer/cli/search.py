@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.chosen import with_adapter
-from glassformer.cli.options import (
+from glassformer.cli.model_options import with_adapter
+from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
     Device,
@@ -20,10 +20,10 @@ from glassformer.cli.options import (
     OnErrorOption,
     Text,
 )
-from glassformer.cli.outputs import Column, Rows, about, progress
+from glassformer.cli.printing import Column, Rows, about, progress
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
+    from glassformer.cli.input_records import Record
 
 
 def search(
@@ -46,9 +46,9 @@ def search(
 
     $ glassformer search notes.index "Where is the key?"
     """
-    from glassformer.cli.inputs import Inputs, field_of
+    from glassformer.cli.input_records import Inputs, field_of
     from glassformer.cli.text_column import TextColumn
-    from glassformer.source import open_index
+    from glassformer.loading import open_index
 
     column = TextColumn(field)
     inputs = Inputs(question, file, form=form, column=column, encoding=encoding, on_error=on_error)

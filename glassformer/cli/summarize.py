@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.outputs import about, print_json, progress, say
-from glassformer.cli.reading import Reading
-from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import about, print_json, progress, say
+from glassformer.cli.text_task import Reading
+from glassformer.cli.seq2seq_options import FRAME, JUDGE, Judging, Writing
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
+    from glassformer.cli.input_records import Record
 
 LongOption = Annotated[
     Literal["cut", "split"],
@@ -48,8 +48,8 @@ def summarize(
 
     $ glassformer summarize path/to/model --file report.txt --whole
     """
-    from glassformer.cli.beside import text_in
-    from glassformer.metrics.texts import summary_figures
+    from glassformer.cli.reference_scores import text_in
+    from glassformer.metrics.translation import summary_figures
     from glassformer.tasks.summarize import Summarizer
 
     inputs = reading.inputs(judging.reference_field)

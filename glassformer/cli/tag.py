@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.options import READ, HeadOption
-from glassformer.cli.outputs import WHERE, Column, Rows, about, place_of, print_json, progress
-from glassformer.cli.reading import Common
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.shared_options import READ, HeadOption
+from glassformer.cli.printing import WHERE, Column, Rows, about, place_of, print_json, progress
+from glassformer.cli.text_task import Common
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
-    from glassformer.metrics.entities import Report
-    from glassformer.metrics.table import Row, Table
+    from glassformer.cli.input_records import Record
+    from glassformer.metrics.ner import Report
+    from glassformer.metrics.report_table import Row, Table
     from glassformer.tasks.tag import Entity, Given, Tagged, Word
 
 SplitOption = Annotated[
@@ -80,7 +80,7 @@ def tag(
     $ glassformer tag zoo:reader "Ada Lovelace lived in London."
     """
     from glassformer.cli.text_column import TextColumn
-    from glassformer.metrics.entities import entities, report
+    from glassformer.metrics.ner import entities, report
     from glassformer.tasks.tag import Tagger
 
     inputs = reading.read(reading.form, TextColumn(reading.field, usual=("words", "text")))
@@ -116,7 +116,7 @@ def tag(
 
 def given_of(record: Record, field: str | None) -> Given:
     """A text, or words."""
-    from glassformer.cli.inputs import field_of
+    from glassformer.cli.input_records import field_of
 
     name = field or ("words" if "words" in record else "text")
     value: Any = record.get(name)

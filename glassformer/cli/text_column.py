@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.outputs import say
+from glassformer.cli.printing import say
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
 from glassformer.train.objectives.objective import Record

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
-from glassformer.cli.outputs import output_console, progress_bar
+from glassformer.cli.printing import output_console, progress_bar
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -40,8 +40,8 @@ def train(
 
     $ glassformer train recipe.toml train.steps=1000 --dry-run
     """
-    from glassformer.train.start import dry_run  # which takes a second, and other verbs do without
-    from glassformer.train.start import train as start
+    from glassformer.train.trainer import dry_run  # which takes a second, and other verbs do without
+    from glassformer.train.trainer import train as start
 
     console = Console(stderr=True, quiet=not is_main())
     bar = Bar(console)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from glassformer.cli.groups import grouped
-from glassformer.cli.outputs import about, print_json, progress, say
-from glassformer.cli.reading import Reading
-from glassformer.cli.rewriting import FRAME, JUDGE, Judging, Writing
+from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import about, print_json, progress, say
+from glassformer.cli.text_task import Reading
+from glassformer.cli.seq2seq_options import FRAME, JUDGE, Judging, Writing
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Record
+    from glassformer.cli.input_records import Record
 
 From = Annotated[
     str | None, typer.Option("--from", help="Of the text, as the model names its languages.")
@@ -54,8 +54,8 @@ def translate(
 
     $ glassformer translate zoo:translator "Où est la gare ?" --to en
     """
-    from glassformer.cli.beside import line_in
-    from glassformer.metrics.texts import check_sacrebleu, translation_figures
+    from glassformer.cli.reference_scores import line_in
+    from glassformer.metrics.translation import check_sacrebleu, translation_figures
     from glassformer.tasks.translate import Translator
 
     inputs = reading.inputs(judging.reference_field)

@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from glassformer.cli.help import Verb, Verbs
-from glassformer.cli.outputs import output_console, progress_bar
-from glassformer.cli.targets import Target, guarded
+from glassformer.cli.help_layout import Verb, Verbs
+from glassformer.cli.printing import output_console, progress_bar
+from glassformer.cli.output_paths import Target, guarded
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.train.vectors import Corpus, GloVe, Vectors, Word2Vec
-    from glassformer.train.vectors.corpus import Watch
+    from glassformer.word_vectors import Corpus, GloVe, Vectors, Word2Vec
+    from glassformer.word_vectors.corpus import Watch
 
 KINDS = ("skip-gram", "cbow", "glove")
 
@@ -88,7 +88,7 @@ def train(
 
     $ glassformer vectors train text.txt --out vectors.bin --size 200
     """
-    from glassformer.train.vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
+    from glassformer.word_vectors import GloVe, Word2Vec, check_target, read_corpus, write_vectors
 
     if kind not in KINDS:
         raise GlassformerError(f"--kind is one of {', '.join(KINDS)}, not {kind!r}.")
@@ -116,7 +116,7 @@ def train(
 
 
 def learned(corpus: Corpus, plan: Word2Vec | GloVe) -> Vectors:
-    from glassformer.train.vectors import Word2Vec, cooccurrences, learn_glove, learn_word2vec
+    from glassformer.word_vectors import Word2Vec, cooccurrences, learn_glove, learn_word2vec
 
     words = len(corpus.ids)
     if isinstance(plan, Word2Vec):
@@ -165,7 +165,7 @@ def evaluate(
 
     $ glassformer vectors evaluate vectors.bin --analogies questions-words.txt
     """
-    from glassformer.train.vectors import analogies, read_vectors, similarities
+    from glassformer.word_vectors import analogies, read_vectors, similarities
 
     if not analogy_file and not similarity_file:
         raise GlassformerError("Say what to evaluate on: --analogies FILE, --similarities FILE.")
@@ -198,7 +198,7 @@ def nearest(file: File, words: Annotated[list[str], typer.Argument()], count: Co
 
     $ glassformer vectors nearest vectors.bin king queen
     """
-    from glassformer.train.vectors import read_vectors
+    from glassformer.word_vectors import read_vectors
 
     space = read_vectors(file)
     for word in words:
@@ -211,7 +211,7 @@ def analogy(file: File, a: str, b: str, c: str, count: Count = 10) -> None:
 
     $ glassformer vectors analogy vectors.bin man king woman
     """
-    from glassformer.train.vectors import read_vectors
+    from glassformer.word_vectors import read_vectors
 
     show(f"{a} : {b} = {c} : ?", read_vectors(file).analogy(a, b, c, count))
 
@@ -229,6 +229,6 @@ def convert(
 
     $ glassformer vectors convert vectors.bin vectors.txt
     """
-    from glassformer.train.vectors import read_vectors, write_vectors
+    from glassformer.word_vectors import read_vectors, write_vectors
 
     write_vectors(out, read_vectors(file))

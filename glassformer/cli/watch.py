@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
-from glassformer.cli.options import (
+from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
     Device,
@@ -22,15 +22,15 @@ from glassformer.cli.options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.cli.outputs import Column, Rows, print_json, progress, say
-from glassformer.cli.targets import Target
+from glassformer.cli.printing import Column, Rows, print_json, progress, say
+from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import write_text
-from glassformer.tasks.shares import Bucket, Rule
+from glassformer.tasks.monitor.statistics import Bucket, Rule
 
 if TYPE_CHECKING:
-    from glassformer.cli.inputs import Inputs, Record
-    from glassformer.tasks.watch import Watch
+    from glassformer.cli.input_records import Inputs, Record
+    from glassformer.tasks.monitor.monitor import Watch
 
 SHOWN = 6  # labels that have a column of their own
 RULE = "The rule"
@@ -104,12 +104,12 @@ def watch(
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
-    from glassformer.cli.inputs import Inputs, field_of, missing
+    from glassformer.cli.input_records import Inputs, field_of, missing
     from glassformer.cli.text_column import TextColumn
-    from glassformer.source import load
-    from glassformer.tasks.batches import Pause
+    from glassformer.loading import load
+    from glassformer.tasks.batching import Pause
     from glassformer.tasks.classify import Classifier
-    from glassformer.tasks.watch import Watch, date_of, given_labels
+    from glassformer.tasks.monitor.monitor import Watch, date_of, given_labels
 
     rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.help import columns
-from glassformer.cli.options import zoo_names
-from glassformer.cli.outputs import output_console
-from glassformer.zoo import Animal, card_of, names, read, real
+from glassformer.cli.help_layout import columns
+from glassformer.cli.shared_options import zoo_names
+from glassformer.cli.printing import output_console
+from glassformer.zoo import Animal, card_of, names, read
+from glassformer.zoo import published as real
 
 ROOM = 28  # letters for what a model does, beside a table's other columns
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention import SelfAttention
-from glassformer.core.context import Context
-from glassformer.core.cross import CrossAttention
+from glassformer.core.attention.self_attention import SelfAttention
+from glassformer.core.pass_context import Context
+from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.ffn import FeedForward
 from glassformer.core.norm import make_norm
 from glassformer.spec import Block as BlockSpec

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS, IN_PLACE
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 from glassformer.core.linear import Linear
 from glassformer.spec import FFN
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
-from glassformer.core.adaptive import AdaptiveSoftmax
+from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.shift import last_slots

@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.block import Block
-from glassformer.core.context import Context
-from glassformer.core.convolution import Convolution
-from glassformer.core.disentangled import DisentangledPosition
-from glassformer.core.embed import Embedding, PositionTable
+from glassformer.core.pass_context import Context
+from glassformer.core.positions.deberta_convolution import Convolution
+from glassformer.core.positions.deberta import DisentangledPosition
+from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
-from glassformer.core.position import make_position
-from glassformer.core.signal import Signal, make_embedding
+from glassformer.core.positions.modules import make_position
+from glassformer.core.audio_image_embedding import Signal, make_embedding
 from glassformer.errors import GlassformerError
 from glassformer.spec import Block as BlockSpec
 from glassformer.spec import Layer, Position

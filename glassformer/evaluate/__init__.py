@@ -11,7 +11,7 @@ from typing import Any
 
 class _Room(ModuleType):
     def __call__(self, *words: Any, **named: Any) -> Any:
-        from glassformer.evaluate.start import evaluate
+        from glassformer.evaluate.evaluate import evaluate
 
         return evaluate(*words, **named)
 

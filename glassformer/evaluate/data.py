@@ -11,7 +11,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
 from glassformer.train.data.readers import form_of
 from glassformer.train.data.records import Records, renamed
-from glassformer.train.data.settings import DataSettings, Format
+from glassformer.train.data.data_config import DataSettings, Format
 from glassformer.train.objectives.objective import Record
 
 Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any] | RecordError]

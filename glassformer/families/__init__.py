@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import glassformer.baselines  # noqa: F401  whose layers families may describe
 from glassformer.errors import GlassformerError
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
-from glassformer.families.synonyms import SYNONYMS
-from glassformer.families.unread import check_unread, remarks
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.synonyms import SYNONYMS
+from glassformer.families._shared.unread_keys import check_unread, remarks
 from glassformer.spec import ModelSpec
 
 
@@ -38,7 +38,7 @@ class Family(Protocol):
 @cache
 def families() -> dict[str, Family]:
     """All families by the `model_type` of their config files."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
+    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "_shared")
     return {
         model_type: module
         for module in modules

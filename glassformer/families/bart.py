@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, heads, seq2seq
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "BART"
 MODEL_TYPES = ("bart",)

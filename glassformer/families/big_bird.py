@@ -9,9 +9,11 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.errors import GlassformerError
-from glassformer.families import bert, common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families import bert
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "BigBird"
 MODEL_TYPES = ("big_bird",)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import common
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule, projections
+from glassformer.families._shared import common
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule, projections
 
 NAME = "Character Transformer"
 MODEL_TYPES = ("char-transformer",)

@@ -8,9 +8,10 @@ from math import sqrt
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import baseline, common
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import baseline
+from glassformer.families._shared import common
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "CNN"
 MODEL_TYPES = ("cnn",)

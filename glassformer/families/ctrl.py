@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import UNWRITTEN, Rule, projections
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import UNWRITTEN, Rule, projections
 
 NAME = "CTRL"
 MODEL_TYPES = ("ctrl",)

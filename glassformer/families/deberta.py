@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families import bert, deberta_v2
-from glassformer.families.config import Config
-from glassformer.families.rules import JOINED, Rule, Woven
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import JOINED, Rule, Woven
 
 NAME = "DeBERTa"
 MODEL_TYPES = ("deberta",)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families import bert, common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule, projections
+from glassformer.families import bert
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule, projections
 
 NAME = "DeBERTa v2, v3"
 MODEL_TYPES = ("deberta-v2",)

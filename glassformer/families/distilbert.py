@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule, projections
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule, projections
 
 NAME = "DistilBERT"
 MODEL_TYPES = ("distilbert",)

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import decoder
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Gemma"
 MODEL_TYPES = ("gemma", "gemma2")

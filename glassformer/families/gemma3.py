@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import decoder, gemma
-from glassformer.families.config import Config
-from glassformer.families.rotary import rope_by_layer, rotary_of
-from glassformer.families.rules import Rule
+from glassformer.families import gemma
+from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.rotary import rope_by_layer, rotary_of
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Gemma 3"
 MODEL_TYPES = ("gemma3_text",)

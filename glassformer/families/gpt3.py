@@ -9,8 +9,8 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families import gpt2
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "GPT-3"
 MODEL_TYPES = ("gpt3",)

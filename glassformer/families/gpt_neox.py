@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rotary import partial_rotary
-from glassformer.families.rules import Rule, Woven
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.rotary import partial_rotary
+from glassformer.families._shared.weight_rules import Rule, Woven
 
 NAME = "GPT-NeoX"
 MODEL_TYPES = ("gpt_neox",)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import common, gpt2, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule, projections
+from glassformer.families import gpt2
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule, projections
 
 NAME = "GPT-J"
 MODEL_TYPES = ("gptj",)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families import decoder
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Llama"
 MODEL_TYPES = ("llama",)

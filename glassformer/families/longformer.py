@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from glassformer import spec
 from glassformer.families import bert, roberta
-from glassformer.families.config import Config
-from glassformer.families.rules import JOINED, Rule
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import JOINED, Rule
 
 NAME = "Longformer"
 MODEL_TYPES = ("longformer",)

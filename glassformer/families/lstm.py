@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import baseline
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import baseline
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "LSTM"
 MODEL_TYPES = ("lstm",)

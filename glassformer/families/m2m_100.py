@@ -4,9 +4,11 @@ languages. Norms before the parts; sinusoid positions of which padding takes non
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, heads, seq2seq
-from glassformer.families.config import Config
-from glassformer.families.rules import UNWRITTEN, Rule
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import UNWRITTEN, Rule
 
 NAME = "M2M-100, NLLB-200"
 MODEL_TYPES = ("m2m_100",)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from glassformer import spec
-from glassformer.families import common
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import common
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Memory network"
 MODEL_TYPES = ("memory-network",)

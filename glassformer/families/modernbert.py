@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rotary import rope_by_layer, rotary_of
-from glassformer.families.rules import Rule
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.rotary import rope_by_layer, rotary_of
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "ModernBERT"
 MODEL_TYPES = ("modernbert",)

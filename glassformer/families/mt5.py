@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from glassformer import spec
 from glassformer.families import t5
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "mT5"
 MODEL_TYPES = ("mt5",)

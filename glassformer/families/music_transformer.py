@@ -1,4 +1,4 @@
-"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`glassformer.text.midi`) whose
+"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`glassformer.signals.midi`) whose
 attention also scores the distance, with a learned vector per head and distance, by skewing.
 
 The settings are those that Magenta published with it (score2perf), of the widths where keys and
@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import tensor2tensor
-from glassformer.families.config import Config
-from glassformer.families.decoder import each_layer
-from glassformer.families.rules import Rule
+from glassformer.families._shared import tensor2tensor
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.llama_like import each_layer
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Music Transformer"
 MODEL_TYPES = ("music-transformer",)

@@ -9,8 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from glassformer import spec
 from glassformer.errors import GlassformerError
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Glassformer"
 MODEL_TYPES = ("glassformer",)

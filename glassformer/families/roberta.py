@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer import spec
-from glassformer.families import bert, common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families import bert
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "RoBERTa, XLM-RoBERTa"
 MODEL_TYPES = ("roberta", "xlm-roberta")

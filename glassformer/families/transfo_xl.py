@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Transformer-XL"
 MODEL_TYPES = ("transfo-xl",)

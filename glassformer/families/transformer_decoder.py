@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.families import tensor2tensor
-from glassformer.families.config import Config
-from glassformer.families.decoder import each_layer
-from glassformer.families.rules import Rule
+from glassformer.families._shared import tensor2tensor
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.llama_like import each_layer
+from glassformer.families._shared.weight_rules import Rule
 
 NAME = "Transformer-Decoder"
 MODEL_TYPES = ("transformer-decoder",)

@@ -4,9 +4,10 @@ parts, learned positions, and a first vector that heads read."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import POINTWISE, Rule, projections
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import POINTWISE, Rule, projections
 
 NAME = "ViT"
 MODEL_TYPES = ("vit",)

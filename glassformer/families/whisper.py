@@ -6,9 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families import common, heads, seq2seq
-from glassformer.families.config import Config
-from glassformer.families.rules import JOINED, Rule
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import JOINED, Rule
 
 NAME = "Whisper"
 MODEL_TYPES = ("whisper",)

@@ -4,9 +4,11 @@ vector; trained to fill in masks or, causal, to go on."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, electra, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import Rule, projections
+from glassformer.families import electra
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import Rule, projections
 
 NAME = "XLM"
 MODEL_TYPES = ("xlm",)

@@ -4,9 +4,11 @@ any order, asked for a token by a second stream that knows the place and not the
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families import common, electra, heads
-from glassformer.families.config import Config
-from glassformer.families.rules import SINGLE, ByHead, Rule
+from glassformer.families import electra
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.weight_rules import SINGLE, ByHead, Rule
 
 NAME = "XLNet"
 MODEL_TYPES = ("xlnet",)

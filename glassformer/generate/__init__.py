@@ -1,6 +1,6 @@
 """Generate room: a net, a tokenizer and knobs come in; texts go out."""
 
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.result import Generation, Interrupted, Piece
 from glassformer.generate.score import QuantizationCost, Score
 from glassformer.generate.writer import Writer

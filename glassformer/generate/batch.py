@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.prompt import Prompt
 from glassformer.generate.result import Generation
 from glassformer.generate.strategy import NoTokenLeftError, Request

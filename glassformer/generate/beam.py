@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import generator_of, shaped
 from glassformer.generate.search import IMPOSSIBLE, REASONS, Found, Search

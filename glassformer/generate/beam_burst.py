@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from glassformer.core import Cache, Net
-from glassformer.core.context import Branches, Context
+from glassformer.core.pass_context import Branches, Context
 from glassformer.core.linear import Linear
 from glassformer.generate.beam import results
 from glassformer.generate.history import NOTHING, History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.processors import Processor, asks_host, reads_text
 from glassformer.generate.runner import Runner
 from glassformer.generate.search import Alone, Search

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Net
-from glassformer.core.context import Branches
+from glassformer.core.pass_context import Branches
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
 from glassformer.spec import CAUSAL, Alibi, Block, Buckets, Embed, Pattern, Rotary

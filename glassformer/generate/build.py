@@ -6,7 +6,7 @@ import ctypes
 from pathlib import Path
 
 from glassformer import native
-from glassformer.weights import nibbles
+from glassformer.weights import int4 as nibbles
 
 SOURCE = Path(__file__).with_name("step.cpp")
 HEADERS = (

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.generate.fused import Best
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.sampling import chances, draw, shaped
 from glassformer.generate.slots import Slots
 from glassformer.generate.static import StaticRunner

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.core import Cache
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.processors import NEVER, Processor
 from glassformer.generate.runner import Runner, joined, padded
 from glassformer.generate.stops import Stops

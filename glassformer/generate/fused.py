@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from glassformer.core import Net
 from glassformer.core.block import Block
-from glassformer.core.embed import Embedding
+from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.core.position import RotaryPosition
+from glassformer.core.positions.modules import RotaryPosition
 from glassformer.generate import fused_kernels as kernels
 from glassformer.generate.fused_attention import attend
 from glassformer.generate.slots import Slots

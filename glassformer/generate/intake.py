@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.core import Net
-from glassformer.core.signal import Signal
+from glassformer.core.audio_image_embedding import Signal
 from glassformer.errors import GlassformerError
 from glassformer.generate.context import context_length, extension
-from glassformer.generate.knobs import DEFAULT_NEW_TOKENS, Knobs, make_knobs
+from glassformer.generate.config import DEFAULT_NEW_TOKENS, Knobs, make_knobs
 from glassformer.generate.listen import beginning
 from glassformer.generate.prompt import Prompt, as_ids
 from glassformer.generate.strategy import Request

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 from glassformer.core.linear import Linear
 from glassformer.generate.fused_kernels import project_row, row_shape
 from glassformer.spec import Pattern

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "../weights/nibbles.h"
+#include "../weights/int4.h"
 #include "ops.h"
 
 struct Input {  // the rows that a layer reads, as its kernel wants them

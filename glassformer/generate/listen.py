@@ -14,9 +14,9 @@ from torch import Tensor
 
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.text import Tokenizer
-from glassformer.text.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
+from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
 
 NO_TIMES = "<|notimestamps|>"
 

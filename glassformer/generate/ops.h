@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "../native/numbers.h"
+#include "../native/simd.h"
 
 enum Kind { EMBED, NORM, LINEAR, TURN, ATTEND };
 enum Form { FLOAT, BFLOAT, INT8, INT4 };

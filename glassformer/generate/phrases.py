@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.beam import Beam, Candidate
-from glassformer.generate.knobs import Knobs, Phrase
+from glassformer.generate.config import Knobs, Phrase
 from glassformer.generate.processors import Processor
 from glassformer.generate.search import IMPOSSIBLE, NEVER, Found, Search
 from glassformer.generate.stops import Stops

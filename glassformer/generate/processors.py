@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.history import NOTHING, History
-from glassformer.generate.knobs import AllowedTokens, Knobs
+from glassformer.generate.config import AllowedTokens, Knobs
 
 Processor = Callable[[History, Tensor], Tensor]
 NEVER = float("-inf")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.processors import NEVER, Processor
 from glassformer.text import Tokenizer
 

@@ -7,7 +7,7 @@ import zlib
 import torch
 from torch import Tensor
 
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 
 NEVER = float("-inf")
 

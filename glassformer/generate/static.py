@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Cache, Net
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 from glassformer.core.linear import Linear
 from glassformer.generate.fused import FusedStep, knows
 from glassformer.generate.kernels import attend_newest, prepare

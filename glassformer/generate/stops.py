@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from glassformer.generate.history import History
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 
 if TYPE_CHECKING:
     from glassformer.generate.strategy import Request

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.history import History
-from glassformer.generate.knobs import DEFAULTS, Knobs
+from glassformer.generate.config import DEFAULTS, Knobs
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.stops import Stops

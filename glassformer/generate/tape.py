@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from glassformer.core import Net
 from glassformer.core.block import Block
-from glassformer.core.embed import Embedding
+from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
-from glassformer.core.position import AlibiBias, RotaryPosition, alibi_slopes
+from glassformer.core.positions.modules import AlibiBias, RotaryPosition, alibi_slopes
 from glassformer.generate.build import library
 from glassformer.spec import Pattern
-from glassformer.weights.quantize import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear
 
 EMBED, NORM, LINEAR, TURN, ATTEND = range(5)
 FLOAT, BFLOAT, INT8, INT4 = range(4)

@@ -21,7 +21,7 @@ from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
 from glassformer.spec import Alibi, Embed, Pattern, Rotary
 from glassformer.spec import Block as BlockSpec
 from glassformer.spec import Head as HeadSpec
-from glassformer.weights.quantize import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear
 
 PAGE = 64  # the store's lines are a multiple of it
 ROWS = 16  # as many as are written at once

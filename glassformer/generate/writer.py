@@ -13,7 +13,7 @@ from glassformer.generate.context import context_length
 from glassformer.generate.contrastive import run_contrastive
 from glassformer.generate.guess import Draft, Lookup, run_guessing
 from glassformer.generate.intake import Intake
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
 from glassformer.generate.prefix import Shelf, can_share, least_for

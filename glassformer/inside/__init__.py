@@ -1,21 +1,25 @@
 """Inside room: what a model does with a text, and what it would do if it were otherwise."""
 
-from glassformer.inside import kinds, neurons, parameters, patching, positions
-from glassformer.inside.bases import causal_basis
-from glassformer.inside.circuits import circuit
-from glassformer.inside.composition import composition
-from glassformer.inside.edit import Edit
-from glassformer.inside.look import look
-from glassformer.inside.named import Named
-from glassformer.inside.saying import lens_divergence, lens_transfer
-from glassformer.inside.side import Layers, Side
-from glassformer.inside.speaking import speaking
-from glassformer.inside.steering import direction, mean
-from glassformer.inside.strongest import strongest
-from glassformer.inside.tune import tune_lens
-from glassformer.inside.tuned import TunedLens
-from glassformer.inside.usual import heads_off, heads_scaled, layer_off, patch, steer
-from glassformer.inside.view import View
+from glassformer.inside.explain import head_types as kinds
+from glassformer.inside.explain import attention_neurons as neurons
+from glassformer.inside.weights import parameters
+from glassformer.inside.intervene import patching
+from glassformer.inside.weights import positions
+from glassformer.inside.attribute.causal_basis import causal_basis
+from glassformer.inside.weights.circuits import circuit
+from glassformer.inside.weights.composition import composition
+from glassformer.inside.intervene.edit import Edit
+from glassformer.inside.capture.look import look
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.lens.lens_metrics import lens_divergence, lens_transfer
+from glassformer.inside.capture.stack_view import Layers, Side
+from glassformer.inside.lens.early_exit import speaking
+from glassformer.inside.attribute.steering import direction, mean
+from glassformer.inside.explain.max_activating import strongest
+from glassformer.inside.lens.train_tuned_lens import tune_lens
+from glassformer.inside.lens.tuned_lens import TunedLens
+from glassformer.inside.intervene.ablations import heads_off, heads_scaled, layer_off, patch, steer
+from glassformer.inside.capture.view import View
 
 __all__ = [
     "Edit",

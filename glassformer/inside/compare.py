@@ -19,15 +19,15 @@ from torch import Tensor
 from glassformer import adapters
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
-from glassformer.inside.look import look
-from glassformer.inside.named import Named
-from glassformer.inside.names import names_of
-from glassformer.inside.predicted import ENDS, Predicted
-from glassformer.inside.read import Text
-from glassformer.inside.shown import Shown
-from glassformer.inside.side import Side
-from glassformer.inside.view import View
-from glassformer.tasks.base import Model
+from glassformer.inside.capture.look import look
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.names import names_of
+from glassformer.inside.attribute.predicted import ENDS, Predicted
+from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.displayable import Shown
+from glassformer.inside.capture.stack_view import Side
+from glassformer.inside.capture.view import View
+from glassformer.tasks.model_protocol import Model
 
 SEEN = ("pattern", "z", "attn_out", "ffn_out", "resid_post")
 

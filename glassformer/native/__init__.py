@@ -14,7 +14,7 @@ from pathlib import Path
 
 from glassformer.native.instructions import architecture
 
-NUMBERS = Path(__file__).with_name("numbers.h")  # for sources of other rooms
+NUMBERS = Path(__file__).with_name("simd.h")  # for sources of other rooms
 FLAGS = (
     *("-std=c++17", "-O3", "-fopenmp", "-shared", "-fPIC"),
     # sums may be taken in any order; unlike -ffast-math this changes nothing outside the library

@@ -23,8 +23,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from glassformer.errors import GlassformerError
-from glassformer.page.packed import as_json
-from glassformer.page.questions import QUESTIONS
+from glassformer.page.binary_response import as_json
+from glassformer.page.handlers import QUESTIONS
 from glassformer.page.session import Session
 
 STATIC = Path(__file__).parent / "static"

@@ -10,18 +10,18 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.generate.result import Generation
 from glassformer.inside import View
-from glassformer.inside.editing import resolve
-from glassformer.inside.pauses import pausing
-from glassformer.inside.predicted import predicts
-from glassformer.inside.read import read
-from glassformer.inside.steering import resolved
-from glassformer.inside.tuned import TunedLens, beside
+from glassformer.inside.intervene.editing import resolve
+from glassformer.inside.capture.cancellation import pausing
+from glassformer.inside.attribute.predicted import predicts
+from glassformer.inside.capture.model_inputs import read
+from glassformer.inside.attribute.steering import resolved
+from glassformer.inside.lens.tuned_lens import TunedLens, beside
 from glassformer.model import Model
-from glassformer.page.asked import Asked
-from glassformer.page.kept import Kept
-from glassformer.page.packed import Packed, as_json
-from glassformer.page.sources import Source, find_sources
-from glassformer.page.worker import Worker
+from glassformer.page.request_args import Asked
+from glassformer.page.lru_cache import Kept
+from glassformer.page.binary_response import Packed, as_json
+from glassformer.page.model_sources import Source, find_sources
+from glassformer.page.compute_thread import Worker
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
 LONGEST = 2048  # tokens of a text, where the model has no limit of its own

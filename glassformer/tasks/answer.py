@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import (
+from glassformer.tasks.model_protocol import (
     Model,
     raised,
     require_head,
@@ -22,8 +22,8 @@ from glassformer.tasks.base import (
     settings_of,
     texts_of,
 )
-from glassformer.tasks.batches import Pause, trouble
-from glassformer.tasks.long import Job, length_of, read_long
+from glassformer.tasks.batching import Pause, trouble
+from glassformer.tasks.windowed_inference import Job, length_of, read_long
 from glassformer.tasks.windows import Frame, Window, encode_long, windows
 from glassformer.tasks.words import whole_letters
 from glassformer.text import Encoded

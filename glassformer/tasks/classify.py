@@ -10,11 +10,11 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.spec import Head
-from glassformer.tasks.base import Model, answered, labels_of, require_head, settings_of
-from glassformer.tasks.batches import Pause, encoded, run_texts
-from glassformer.tasks.flat import flattens, said_by
+from glassformer.tasks.model_protocol import Model, answered, labels_of, require_head, settings_of
+from glassformer.tasks.batching import Pause, encoded, run_texts
+from glassformer.tasks.packing import flattens, said_by
 from glassformer.text import Encoded
-from glassformer.text.codec import Text
+from glassformer.text.backend import Text
 
 Threshold = float | Mapping[str, float]
 TooLong = Literal["truncate", "refuse"]

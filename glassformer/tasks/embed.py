@@ -14,9 +14,9 @@ from torch import Tensor
 from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.spec import Frames, Patches
-from glassformer.tasks.base import Model, longest, raised, require_tokenizer, texts_of
-from glassformer.tasks.batches import Pause, encoded, run_texts
-from glassformer.tasks.flat import flattens, states_of_texts
+from glassformer.tasks.model_protocol import Model, longest, raised, require_tokenizer, texts_of
+from glassformer.tasks.batching import Pause, encoded, run_texts
+from glassformer.tasks.packing import flattens, states_of_texts
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Encoded
 

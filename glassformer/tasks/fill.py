@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.infill import GAP
-from glassformer.tasks.base import (
+from glassformer.tasks.model_protocol import (
     Model,
     longest,
     purpose,
@@ -23,10 +23,10 @@ from glassformer.tasks.base import (
     require_tokenizer,
     texts_of,
 )
-from glassformer.tasks.batches import pooled, run_texts
-from glassformer.tasks.filled import Candidate, Filled, Filling, Gap
-from glassformer.tasks.masks import Guess, Row, beam_search, first_guesses, likelihood
-from glassformer.tasks.written import Written
+from glassformer.tasks.batching import pooled, run_texts
+from glassformer.tasks.fill_types import Candidate, Filled, Filling, Gap
+from glassformer.tasks.fill_masked import Guess, Row, beam_search, first_guesses, likelihood
+from glassformer.tasks.fill_seq2seq import Written
 from glassformer.text import Encoded
 
 

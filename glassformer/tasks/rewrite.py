@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
 from glassformer.generate.context import context_length
-from glassformer.generate.knobs import KINDS, samples
+from glassformer.generate.config import KINDS, samples
 from glassformer.generate.strategy import Request
-from glassformer.tasks.base import (
+from glassformer.tasks.model_protocol import (
     TRAINED,
     Model,
     keep_settings,
@@ -25,7 +25,7 @@ from glassformer.tasks.base import (
     require_tokenizer,
     settings_of,
 )
-from glassformer.tasks.batches import Pause, chunks, device_of
+from glassformer.tasks.batching import Pause, chunks, device_of
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")

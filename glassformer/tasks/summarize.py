@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
-from glassformer.tasks.base import Model, answered
-from glassformer.tasks.batches import Pause
-from glassformer.tasks.parts import parts_of
+from glassformer.tasks.model_protocol import Model, answered
+from glassformer.tasks.batching import Pause
+from glassformer.tasks.segmenting import parts_of
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 
 Long = Literal["cut", "split"]

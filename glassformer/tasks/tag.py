@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.entities import Report, Scheme, entities, names_entities, report, type_of
-from glassformer.tasks.base import (
+from glassformer.metrics.ner import Report, Scheme, entities, names_entities, report, type_of
+from glassformer.tasks.model_protocol import (
     Model,
     answered,
     labels_of,
@@ -23,9 +23,9 @@ from glassformer.tasks.base import (
     require_tokenizer,
     settings_of,
 )
-from glassformer.tasks.batches import Pause, trouble
-from glassformer.tasks.flat import flattens, said_by
-from glassformer.tasks.long import Job, length_of, read_long
+from glassformer.tasks.batching import Pause, trouble
+from glassformer.tasks.packing import flattens, said_by
+from glassformer.tasks.windowed_inference import Job, length_of, read_long
 from glassformer.tasks.windows import Frame, encode_many_words, windows
 from glassformer.tasks.words import SPLITS, Split, Words, find_words
 from glassformer.text import Encoded

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.generate import Generation
-from glassformer.tasks.base import SETTINGS, TRAINED, Model, answered, require_tokenizer
-from glassformer.tasks.batches import Pause
-from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
+from glassformer.tasks.model_protocol import SETTINGS, TRAINED, Model, answered, require_tokenizer
+from glassformer.tasks.batching import Pause
+from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.sentences import Span, blocks
 

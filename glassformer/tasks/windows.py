@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Encoded, Tokenizer
-from glassformer.text.ahead import Ahead
+from glassformer.text.prefetch import Ahead
 
 BLOCK, MARGIN = 16_384, 512  # characters that are tokenized at once, and those read around them
 MANY, FEW = 2_048, 8  # the same in words

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text.codec import Codec, LibraryCodec, Text, surround
-from glassformer.text.encoded import Encoded
-from glassformer.text.settings import Settings, id_of
+from glassformer.text.backend import Codec, LibraryCodec, Text, surround
+from glassformer.text.encoding import Encoded
+from glassformer.text.loading.tokenizer_config import Settings, id_of
 
 MBART_CODES = """
     ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV

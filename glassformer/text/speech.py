@@ -4,7 +4,7 @@ generation that OpenAI's program has in its code, as published folders have them
 from typing import Any
 
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.whisper import LANGUAGES, MULTILINGUAL, START, TASKS
+from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, START, TASKS
 
 SYMBOLS = (
     *'"#()*+/:;<=>@[\\]^_`{|}~「」『』', "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('",

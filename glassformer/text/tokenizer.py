@@ -12,13 +12,13 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.storage.folders import settled
-from glassformer.text.codec import Codec, Text
-from glassformer.text.encoded import Batch, Encoded
-from glassformer.text.files import json_bytes, read_side_files, write_files
+from glassformer.text.backend import Codec, Text
+from glassformer.text.encoding import Batch, Encoded
+from glassformer.text.loading.files import json_bytes, read_side_files, write_files
 from glassformer.text.languages import ADDRESS, address, known
-from glassformer.text.load import load_codec
-from glassformer.text.settings import Settings
-from glassformer.text.stream import Stream, added, clean_spaces, tail
+from glassformer.text.loading.load import load_codec
+from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.detokenize_stream import Stream, added, clean_spaces, tail
 
 CONFIG = "tokenizer_config.json"
 

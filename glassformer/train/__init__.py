@@ -13,7 +13,7 @@ from typing import Any
 
 class _Room(ModuleType):
     def __call__(self, *words: Any, **named: Any) -> Any:
-        from glassformer.train.start import train
+        from glassformer.train.trainer import train
 
         return train(*words, **named)
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from glassformer.errors import GlassformerError
-from glassformer.source import as_device
+from glassformer.loading import as_device
 from glassformer.train.data.collate import runs_of
 from glassformer.train.objectives import Batch
 from glassformer.train.recipe import ScaleSettings

@@ -12,8 +12,8 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch
-from glassformer.train.objectives.judged import Judged
-from glassformer.train.parallel import gathered, rest
+from glassformer.train.objectives.sequence_level import Judged
+from glassformer.train.data_parallel import gathered, rest
 from glassformer.train.precision import Precision
 from glassformer.train.step import EVALUATION, Sums, Task, draw_from
 

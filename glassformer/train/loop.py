@@ -16,23 +16,23 @@ from glassformer import adapters
 from glassformer.baselines.recurrent import truncate
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.average import Average, has_settled
-from glassformer.train.clock import Clock
+from glassformer.train.weight_averaging import Average, has_settled
+from glassformer.train.throughput import Clock
 from glassformer.train.distributed import Place
 from glassformer.train.evaluate import chosen, evaluate, is_better
-from glassformer.train.feed import Feed
-from glassformer.train.groups import unfreeze
+from glassformer.train.data_feed import Feed
+from glassformer.train.parameter_groups import unfreeze
 from glassformer.train.interrupt import Interrupted, Watch
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.optimizers import make_optimizer
-from glassformer.train.parallel import joined, share, split, whole
-from glassformer.train.plan import Plan
+from glassformer.train.data_parallel import joined, share, split, whole
+from glassformer.train.estimate import Plan
 from glassformer.train.precision import Precision
 from glassformer.train.recipe import Recipe
-from glassformer.train.recompute import Compiled, recompute_layers
-from glassformer.train.record import Recorded, recordable
+from glassformer.train.activation_checkpointing import Compiled, recompute_layers
+from glassformer.train.cuda_graphs import Recorded, recordable
 from glassformer.train.reporter import Entry, Reporter
-from glassformer.train.run import Run
+from glassformer.train.run_folder import Run
 from glassformer.train.schedules import schedule, set_rate
 from glassformer.train.state import State, name_of
 from glassformer.train.step import Factors, Pass, Sums, Task, passes

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from glassformer.core.embed import Embedding
+from glassformer.core.embedding import Embedding
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.train.optimizers.shards import whole
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
-from glassformer.train.data.settings import DataSettings
-from glassformer.train.fit import fill, number, unknown
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.coerce import fill, number, unknown
 
 Table = Mapping[str, Any]
 

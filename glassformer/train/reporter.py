@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 Entry = dict[str, Any]  # a line of metrics.jsonl
 

@@ -28,11 +28,11 @@ from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import sync_folder, write_synced
-from glassformer.train.average import Average
+from glassformer.train.weight_averaging import Average
 from glassformer.train.distributed import Place
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
-from glassformer.train.tensor import Arranged
+from glassformer.train.tensor_parallel import Arranged
 
 STATE = "state"
 NOTES = "notes.json"

@@ -15,11 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
 from glassformer.core import Net
-from glassformer.train.cpu import own_kernels
+from glassformer.train.cpu_kernels import own_kernels
 from glassformer.train.distributed import Place
 from glassformer.train.objectives import Batch, Objective
 from glassformer.train.precision import Precision
-from glassformer.train.recompute import Compiled
+from glassformer.train.activation_checkpointing import Compiled
 
 Sums = dict[str, Tensor]
 Factors = Mapping[str, Any]  # of the parts of a loss: numbers, or tensors of one

@@ -16,12 +16,12 @@ from glassformer.core import Net
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, read, remarks_on
 from glassformer.storage.folders import settle
-from glassformer.weights.choose import find_class, fitting_class, named_class
+from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.files import SINGLE, TensorFiles, is_single
-from glassformer.weights.fresh import first_values
-from glassformer.weights.leftover import explained
-from glassformer.weights.plan import (
+from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_single
+from glassformer.weights.initialize import first_values
+from glassformer.weights.unused_tensors import explained
+from glassformer.weights.mapping import (
     Plan,
     check_copies,
     check_shapes,
@@ -29,8 +29,8 @@ from glassformer.weights.plan import (
     make_plan,
     tied_names,
 )
-from glassformer.weights.quantize import KINDS, QuantizedLinear, quantize
-from glassformer.weights.report import Report
+from glassformer.weights.quantization import KINDS, QuantizedLinear, quantize
+from glassformer.weights.load_report import Report
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is Google's, of 2018
 

@@ -16,8 +16,8 @@ from glassformer.core import Net
 from glassformer.families import Family
 from glassformer.storage.files import write_json
 from glassformer.storage.names import is_plain
-from glassformer.weights.plan import matched, parts_of, tied_names
-from glassformer.weights.quantize import is_quantized
+from glassformer.weights.mapping import matched, parts_of, tied_names
+from glassformer.weights.quantization import is_quantized
 
 SHARD_BYTES = 5_000_000_000
 CONFIG, WEIGHTS = "config.json", "model.safetensors"

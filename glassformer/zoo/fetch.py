@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from glassformer.errors import GlassformerError
-from glassformer.zoo.real import Package, Published, home, published
+from glassformer.zoo.published import Package, Published, home, published
 
 Progress = Callable[[int], None]  # is told how many bytes have come
 PAUSE = 0.2  # seconds between two looks at what has come

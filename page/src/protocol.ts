@@ -31,7 +31,7 @@ export interface Run {
   edits?: Edit[];
 }
 
-/** A list applies in order. `at` is the name of a tap (glassformer/core/tap.py), shell patterns allowed. */
+/** A list applies in order. `at` is the name of a tap (glassformer/core/hooks.py), shell patterns allowed. */
 export type Edit =
   /** Heads off: at "decoder.blocks.3.z" with factor 0. A layer off: attn_out (and cross.attn_out) and ffn_out. */
   | { kind: "scale"; at: string; heads?: number[] | null; positions?: number[] | null; factor: number }
@@ -123,7 +123,7 @@ export interface Output {
 /** A model, and the output of it that is looked at. */
 export type Structure = StructureAnswer & Output;
 
-/** What a model predicts is rows, each a choice among outcomes (glassformer/inside/predicted.py):
+/** What a model predicts is rows, each a choice among outcomes (glassformer/inside/attribute/predicted.py):
  *
  * | what         | a row is                         | outcomes                 |
  * |--------------|----------------------------------|--------------------------|

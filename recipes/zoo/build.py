@@ -26,9 +26,9 @@ from facts import FACTS, Facts, Trial
 
 import glassformer as gf
 from glassformer.train.recipe import read_recipe
-from glassformer.train.runs import find_runs
-from glassformer.train.snapshots import snapshots
-from glassformer.weights.quantize import count_parameters
+from glassformer.train.compare_runs import find_runs
+from glassformer.train.saved_steps import snapshots
+from glassformer.weights.quantization import count_parameters
 from glassformer.weights.save import write_json
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import torch
 from beside_peft import TOLERANCE, Pair, adapted, far
 
 from glassformer.adapters import AdaLoRA, active, after_step, penalty
-from glassformer.adapters.allocate import budget
+from glassformer.adapters.adalora import budget
 from glassformer.errors import GlassformerError
 
 STEPS = 12

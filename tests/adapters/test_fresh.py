@@ -279,7 +279,7 @@ def test_an_adapter_upon_an_adapter(bases, tmp_path):
     model = gf.load(tmp_path / "first")
     with pytest.raises(GlassformerError, match="is loaded as it was saved"):
         gf.load(tmp_path / "first", labels=["a", "b"])
-    from glassformer.source import merged
+    from glassformer.loading import merged
 
     second = merged(model)
     second.add_adapter(LoRA(rank=1), seed=1)

@@ -10,8 +10,8 @@ import transformers
 from cases import NAMES
 from transformers.pytorch_utils import Conv1D
 
-from glassformer.adapters.places import find_places, shortest
-from glassformer.weights.plan import make_net
+from glassformer.adapters.target_modules import find_places, shortest
+from glassformer.weights.mapping import make_net
 
 LAST = {
     name.model_type: name

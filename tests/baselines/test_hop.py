@@ -8,7 +8,7 @@ import torch
 
 from glassformer import GlassformerError, spec
 from glassformer.core import Capture
-from glassformer.core.embed import bag
+from glassformer.core.embedding import bag
 
 
 def net_of(hops: int = 2, project: bool = False, length: int = 5):

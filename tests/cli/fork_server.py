@@ -117,12 +117,12 @@ def import_all() -> None:
     import transformers  # noqa: F401
     from transformers import GPT2LMHeadModel  # noqa: F401
 
-    import glassformer.cli.inputs
-    import glassformer.evaluate.start
+    import glassformer.cli.input_records
+    import glassformer.evaluate.evaluate
     import glassformer.inside
     import glassformer.page
-    import glassformer.source
-    import glassformer.train.start  # noqa: F401
+    import glassformer.loading
+    import glassformer.train.trainer  # noqa: F401
 
 
 def run(request: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ def test_inspect_needs_no_weights(tmp_path):
 
 def test_every_preset_can_be_described():
     from glassformer.families import families
-    from glassformer.source import describe
+    from glassformer.loading import describe
 
     for family in families().values():
         for preset in family.PRESETS:

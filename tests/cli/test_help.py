@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from glassformer.cli import VERBS, app
-from glassformer.cli.help import told
+from glassformer.cli.help_layout import told
 from glassformer.zoo import names
 
 GROUP = typer.main.get_command(app)
@@ -246,7 +246,7 @@ def test_colors_where_they_are_wanted():
 
 
 def test_the_tasks_of_evaluate_are_all_named():
-    from glassformer.evaluate.start import TASKS
+    from glassformer.evaluate.evaluate import TASKS
 
     (task,) = (one for one in EVERY["evaluate"].params if one.name == "task")
     assert task.help.partition(";")[0].split(", ") == list(TASKS)

@@ -10,9 +10,9 @@ import sys
 import pytest
 import typer
 
-from glassformer.cli.inputs import Inputs, field_of
+from glassformer.cli.input_records import Inputs, field_of
 from glassformer.errors import GlassformerError
-from glassformer.tasks.batches import PAUSE
+from glassformer.tasks.batching import PAUSE
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.inside import TunedLens
-from glassformer.inside.tuned import beside
+from glassformer.inside.lens.tuned_lens import beside
 
 
 @pytest.fixture(scope="module")

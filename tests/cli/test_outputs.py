@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from glassformer.cli import outputs
-from glassformer.cli.inputs import Inputs
-from glassformer.cli.outputs import Column, Rows, fitted, progress
+from glassformer.cli import printing as outputs
+from glassformer.cli.input_records import Inputs
+from glassformer.cli.printing import Column, Rows, fitted, progress
 
 COLUMNS = Column("label", 6), Column("p", 5, right=True), Column("text")
 

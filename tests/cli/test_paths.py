@@ -9,8 +9,8 @@ import sys
 import pytest
 from small_models import bert, word_tokenizer
 
-from glassformer.cli.inputs import Inputs
-from glassformer.cli.paths import FORMS, file_named
+from glassformer.cli.input_records import Inputs
+from glassformer.cli.path_arguments import FORMS, file_named
 from glassformer.cli.text_column import TextColumn
 from glassformer.errors import GlassformerError
 from glassformer.train.data.readers import READERS

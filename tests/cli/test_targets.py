@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from glassformer.cli import app
-from glassformer.cli.targets import Target, targets_in
+from glassformer.cli.output_paths import Target, targets_in
 
 INPUTS = {
     ("generate", "batch"), ("generate", "file"),

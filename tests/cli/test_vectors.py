@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from glassformer.train.vectors import read_vectors
+from glassformer.word_vectors import read_vectors
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.weights.quantize import count_parameters
+from glassformer.weights.quantization import count_parameters
 from glassformer.zoo import HOME, names
-from glassformer.zoo.real import REAL
+from glassformer.zoo.published import REAL
 
 
 @pytest.mark.parametrize("name", names())

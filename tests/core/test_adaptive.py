@@ -9,7 +9,7 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core.adaptive import AdaptiveLookup, AdaptiveSoftmax
+from glassformer.core.adaptive_softmax import AdaptiveLookup, AdaptiveSoftmax
 from glassformer.errors import GlassformerError
 
 

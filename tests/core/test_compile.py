@@ -51,9 +51,9 @@ def test_flex_attention_sees_what_the_mask_says():
     """The block mask, evaluated densely, equals the dense mask; the kernel runs on a GPU."""
     from torch.nn.attention.flex_attention import flex_attention
 
-    from glassformer.core.context import Context
-    from glassformer.core.flex import block_mask
-    from glassformer.core.mask import visible
+    from glassformer.core.pass_context import Context
+    from glassformer.core.attention.flex import block_mask
+    from glassformer.core.attention.mask import visible
 
     slots = torch.arange(256)
     documents = (slots // 60)[None].repeat(2, 1)

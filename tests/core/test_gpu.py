@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
 from glassformer.core import Cache, Capture
-from glassformer.core.scaled import scaled_attention
+from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.train.data.collate import runs_of
 
 pytestmark = [

@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
 from glassformer.core import Capture
-from glassformer.core.context import Context
-from glassformer.core.embed import sinusoids
-from glassformer.core.position import (
+from glassformer.core.pass_context import Context
+from glassformer.core.embedding import sinusoids
+from glassformer.core.positions.modules import (
     BucketBias,
     RotaryPosition,
     ShawPosition,
@@ -89,8 +89,8 @@ def test_rotary_frequencies_as_the_reference(scaling):
         max_position_embeddings=1024,
         rope_parameters={**parameters, **details},
     )
-    from glassformer.families.config import Config
-    from glassformer.families.rotary import rotary
+    from glassformer.families._shared.config_reader import Config
+    from glassformer.families._shared.rotary import rotary
 
     ours = rotary(Config({"rope_parameters": {**parameters, **details}}, "Llama"), 64, 1024)
     frequencies = rotary_frequencies(ours, torch.device("cpu"))

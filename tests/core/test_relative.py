@@ -11,7 +11,7 @@ import torch
 
 from glassformer import spec
 from glassformer.core import Cache, Capture, Permutation
-from glassformer.core.relative import BLOCK, shifted
+from glassformer.core.positions.transformer_xl import BLOCK, shifted
 from glassformer.errors import GlassformerError
 
 SOME = ("*.resid_pre", "*.scores")

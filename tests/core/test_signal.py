@@ -12,7 +12,7 @@ import torch
 import glassformer as gf
 from glassformer import spec
 from glassformer.core import Capture
-from glassformer.core.signal import picture
+from glassformer.core.audio_image_embedding import picture
 
 FRAMES = spec.Frames(bands=3, position=spec.Table(length=6, layout="inclusive"))
 PATCHES = spec.Patches(channels=2, image=(6, 8), patch=(3, 2), blank=True)

@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.core import Capture
-from glassformer.core.attention import Attend
-from glassformer.core.context import Context
-from glassformer.core.mask import visible
-from glassformer.core.sparse import prefers_sparse, sparse_attention
+from glassformer.core.attention.self_attention import Attend
+from glassformer.core.pass_context import Context
+from glassformer.core.attention.mask import visible
+from glassformer.core.attention.sparse import prefers_sparse, sparse_attention
 from glassformer.spec import Attention, Blocks, Pattern
 
 PATTERNS = [

@@ -8,7 +8,7 @@ import torch
 
 from glassformer import spec
 from glassformer.core import Capture
-from glassformer.core.context import Context
+from glassformer.core.pass_context import Context
 
 
 def graphs(net, *inputs) -> list[str]:

@@ -11,8 +11,8 @@ import typer
 import glassformer as gf
 from glassformer.adapters import KINDS
 from glassformer.cli.vectors import vectors
-from glassformer.generate.knobs import DEFAULTS
-from glassformer.inside.names import names_of
+from glassformer.generate.config import DEFAULTS
+from glassformer.inside.capture.names import names_of
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

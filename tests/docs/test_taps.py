@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.families import classes_of, families, translate
-from glassformer.inside.names import names_of
+from glassformer.inside.capture.names import names_of
 from glassformer.spec import Block, Hop, Layer, Recurrent
 
 ROOT = Path(__file__).parent.parent.parent

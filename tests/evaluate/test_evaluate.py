@@ -14,9 +14,9 @@ from trained import train_tagger, write_squad
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.metrics.answers import squad_scores
-from glassformer.metrics.entities import report
-from glassformer.metrics.texts import summary_figures, translation_figures
+from glassformer.metrics.squad import squad_scores
+from glassformer.metrics.ner import report
+from glassformer.metrics.translation import summary_figures, translation_figures
 
 WORDS = " ".join(UNSEEN) + " one two three four Where was born in who?"
 ROWS = [{"text": text, "label": label} for text, label in UNSEEN.items()]

@@ -10,11 +10,11 @@ import random
 import pytest
 import tiny_gpt2 as tiny
 
-from glassformer.evaluate.lm import judge as judging
-from glassformer.evaluate.lm.benchmarks import BENCHMARKS
-from glassformer.evaluate.lm.judge import BenchmarkJudge, requests_of, with_examples
-from glassformer.evaluate.lm.likelihood import likelihoods
-from glassformer.evaluate.lm.requests import Request
+from glassformer.evaluate.lm_harness import run as judging
+from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
+from glassformer.evaluate.lm_harness.run import BenchmarkJudge, requests_of, with_examples
+from glassformer.evaluate.lm_harness.likelihood import likelihoods
+from glassformer.evaluate.lm_harness.requests import Request
 from glassformer.metrics.bootstrap import Draws
 
 EXPECTED = json.loads(tiny.EXPECTED.read_text("utf-8"))["tasks"]
@@ -85,7 +85,7 @@ def test_a_shared_context_is_read_once_and_changes_nothing(model, records, monke
     monkeypatch.setattr(type(model.net), "forward", counted)
     shared = list(likelihoods(model.net, groups))
     together, read[:] = sum(read), []
-    monkeypatch.setattr("glassformer.evaluate.lm.likelihood.can_share", lambda net: False)
+    monkeypatch.setattr("glassformer.evaluate.lm_harness.likelihood.can_share", lambda net: False)
     apart = list(likelihoods(model.net, groups))
     assert together < 0.75 * sum(read)
     for one, other in zip(shared, apart, strict=True):

@@ -47,7 +47,7 @@ def test_figures(model, tmp_path):
     path.write_text("\n".join(LINES))
     found = gf.evaluate(model, path, draws=50)
     assert found.task == "masked-lm" and found.records == len(pieces(model))
-    from glassformer.evaluate.masked import MaskedJudge
+    from glassformer.evaluate.masked_lm import MaskedJudge
 
     judge = MaskedJudge(model)
     text = "\n".join(LINES)

@@ -7,8 +7,8 @@ import tiny_gpt2 as tiny
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.lm.benchmarks import BENCHMARKS
-from glassformer.evaluate.lm.requests import encode_request, fitted
+from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
+from glassformer.evaluate.lm_harness.requests import encode_request, fitted
 
 CHOICES = {"label": ["A", "B"], "text": ["up", "down"]}
 ALIKE = {

@@ -7,8 +7,8 @@ import torch
 from cases import TOLERANCE, Name
 
 from glassformer.families import find_preset, translate
-from glassformer.weights.plan import make_net
-from glassformer.weights.quantize import count_parameters
+from glassformer.weights.mapping import make_net
+from glassformer.weights.quantization import count_parameters
 
 
 def has_classifiers(name: Name) -> bool:

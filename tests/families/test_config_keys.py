@@ -22,9 +22,9 @@ from transformers.configuration_utils import PreTrainedConfig
 
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, families, read, reader_of
-from glassformer.families.config import WITHOUT_EFFECT
-from glassformer.families.synonyms import SYNONYMS
-from glassformer.families.unread import CHANGES
+from glassformer.families._shared.config_reader import WITHOUT_EFFECT
+from glassformer.families._shared.synonyms import SYNONYMS
+from glassformer.families._shared.unread_keys import CHANGES
 
 TYPES = [kind for kind in families() if kind in transformers.CONFIG_MAPPING]
 NEUTRAL = {  # read by the reference, and without an effect on what a model computes

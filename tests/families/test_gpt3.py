@@ -9,8 +9,8 @@ import glassformer as gf
 from glassformer.core import Capture
 from glassformer.families import find_preset, translate
 from glassformer.families.gpt3 import TABLE
-from glassformer.weights.plan import make_net
-from glassformer.weights.quantize import count_parameters
+from glassformer.weights.mapping import make_net
+from glassformer.weights.quantization import count_parameters
 
 SMALL = {"n_layer": 4, "n_embd": 32, "n_head": 4, "vocab_size": 60, "n_positions": 50}
 

@@ -12,7 +12,7 @@ from cases import TOLERANCE, Batch, difference, is_decoder, is_sparse, pads, wri
 
 import glassformer as gf
 from glassformer.core import Cache, Capture
-from glassformer.weights.files import TensorFiles
+from glassformer.weights.tensor_files import TensorFiles
 
 pytestmark = pytest.mark.over(once_per="body")
 

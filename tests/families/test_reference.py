@@ -10,8 +10,8 @@ import torch
 from cases import TOLERANCE, difference, is_sparse, pads, reads_another
 
 from glassformer.families import classes_of, families
-from glassformer.table import parts_of
-from glassformer.weights.quantize import count_parameters
+from glassformer.parameter_table import parts_of
+from glassformer.weights.quantization import count_parameters
 
 pytestmark = pytest.mark.over(once_per="class")
 

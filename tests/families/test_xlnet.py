@@ -13,8 +13,8 @@ import glassformer as gf
 from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
 from glassformer.families import find_preset, translate
-from glassformer.weights.plan import make_net
-from glassformer.weights.quantize import count_parameters
+from glassformer.weights.mapping import make_net
+from glassformer.weights.quantization import count_parameters
 
 
 def asks(name: Name) -> bool:

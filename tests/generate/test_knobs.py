@@ -11,7 +11,7 @@ import transformers
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.generate.knobs import DEFAULT_NEW_TOKENS, RANGES, make_knobs
+from glassformer.generate.config import DEFAULT_NEW_TOKENS, RANGES, make_knobs
 
 OUT_OF_RANGE = {
     "prefix_cache_bytes": -1,

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from glassformer.generate.knobs import Knobs
+from glassformer.generate.config import Knobs
 from glassformer.generate.sampling import chances, draw, shaped
 
 COUNT = 20_000

@@ -10,8 +10,8 @@ import transformers
 
 import glassformer as gf
 from glassformer import GlassformerError
-from glassformer.generate.knobs import KINDS, make_knobs
-from glassformer.generate.saved import REFUSED, WITHOUT_EFFECT
+from glassformer.generate.config import KINDS, make_knobs
+from glassformer.generate.saved_config import REFUSED, WITHOUT_EFFECT
 
 EFFECTIVE = {
     "sequence_bias": [[[5], 2.0]],

@@ -18,7 +18,7 @@ from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import Request
 from glassformer.generate.tape import Tape
 from glassformer.generate.taped import ROWS, SHORT, TapeRunner, knows
-from glassformer.weights.quantize import GROUP, QuantizedLinear
+from glassformer.weights.quantization import GROUP, QuantizedLinear
 
 TAPED = [
     *("ctrl", "gemma", "gemma2", "gemma3_text", "openai-gpt", "gpt2", "gpt_neo", "gpt_neox"),

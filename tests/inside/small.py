@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, processors
 
 import glassformer as gf
-from glassformer.train.objectives.parts import with_heads
+from glassformer.train.objectives.mixture_parts import with_heads
 
 WORDS = (
     "the a robot must obey orders given it by human beings time flies like an arrow fruit banana"

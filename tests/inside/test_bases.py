@@ -8,9 +8,9 @@ import torch
 
 import glassformer as gf
 from glassformer import GlassformerError, inside
-from glassformer.inside.bases import Search
-from glassformer.inside.many import batches, captured, pieces
-from glassformer.inside.stages import language_head
+from glassformer.inside.attribute.causal_basis import Search
+from glassformer.inside.capture.corpus import batches, captured, pieces
+from glassformer.inside.lens.stages import language_head
 
 WORDS = small.WORDS.split()
 TEXTS = [" ".join(WORDS[(3 * i + j) % len(WORDS)] for j in range(7)) for i in range(12)]

@@ -12,10 +12,10 @@ import glassformer as gf
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.errors import GlassformerError
 from glassformer.families import classes_of, families, translate
-from glassformer.inside.cells import Cell, cell
-from glassformer.inside.derived import array
-from glassformer.inside.look import look
-from glassformer.inside.steps import steps
+from glassformer.inside.explain.cells import Cell, cell
+from glassformer.inside.explain.recompute import array
+from glassformer.inside.capture.look import look
+from glassformer.inside.explain.steps import steps
 from glassformer.spec import Embed, ModelSpec
 
 

@@ -7,8 +7,8 @@ import small
 import torch
 
 from glassformer import inside
-from glassformer.inside.changes import changes, lens_changes, weight_changes
-from glassformer.inside.pauses import pausing
+from glassformer.inside.intervene.edit_effects import changes, lens_changes, weight_changes
+from glassformer.inside.capture.cancellation import pausing
 
 TEXT = "time flies like an arrow"
 

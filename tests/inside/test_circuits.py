@@ -10,7 +10,7 @@ from models import FAMILIES, case_of
 
 from glassformer import GlassformerError, inside
 from glassformer.core.block import Block
-from glassformer.inside.factors import factors
+from glassformer.inside.weights.factors import factors
 from glassformer.spec import Attention
 
 

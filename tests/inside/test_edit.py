@@ -12,7 +12,7 @@ from models import FAMILIES, case_of, look
 
 import glassformer as gf
 from glassformer import adapters, inside
-from glassformer.core.model import Net
+from glassformer.core.transformer import Net
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 

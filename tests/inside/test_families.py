@@ -9,7 +9,7 @@ from models import CONFIGS, FAMILIES, HEADS, case_of, look, text_of
 from reference import named
 
 import glassformer as gf
-from glassformer.inside.names import names_of
+from glassformer.inside.capture.names import names_of
 
 IDS = [name.architecture for name in FAMILIES]
 over_families = pytest.mark.parametrize("name", FAMILIES, ids=IDS)

@@ -11,10 +11,10 @@ import torch
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.inside.changes import changes, lens_changes
-from glassformer.inside.choices import choices, stage_choice
-from glassformer.inside.derived import array
-from glassformer.inside.patching import path, sweep
+from glassformer.inside.intervene.edit_effects import changes, lens_changes
+from glassformer.inside.intervene.choices import choices, stage_choice
+from glassformer.inside.explain.recompute import array
+from glassformer.inside.intervene.patching import path, sweep
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 TEXTS = [TEXT, OTHER, "a robot must obey orders", "human beings given it by the robot"]

@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.inside.patching import path, sweep
+from glassformer.inside.intervene.patching import path, sweep
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 

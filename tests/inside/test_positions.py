@@ -8,10 +8,10 @@ import torch
 from models import FAMILIES, case_of, look
 
 import glassformer as gf
-from glassformer.inside.parameters import distribution_of, parameters
-from glassformer.inside.positions import positions
-from glassformer.table import parts_of
-from glassformer.weights.quantize import count_parameters
+from glassformer.inside.weights.parameters import distribution_of, parameters
+from glassformer.inside.weights.positions import positions
+from glassformer.parameter_table import parts_of
+from glassformer.weights.quantization import count_parameters
 
 
 @pytest.mark.parametrize("name", FAMILIES, ids=str)

@@ -9,8 +9,8 @@ import small
 import torch
 
 import glassformer as gf
-from glassformer.inside.kinds import kinds
-from glassformer.inside.neurons import neurons
+from glassformer.inside.explain.head_types import kinds
+from glassformer.inside.explain.attention_neurons import neurons
 
 TEXT = "time flies like an arrow"
 FETCHES = r"""(src|href|action)\s*=\s*(?!["']?data:)|@import|url\(|fetch\("""

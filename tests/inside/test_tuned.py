@@ -11,9 +11,9 @@ from models import FAMILIES, case_of, text_of
 from torch import nn
 
 from glassformer import GlassformerError, inside
-from glassformer.inside.many import batches, captured, pieces
-from glassformer.inside.stages import language_head, stage_names
-from glassformer.inside.tuned import BEGUN, CONFIG, beside
+from glassformer.inside.capture.corpus import batches, captured, pieces
+from glassformer.inside.lens.stages import language_head, stage_names
+from glassformer.inside.lens.tuned_lens import BEGUN, CONFIG, beside
 
 WORDS = small.WORDS.split()
 LEARN = [" ".join(WORDS[i : i + 9 - i % 4]) for i in range(12)]

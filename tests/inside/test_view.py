@@ -10,8 +10,8 @@ import torch
 import glassformer as gf
 from glassformer import inside
 from glassformer.core import Capture
-from glassformer.core.model import Net
-from glassformer.inside.frozen import norm_of
+from glassformer.core.transformer import Net
+from glassformer.inside.attribute.linearize import norm_of
 
 TEXT = "time flies like an arrow"
 
@@ -139,7 +139,7 @@ def test_a_model_that_says_a_number_says_no_probability():
 
 
 def test_the_lens_follows_a_token_within_bounds(monkeypatch):
-    from glassformer.inside import lens as module
+    from glassformer.inside.lens import lens as module
 
     view = small.decoder().look(TEXT)
     whole = view.lens(token="arrow", top=2)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.metrics.answers import exact_match, squad_scores, word_f1
+from glassformer.metrics.squad import exact_match, squad_scores, word_f1
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 WORDS = """The a an miller's Miller, old (old) man; dog—cat U.S. 中文 café 1,000 % and AN the"""

@@ -11,8 +11,8 @@ import sklearn.metrics as sklearn
 from seqeval import scheme
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.entities import entities, entity_scores, names_entities, report, type_of
-from glassformer.metrics.table import Row
+from glassformer.metrics.ner import entities, entity_scores, names_entities, report, type_of
+from glassformer.metrics.report_table import Row
 
 SCHEMES = {"IOB2": scheme.IOB2, "IOBES": scheme.IOBES}
 MARKS = {"IOB2": "BI", "IOBES": "BIES", None: "BIES"}

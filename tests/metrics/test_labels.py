@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.metrics import labels
+from glassformer.metrics import classification as labels
 
 FOUND = [0, 2, 1, 1, 0, 2, 2, 0, 1, 2]
 RIGHT = [0, 1, 1, 1, 0, 2, 0, 0, 2, 2]

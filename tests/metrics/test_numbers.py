@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from glassformer.metrics import numbers
+from glassformer.metrics import regression as numbers
 
 
 def test_correlations_as_scipy_has_them():

@@ -13,7 +13,7 @@ import pytest
 from glassformer.errors import GlassformerError
 from glassformer.metrics.porter import stem
 from glassformer.metrics.rouge import KINDS, all_words, rouge, rouge_means, stemmed_words
-from glassformer.metrics.texts import summary_figures, translation_figures
+from glassformer.metrics.translation import summary_figures, translation_figures
 
 ROOT = Path(__file__).parent.parent.parent
 REAL = (ROOT / "docs" / "train.md").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")

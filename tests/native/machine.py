@@ -14,7 +14,7 @@ from glassformer.generate.build import library
 from glassformer.generate.strategy import Request
 from glassformer.generate.taped import TapeRunner, knows
 from glassformer.native.instructions import ONEDNN_DTYPES, architecture
-from glassformer.weights.quantize import QuantizedLinear
+from glassformer.weights.quantization import QuantizedLinear
 
 LLAMA = {
     "num_hidden_layers": 2,

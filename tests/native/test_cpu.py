@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import glassformer as gf
-from glassformer.native.cpu import attend, attend_runs, library, prefers_attention
+from glassformer.native.attention import attend, attend_runs, library, prefers_attention
 
 
 @pytest.fixture(autouse=True)

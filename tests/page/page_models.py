@@ -13,7 +13,7 @@ import torch
 
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
-from glassformer.train.objectives.parts import with_heads
+from glassformer.train.objectives.mixture_parts import with_heads
 
 TEXTS = [
     "time flies like an arrow",

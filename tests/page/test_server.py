@@ -18,7 +18,7 @@ from serving import serve
 from glassformer.errors import GlassformerError
 from glassformer.page import Server, Session, server
 from glassformer.page.server import LARGEST
-from glassformer.page.worker import Worker
+from glassformer.page.compute_thread import Worker
 
 TEXT = "time flies like an arrow"
 
@@ -209,7 +209,7 @@ def test_who_goes_away_ends_what_is_computed_for_them(decoder):
 
 
 def test_a_mistake_in_the_server_is_one_sentence(decoder, monkeypatch, capsys):
-    from glassformer.page import questions
+    from glassformer.page import handlers as questions
 
     def broken(session, asked):
         raise RuntimeError("a wheel came off")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from glassformer.zoo.real import PREFIX, where
+from glassformer.zoo.published import PREFIX, where
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "weights"))
 

@@ -3,8 +3,8 @@
 import pytest
 
 import glassformer as gf
-from glassformer.weights.quantize import count_parameters
-from glassformer.zoo.real import REAL
+from glassformer.weights.quantization import count_parameters
+from glassformer.zoo.published import REAL
 
 pytestmark = pytest.mark.real
 

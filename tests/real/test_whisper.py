@@ -7,7 +7,7 @@ from openai_names import reference_of
 from transformers.models.whisper.configuration_whisper import NON_SPEECH_TOKENS
 
 import glassformer as gf
-from glassformer.text.wave import read_wave
+from glassformer.signals.wav import read_wave
 
 pytestmark = pytest.mark.real
 SPACE, ENGLISH, TRANSLATE, NO_TIMES = 220, 50257, 50357, 50362

@@ -10,10 +10,10 @@ from faults import attempt
 
 import glassformer as gf
 from glassformer.storage.names import is_plain
-from glassformer.tasks.index import Added, Rows
-from glassformer.tasks.passages import Passage
+from glassformer.tasks.search.index import Added, Rows
+from glassformer.tasks.search.passages import Passage
 from glassformer.tasks.pooling import read_pooling
-from glassformer.train.data.store import Store
+from glassformer.train.data.memmap_dataset import Store
 
 NAMES = ("../x", "..", ".", "", "/tmp/x", "rows-1/../../x", "rows-1/", "a\\..\\x", "C:x", "x\0", 5,
          None, ["rows-1"])  # fmt: skip

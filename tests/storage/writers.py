@@ -11,19 +11,19 @@ from faults import writer
 import glassformer as gf
 from glassformer import adapters
 from glassformer.generate.batch import Batch
-from glassformer.inside.show.page import save as save_page
-from glassformer.inside.tuned import Facts, TunedLens
+from glassformer.inside.show.html import save as save_page
+from glassformer.inside.lens.tuned_lens import Facts, TunedLens
 from glassformer.storage.folders import settle, whole_folder
-from glassformer.tasks.index import Added, Rows
-from glassformer.tasks.npy import whole_matrix
-from glassformer.tasks.passages import Passage
+from glassformer.tasks.search.index import Added, Rows
+from glassformer.tasks.search.vectors_file import whole_matrix
+from glassformer.tasks.search.passages import Passage
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
-from glassformer.text.midi import Note, read_midi, write_midi
-from glassformer.train.data.store import Store, StoreWriter, block_of
-from glassformer.train.vectors.files import read_vectors, write_vectors
-from glassformer.train.vectors.space import Vectors
+from glassformer.signals.midi import Note, read_midi, write_midi
+from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
+from glassformer.word_vectors.files import read_vectors, write_vectors
+from glassformer.word_vectors.space import Vectors
 
 SIZES = {"n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 8}
 SHARDS = {"two": 3000, "four": 1500}  # bytes of one

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import glassformer as gf
 from glassformer.cli import app
-from glassformer.metrics.answers import exact_match, squad_scores, word_f1
+from glassformer.metrics.squad import exact_match, squad_scores, word_f1
 from glassformer.tasks.words import whole_letters
 
 FACT = "Kurt Go\u0308del was born in São Paulo (1906)"

@@ -9,7 +9,7 @@ import pytest
 from small_models import bert, word_tokenizer
 
 import glassformer as gf
-from glassformer.tasks.base import (
+from glassformer.tasks.model_protocol import (
     fitting_verbs,
     keep_settings,
     labels_of,

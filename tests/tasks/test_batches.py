@@ -9,7 +9,7 @@ import torch
 from small_models import bert, word_tokenizer
 
 from glassformer import GlassformerError
-from glassformer.tasks.batches import PAUSE, Room, buckets, chunks, collate, pooled, run_texts
+from glassformer.tasks.batching import PAUSE, Room, buckets, chunks, collate, pooled, run_texts
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 

@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 import glassformer as gf
 from glassformer.adapters import LoRA
 from glassformer.errors import GlassformerError
-from glassformer.tasks.npy import whole_matrix
+from glassformer.tasks.search.vectors_file import whole_matrix
 from glassformer.tasks.pooling import Pooling
 
 TEXTS = [*QUESTIONS, *QUESTIONS.values(), "a", "key " * 100]

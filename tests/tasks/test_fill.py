@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.tasks.filled import Candidate
+from glassformer.tasks.fill_types import Candidate
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.native.cpu import library
-from glassformer.tasks.flat import flattens, said_by, states_of_texts
+from glassformer.native.attention import library
+from glassformer.tasks.packing import flattens, said_by, states_of_texts
 
 SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 BERT = {**SIZES, "intermediate_size": 64, "vocab_size": 50}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks import nearest
-from glassformer.tasks.index import Added, Rows
-from glassformer.tasks.passages import Passage
+from glassformer.tasks.search import nearest
+from glassformer.tasks.search.index import Added, Rows
+from glassformer.tasks.search.passages import Passage
 
 WIDTH = 6
 HEADER = {"width": WIDTH, "kept": "float32"}

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from glassformer.tasks.parts import Together, as_line, parts_of, rejoined
+from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
 
 TEXT = """A title
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from glassformer.tasks.passages import passages
+from glassformer.tasks.search.passages import passages
 from glassformer.text import train
 
 TEXT = """\ufeffA heading

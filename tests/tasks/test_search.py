@@ -10,9 +10,9 @@ from learned import QUESTIONS, command, finder  # noqa: F401
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.tasks import search
+from glassformer.tasks.search import search
 from glassformer.tasks.embed import Embedder
-from glassformer.tasks.index import Rows
+from glassformer.tasks.search.index import Rows
 
 ANSWERS = [*QUESTIONS.values()]
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from glassformer import GlassformerError
-from glassformer.tasks.shares import Rule, Shares, fisher, holm, student, varying
+from glassformer.tasks.monitor.statistics import Rule, Shares, fisher, holm, student, varying
 
 LABELS = "abc"
 

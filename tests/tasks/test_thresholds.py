@@ -7,7 +7,7 @@ import pytest
 
 from glassformer import GlassformerError
 from glassformer.tasks.classify import Classification
-from glassformer.tasks.thresholds import best_threshold, best_thresholds
+from glassformer.tasks.monitor.thresholds import best_threshold, best_thresholds
 
 
 def drawn(seed: int, several: bool) -> list[Classification]:

@@ -11,7 +11,7 @@ from rights import ALONE, BOTH, ENGLISH, FRENCH, GERMAN, learn, pairs
 import glassformer as gf
 from glassformer.cli import main
 from glassformer.errors import GlassformerError
-from glassformer.tasks.base import keep_settings
+from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.translate import Translator
 from glassformer.text import train as train_tokenizer
 from glassformer.train.objectives import make_objective

@@ -11,8 +11,8 @@ import pytest
 from small_models import REVIEWS, reviews, train_classifier
 
 import glassformer as gf
-from glassformer.tasks.shares import Rule
-from glassformer.tasks.watch import Watch, begin_of, date_of, given_labels, watch
+from glassformer.tasks.monitor.statistics import Rule
+from glassformer.tasks.monitor.monitor import Watch, begin_of, date_of, given_labels, watch
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 

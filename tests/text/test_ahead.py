@@ -4,8 +4,8 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.text.ahead import Ahead
-from glassformer.text.codec import Text
+from glassformer.text.prefetch import Ahead
+from glassformer.text.backend import Text
 
 TEXTS: list[Text] = ["the old miller", "a river, and the mill", ("who?", "the old miller"), ""]
 

@@ -12,8 +12,8 @@ import transformers
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.text.catalog import FAMILIES
-from glassformer.text.classes import CLASSES
+from glassformer.text.loading.catalog import FAMILIES
+from glassformer.text.loading.tokenizer_classes import CLASSES
 
 ALIKE = {
     "ElectraTokenizer": "bert-uncased",

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.text.encoded import shares
+from glassformer.text.encoding import shares
 
 
 def test_shares_fill_the_room_and_spare_the_shorter_text() -> None:

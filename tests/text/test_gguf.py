@@ -9,9 +9,9 @@ from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.text.files import read_merges, read_vocabulary
-from glassformer.text.gguf import codec_of, has_tokenizer
-from glassformer.text.sentencepiece import SentencePieceModel
+from glassformer.text.loading.files import read_merges, read_vocabulary
+from glassformer.text.loading.gguf import codec_of, has_tokenizer
+from glassformer.text.loading.sentencepiece_model import SentencePieceModel
 
 
 def tokenizer_of(source):

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import glassformer as gf
-from glassformer.text.image import ImageReader
+from glassformer.signals.image_processor import ImageReader
 
 
 def picture(*shape: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.text.catalog import FAMILIES
+from glassformer.text.loading.catalog import FAMILIES
 
 
 @pytest.fixture

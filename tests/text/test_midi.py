@@ -13,7 +13,7 @@ import pytest
 import symusic
 
 from glassformer import GlassformerError
-from glassformer.text.midi import (
+from glassformer.signals.midi import (
     END,
     EVENTS,
     OFF,

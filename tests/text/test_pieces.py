@@ -8,8 +8,8 @@ import pytest
 import sentencepiece
 
 from glassformer.errors import GlassformerError
-from glassformer.text.pieces import Segmenter
-from glassformer.text.sentencepiece import SentencePieceModel
+from glassformer.text.backends.unigram_segmenter import Segmenter
+from glassformer.text.loading.sentencepiece_model import SentencePieceModel
 
 VARIANTS = {
     "plain": {},

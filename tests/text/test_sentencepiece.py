@@ -9,7 +9,7 @@ from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.text.sentencepiece import SentencePieceModel
+from glassformer.text.loading.sentencepiece_model import SentencePieceModel
 
 FILES = [
     ("xlm-roberta", "sentencepiece.bpe.model"),

@@ -11,8 +11,8 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.text.sound import SoundReader
-from glassformer.text.wave import read_wave, resample
+from glassformer.signals.audio_features import SoundReader
+from glassformer.signals.wav import read_wave, resample
 
 
 def noise(samples: int, seed: int = 0) -> np.ndarray:

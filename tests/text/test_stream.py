@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.text import Tokenizer, train
-from glassformer.text.stream import clean_spaces, settled
+from glassformer.text.detokenize_stream import clean_spaces, settled
 
 STREAMED = [
     "bert-uncased",

@@ -10,7 +10,7 @@ import transformers
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.text.train import read_file
+from glassformer.text.training.train import read_file
 
 KINDS = ["byte-bpe", "bpe", "wordpiece", "unigram", "word", "space", "char"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydoc import locate
 
 import glassformer as gf
-import glassformer.train.start
+import glassformer.train.trainer
 from glassformer.train.objectives import objectives
 
 

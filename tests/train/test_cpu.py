@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.native.cpu import library
-from glassformer.train.cpu import own_kernels
+from glassformer.native.attention import library
+from glassformer.train.cpu_kernels import own_kernels
 
 CPU = torch.device("cpu")
 

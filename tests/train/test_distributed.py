@@ -24,7 +24,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.families import find_preset, translate
 from glassformer.train import toml
-from glassformer.train.tensor import check_shares, row_order
+from glassformer.train.tensor_parallel import check_shares, row_order
 
 pytestmark = pytest.mark.xdist_group("together")
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import GlassformerError, spec
-from glassformer.train import entropy
-from glassformer.train.entropy import cross_entropy, token_loss
+from glassformer.train import fused_cross_entropy as entropy
+from glassformer.train.fused_cross_entropy import cross_entropy, token_loss
 
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 WORDS, WIDTH, ROWS = 331, 24, 300

@@ -13,14 +13,14 @@ from glassformer.families import classes_of, families, translate
 from glassformer.model import Model
 from glassformer.spec import Frames, Hop, ModelSpec, Patches
 from glassformer.text import train as train_tokenizer
-from glassformer.train.build import build, config_of
+from glassformer.train.build_model import build, config_of
 from glassformer.train.distributed import find_place
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Batch, Objective, make_objective
 from glassformer.train.recipe import ModelSettings, read_recipe
-from glassformer.weights.fresh import first_values
+from glassformer.weights.initialize import first_values
 from glassformer.weights.load import put, tie
-from glassformer.weights.plan import make_net, tied_names
+from glassformer.weights.mapping import make_net, tied_names
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 TEXT = f"{LETTERS} the cat sat on the mat and the dog sat on the log."

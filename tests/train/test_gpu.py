@@ -9,15 +9,16 @@ from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
 from glassformer.families import families
-from glassformer.train import recompute, record
+from glassformer.train import activation_checkpointing as recompute
+from glassformer.train import cuda_graphs as record
 from glassformer.train.distributed import find_place
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.parts import with_heads
+from glassformer.train.objectives.mixture_parts import with_heads
 from glassformer.train.recipe import read_recipe
-from glassformer.train.record import Recorded
-from glassformer.train.start import dry_run
+from glassformer.train.cuda_graphs import Recorded
+from glassformer.train.trainer import dry_run
 
 pytestmark = [
     pytest.mark.gpu,

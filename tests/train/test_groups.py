@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer import GlassformerError
 from glassformer.core import Net
 from glassformer.families import classes_of, families, translate
-from glassformer.train.groups import (
+from glassformer.train.parameter_groups import (
     body_matrices,
     depths,
     freeze_body,
@@ -23,7 +23,7 @@ from glassformer.train.groups import (
 )
 from glassformer.train.optimizers import make_optimizer
 from glassformer.train.schedules import schedule, set_rate
-from glassformer.weights.plan import make_net
+from glassformer.weights.mapping import make_net
 
 ULMFIT = ("awd-lstm", "AwdLstmForSequenceClassification")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.train import laws
-from glassformer.train.laws import Law, fit
+from glassformer.train import scaling_fit as laws
+from glassformer.train.scaling_fit import Law, fit
 
 COMPUTE = np.logspace(14, 18, 10)[:, None]
 LAW = Law((40.0,), (0.1,), 1.7)

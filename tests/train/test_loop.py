@@ -17,13 +17,13 @@ from torch.utils.flop_counter import sdpa_flop_count
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
-from glassformer.train import entropy
+from glassformer.train import fused_cross_entropy as entropy
 from glassformer.train.distributed import find_place
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
-from glassformer.train.plan import _attention_flops, make_plan
+from glassformer.train.estimate import _attention_flops, make_plan
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.run import open_run
+from glassformer.train.run_folder import open_run
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down. " * 8
 TINY = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}

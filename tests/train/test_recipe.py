@@ -13,7 +13,7 @@ from transformers import TrainingArguments
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
 from glassformer.train.recipe import TABLES, differences, read_recipe
-from glassformer.train.start import filled
+from glassformer.train.trainer import filled
 
 ISSUE = """
 [model]

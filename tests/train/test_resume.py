@@ -16,12 +16,12 @@ import glassformer as gf
 from glassformer.text import train as train_tokenizer
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import Run
-from glassformer.train.start import dry_run
+from glassformer.train.run_folder import Run
+from glassformer.train.trainer import dry_run
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down.\n" * 20
 MOMENTS = [
-    ("glassformer.train.data.store.StoreWriter.close", 0),  # while the data is prepared
+    ("glassformer.train.data.memmap_dataset.StoreWriter.close", 0),  # while the data is prepared
     ("glassformer.train.loop.Loop.take_step", 0),  # before the first step
     ("glassformer.train.loop.Loop.take_step", 2),  # before the first checkpoint
     # while the first is written
@@ -33,11 +33,11 @@ MOMENTS = [
     ("glassformer.train.state.sync_folder", 2),  # before it gets its name
     ("glassformer.train.state.sync_folder", 3),  # after: the older one is still there
     ("glassformer.train.manifest.Manifest._remove", 0),  # while the older one is taken away
-    ("glassformer.train.average.Average.update", 4),  # weights have changed, averages have not
-    ("glassformer.train.run.Run.log", 1),  # a step is done, and not logged
+    ("glassformer.train.weight_averaging.Average.update", 4),  # weights have changed, averages have not
+    ("glassformer.train.run_folder.Run.log", 1),  # a step is done, and not logged
     ("glassformer.model.Model.save", 0),  # while the best model is written
     ("os.replace", 3),
-    ("glassformer.train.run.Run.finish", 0),  # at the very end
+    ("glassformer.train.run_folder.Run.finish", 0),  # at the very end
 ]
 FEW = [
     ("glassformer.train.precision.Precision.backward", 9),

@@ -20,8 +20,8 @@ from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import open_run
-from glassformer.train.trouble import explained, model_explained
+from glassformer.train.run_folder import open_run
+from glassformer.train.errors import explained, model_explained
 from glassformer.zoo import folder_of
 
 

@@ -19,8 +19,8 @@ from glassformer.train import manifest
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import open_run
-from glassformer.train.start import filled
+from glassformer.train.run_folder import open_run
+from glassformer.train.trainer import filled
 
 USER = {
     "project": ["recipe.toml", "data/a.txt", "model/w.bin", "plots/p.svg", "README.md", "events.1"],

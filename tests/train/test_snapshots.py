@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.snapshots import is_run, snapshots
+from glassformer.train.saved_steps import is_run, snapshots
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 40
 

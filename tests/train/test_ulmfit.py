@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import glassformer as gf
-from glassformer.train.average import has_settled
+from glassformer.train.weight_averaging import has_settled
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter

@@ -23,7 +23,7 @@ import torch.distributed.fsdp
 from killed import kill_in
 
 import glassformer as gf
-import glassformer.train.start
+import glassformer.train.trainer
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.objectives import objectives
 from glassformer.train.reporter import Reporter

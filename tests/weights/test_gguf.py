@@ -14,8 +14,8 @@ import torch
 from gguf import GGMLQuantizationType as Type
 
 import glassformer as gf
-from glassformer.weights.dequantize import FORMATS
-from glassformer.weights.gguf import Gguf
+from glassformer.weights.formats.gguf_dequantize import FORMATS
+from glassformer.weights.formats.gguf import Gguf
 from tests.weights.gguf_files import GPT2, LLAMA, add_tokenizer, write, write_model
 
 TOKENS = torch.arange(40).view(2, 20) % 29

@@ -154,7 +154,7 @@ def test_it_writes_as_the_reference_with_the_published_settings(path, tmp_path):
 
 @pytest.mark.parametrize(("words", "start"), [(51864, 50257), (51865, 50258), (51866, 50258)])
 def test_english_and_multilingual_models_start_differently(words, start):
-    from glassformer.families.openai_whisper import config_of
+    from glassformer.weights.formats.openai_whisper import config_of
 
     config = config_of({**DIMS, "n_vocab": words})
     assert config["decoder_start_token_id"] == start and config["eos_token_id"] == start - 1

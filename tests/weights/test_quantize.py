@@ -13,8 +13,9 @@ import glassformer as gf
 from glassformer import native
 from glassformer.core.linear import Linear
 from glassformer.native.instructions import architecture
-from glassformer.weights import nibbles, pages
-from glassformer.weights.quantize import GROUP, QuantizedLinear
+from glassformer.weights import int4 as nibbles
+from glassformer.weights import huge_pages as pages
+from glassformer.weights.quantization import GROUP, QuantizedLinear
 
 KINDS = ["int8", "int4"]
 SMALL = {"n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 101, "n_positions": 64}

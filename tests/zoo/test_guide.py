@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from glassformer import zoo
-from glassformer.zoo.real import REAL, megabytes
+from glassformer.zoo.published import REAL, megabytes
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs/models.md").read_text("utf-8")
 

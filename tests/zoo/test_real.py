@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.zoo import fetch, real
+from glassformer.zoo import fetch
+from glassformer.zoo import published as real
 
 NAME, MODULE = "tiny-weights", "tiny_weights"
 

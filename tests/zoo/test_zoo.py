@@ -9,10 +9,10 @@ import pytest
 import glassformer as gf
 from glassformer import zoo
 from glassformer.page import Session
-from glassformer.page.asked import Asked
-from glassformer.page.questions.models import models
-from glassformer.page.questions.text import read
-from glassformer.page.sources import find_sources
+from glassformer.page.request_args import Asked
+from glassformer.page.handlers.models import models
+from glassformer.page.handlers.text import read
+from glassformer.page.model_sources import find_sources
 
 
 @pytest.mark.parametrize("name", zoo.names())

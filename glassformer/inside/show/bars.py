@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.named import Named
-from glassformer.inside.show.matrix import heat
-from glassformer.inside.show.page import fragment, plain, tint, word
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.show.heatmap import heat
+from glassformer.inside.show.html import fragment, plain, tint, word
 
 if TYPE_CHECKING:
-    from glassformer.inside.contributions import Contributions
-    from glassformer.inside.gradients import Saliency
-    from glassformer.inside.predictions import Predictions
+    from glassformer.inside.attribute.contributions import Contributions
+    from glassformer.inside.attribute.gradients import Saliency
+    from glassformer.inside.attribute.predictions import Predictions
 
 WIDE = 220  # pixels of the longest bar
 COUNT = 24

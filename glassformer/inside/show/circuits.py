@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from glassformer.inside.show.matrix import picture
-from glassformer.inside.show.page import fragment, word
+from glassformer.inside.show.heatmap import picture
+from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
-    from glassformer.inside.bases import CausalBasis
-    from glassformer.inside.circuits import Circuit
-    from glassformer.inside.composition import Composition
-    from glassformer.inside.vocabulary import Words
+    from glassformer.inside.attribute.causal_basis import CausalBasis
+    from glassformer.inside.weights.circuits import Circuit
+    from glassformer.inside.weights.composition import Composition
+    from glassformer.inside.lens.unembed import Words
 
 
 def circuit_html(found: Circuit) -> str:

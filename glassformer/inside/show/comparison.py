@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glassformer.inside.show.bars import table, tokens
-from glassformer.inside.show.matrix import heat
-from glassformer.inside.show.page import fragment, word
+from glassformer.inside.show.heatmap import heat
+from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
     from glassformer.inside.compare import Comparison

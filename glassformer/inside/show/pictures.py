@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from glassformer.inside.named import Named
-from glassformer.inside.show.matrix import picture
-from glassformer.inside.show.page import fragment
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.show.heatmap import picture
+from glassformer.inside.show.html import fragment
 
 if TYPE_CHECKING:
-    from glassformer.inside.parameters import Parameters
-    from glassformer.inside.positions import Picture
+    from glassformer.inside.weights.parameters import Parameters
+    from glassformer.inside.weights.positions import Picture
 
 
 def arrays_html(title: str, arrays: Mapping[str, Named], said: str = "") -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.show.bars import chances
-from glassformer.inside.show.grid import lens_html
-from glassformer.inside.show.heads import html as heads_html
-from glassformer.inside.show.page import fragment, word
+from glassformer.inside.show.lens_table import lens_html
+from glassformer.inside.show.attention import html as heads_html
+from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
-    from glassformer.inside.read import Token
-    from glassformer.inside.side import Side
-    from glassformer.inside.view import View
+    from glassformer.inside.capture.model_inputs import Token
+    from glassformer.inside.capture.stack_view import Side
+    from glassformer.inside.capture.view import View
 
 
 def html(view: View) -> str:

@@ -6,10 +6,10 @@
 """
 
 from glassformer.train.data.loader import Loader, make_loader
-from glassformer.train.data.preparation import prepare
+from glassformer.train.data.tokenize_dataset import prepare
 from glassformer.train.data.records import Records
-from glassformer.train.data.settings import DataSettings
-from glassformer.train.data.store import Store
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.memmap_dataset import Store
 
 __all__ = [
     "DataSettings",

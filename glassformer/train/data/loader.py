@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.arrange import Pack, Rows, Single, Stream, Varying
-from glassformer.train.data.order import Bucketed, Even, InTurn, Order, Shuffled
-from glassformer.train.data.settings import DataSettings
-from glassformer.train.data.shares import Shared
-from glassformer.train.data.store import Store
+from glassformer.train.data.packing import Pack, Rows, Single, Stream, Varying
+from glassformer.train.data.sampler import Bucketed, Even, InTurn, Order, Shuffled
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.mixing import Shared
+from glassformer.train.data.memmap_dataset import Store
 from glassformer.train.objectives.objective import Batch, Example, Objective
 
 

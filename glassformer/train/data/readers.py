@@ -14,7 +14,7 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import PIECE, RecordError, Shelf
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.train.objectives.objective import Record
 

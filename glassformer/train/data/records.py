@@ -8,7 +8,7 @@ from pathlib import Path
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError, Shelf, find_files
 from glassformer.train.data.readers import READERS, Found, read_parallel
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.data_config import DataSettings
 from glassformer.train.objectives.objective import Record
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError, Shelf
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.data_config import DataSettings
 from glassformer.train.objectives.objective import Record
 
 Line = tuple[int, str | RecordError]  # its number, and what stands there

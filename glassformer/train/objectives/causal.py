@@ -15,10 +15,10 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.spec import Head, ModelSpec, Recurrent
 from glassformer.train.data.collate import pad_rows
-from glassformer.train.entropy import exact, head_loss, head_of
+from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import (
+from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Frame,
     column,

@@ -11,16 +11,16 @@ import numpy as np
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.numbers import perplexity
+from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
-from glassformer.text.ahead import Ahead
+from glassformer.text.prefetch import Ahead
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.judged import Answer, Judged, sequence_loss
+from glassformer.train.objectives.sequence_level import Answer, Judged, sequence_loss
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import (
+from glassformer.train.objectives.text_inputs import (
     IGNORED,
     asked,
     count,

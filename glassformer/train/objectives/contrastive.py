@@ -16,10 +16,10 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
-from glassformer.train.objectives.judged import LOW, TEXT, Answer, Judged, Texts
+from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts
 from glassformer.train.objectives.objective import Batch, Example, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import column, count_tokens
+from glassformer.train.objectives.text_inputs import column, count_tokens
 
 PART = "contrast"
 SAME = 1e-6  # cosines this near are those of the same text, read in different batches

@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.tasks.base import keep_settings
+from glassformer.tasks.model_protocol import keep_settings
 from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.registry import objectives
 

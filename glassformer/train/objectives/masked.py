@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
-from glassformer.train.entropy import token_loss
+from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import (
+from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Frame,
     asked,

@@ -9,8 +9,8 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
-from glassformer.train.objectives.tokens import IGNORED, Ids
-from glassformer.train.objectives.words import Vocabulary
+from glassformer.train.objectives.text_inputs import IGNORED, Ids
+from glassformer.train.objectives.whole_words import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)

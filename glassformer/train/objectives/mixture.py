@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.objectives.judged import Judged
+from glassformer.train.objectives.sequence_level import Judged
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
-from glassformer.train.objectives.parts import part_names
+from glassformer.train.objectives.mixture_parts import part_names
 from glassformer.train.objectives.registry import make_objective, objective
-from glassformer.train.objectives.tokens import length_of
+from glassformer.train.objectives.text_inputs import length_of
 
 AT = "/"  # between a part's name and the name of what belongs to it
 

@@ -14,11 +14,11 @@ from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.data.collate import pad_rows
-from glassformer.train.entropy import token_loss
+from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
 from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.registry import objective
-from glassformer.train.objectives.tokens import (
+from glassformer.train.objectives.text_inputs import (
     IGNORED,
     Frame,
     Ids,
@@ -29,7 +29,7 @@ from glassformer.train.objectives.tokens import (
     require_head,
     tokenizer_of,
 )
-from glassformer.train.objectives.words import Flags, Vocabulary
+from glassformer.train.objectives.whole_words import Flags, Vocabulary
 
 
 @objective("permutation-lm")

@@ -1,5 +1,5 @@
 """Train room, optimizers: gradients become steps. AdamW, Adafactor, Muon and SGD."""
 
-from glassformer.train.optimizers.make import OPTIMIZERS, make_optimizer, state_tensors
+from glassformer.train.optimizers.registry import OPTIMIZERS, make_optimizer, state_tensors
 
 __all__ = ["OPTIMIZERS", "make_optimizer", "state_tensors"]

@@ -16,8 +16,8 @@ from glassformer.train.data.files import find_files
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 NAMED = 20  # files of a split at most
 

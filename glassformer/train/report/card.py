@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.train.report.summary import Summary, evaluations_of, summarize
-from glassformer.train.report.use import use
+from glassformer.train.report.usage import use
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 PIPELINES = {  # what hubs call the task that a model of an objective is ready for
     "causal-lm": "text-generation",

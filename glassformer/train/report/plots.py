@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from glassformer.svg import Panel, Series, draw
+from glassformer.plotting import Panel, Series, draw
 from glassformer.train.report.summary import evaluations_of, steps_of
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 
 class Plots(Reporter):

@@ -14,7 +14,7 @@ from glassformer.train.evaluate import is_better
 from glassformer.train.recipe import Recipe
 from glassformer.train.report.about import About, read_about
 from glassformer.train.reporter import Entry
-from glassformer.train.run import Run
+from glassformer.train.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)

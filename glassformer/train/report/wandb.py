@@ -12,8 +12,8 @@ from glassformer.train.report.logged import figures_of, is_installed
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.plan import Plan
-    from glassformer.train.run import Run
+    from glassformer.train.estimate import Plan
+    from glassformer.train.run_folder import Run
 
 
 class Wandb(Reporter):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.arrange import Pack, Single, Stream, Varying, packed
-from glassformer.train.data.store import Store, StoreWriter, block_of
+from glassformer.train.data.packing import Pack, Single, Stream, Varying, packed
+from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
 
 LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
 

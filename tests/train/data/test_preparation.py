@@ -19,11 +19,11 @@ import pytest
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.train.data import preparation as room
-from glassformer.train.data.preparation import prepare
-from glassformer.train.data.settings import DataSettings
-from glassformer.train.data.store import Store, StoreWriter, block_of
-from glassformer.train.data.worker import packed
+from glassformer.train.data import tokenize_dataset as room
+from glassformer.train.data.tokenize_dataset import prepare
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
+from glassformer.train.data.tokenize_workers import packed
 from tests.train.data.letters import END, Letters
 
 
@@ -185,8 +185,8 @@ def test_who_asks_at_the_same_time_waits(text, tmp_path):
 
 KILLED = """
 import os, sys
-from glassformer.train.data.preparation import prepare
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.tokenize_dataset import prepare
+from glassformer.train.data.data_config import DataSettings
 from tests.train.data.letters import Letters
 
 class Slow(Letters):
@@ -223,7 +223,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Also where that one is killed: they see that nothing will come any more."""
     script = (
         "import sys\n"
-        "from glassformer.train.data.worker import Worker, packed\n"
+        "from glassformer.train.data.tokenize_workers import Worker, packed\n"
         "from tests.train.data.letters import Letters\n"
         "worker = Worker(packed(Letters()))\n"
         "worker.prepared([{'text': 'x'}], False)\n"

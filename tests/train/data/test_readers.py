@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.files import PIECE, RecordError, Shelf, find_files, place_to_cut
 from glassformer.train.data.readers import _between_blanks
 from glassformer.train.data.records import Records
-from glassformer.train.data.settings import DataSettings
+from glassformer.train.data.data_config import DataSettings
 
 
 @pytest.fixture

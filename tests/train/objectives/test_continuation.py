@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.tokens import IGNORED
+from glassformer.train.objectives.text_inputs import IGNORED
 
 RECORDS = [{"source": s, "target": t} for s, t in (("The old", "dog barked"), ("She", "laughed!"))]
 KIND = {"gpt2": "LMHeadModel", "llama": "ForCausalLM"}

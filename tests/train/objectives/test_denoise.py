@@ -10,8 +10,8 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.denoise import placed_spans
-from glassformer.train.objectives.rewrite import Start, rewriting
+from glassformer.train.objectives.bart_denoising import placed_spans
+from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 
 BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,

@@ -11,7 +11,7 @@ import torch
 from glassformer.core import Capture
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.tokens import IGNORED
+from glassformer.train.objectives.text_inputs import IGNORED
 from glassformer.train.step import Task
 
 LABELS = ("bad", "good", "so-so")

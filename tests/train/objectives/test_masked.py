@@ -10,7 +10,7 @@ import torch
 from glassformer.errors import GlassformerError
 from glassformer.text import train
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.words import Vocabulary
+from glassformer.train.objectives.whole_words import Vocabulary
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
         "intermediate_size": 48, "max_position_embeddings": 80}  # fmt: skip
@@ -143,8 +143,8 @@ def test_marks_at_the_end_of_words():
     from tokenizers.models import WordLevel
 
     from glassformer.text import Tokenizer
-    from glassformer.text.codec import LibraryCodec
-    from glassformer.text.settings import Settings
+    from glassformer.text.backend import LibraryCodec
+    from glassformer.text.loading.tokenizer_config import Settings
 
     for tokens in (
         ["un", "like", "ly</w>", "bird</w>", ".</w>"],

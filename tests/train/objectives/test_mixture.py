@@ -15,12 +15,12 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.data.shares import Shared, apportioned
+from glassformer.train.data.mixing import Shared, apportioned
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.parts import with_heads, with_part_labels
-from glassformer.train.prepare import with_labels
+from glassformer.train.objectives.mixture_parts import with_heads, with_part_labels
+from glassformer.train.build_data import with_labels
 from glassformer.train.recipe import read_recipe
-from glassformer.train.recompute import Compiled
+from glassformer.train.activation_checkpointing import Compiled
 from glassformer.train.step import Task
 
 LABELS = ("bad", "good")

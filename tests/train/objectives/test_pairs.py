@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.pairs import around_pair, shortened
+from glassformer.train.objectives.sentence_pairs import around_pair, shortened
 
 BERT = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
         "intermediate_size": 48, "max_position_embeddings": 80}  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data import DataSettings, make_loader, prepare
-from glassformer.train.data.worker import packed
+from glassformer.train.data.tokenize_workers import packed
 from glassformer.train.objectives import make_objective, objectives
 from glassformer.train.objectives.registry import options_of
 

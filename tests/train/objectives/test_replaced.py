@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.replaced import drawn, filled
+from glassformer.train.objectives.replaced_token_detection import drawn, filled
 
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 300,
          "intermediate_size": 64, "max_position_embeddings": 80}  # fmt: skip

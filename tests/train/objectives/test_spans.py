@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.spans import noise_mask, noise_sizes, row_length
+from glassformer.train.objectives.span_corruption import noise_mask, noise_sizes, row_length
 
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 300}
 

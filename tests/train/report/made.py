@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from glassformer.train.recipe import read_recipe
-from glassformer.train.start import filled
+from glassformer.train.trainer import filled
 
 
 def make_run(

@@ -18,7 +18,7 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train.interrupt import Interrupted
 from glassformer.train.reporter import Reporter
-from glassformer.train.run import Run
+from glassformer.train.run_folder import Run
 
 SETTINGS = {"steps": 12, "save_every": 5, "evaluate_every": 4}
 

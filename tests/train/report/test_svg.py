@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from glassformer.svg import MOST, Panel, Series, draw, tick
+from glassformer.plotting import MOST, Panel, Series, draw, tick
 
 SVG = "{http://www.w3.org/2000/svg}"
 

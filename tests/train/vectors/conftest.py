@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.train.vectors import read_corpus
+from glassformer.word_vectors import read_corpus
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.vectors import Vectors, read_vectors, write_vectors
+from glassformer.word_vectors import Vectors, read_vectors, write_vectors
 
 WORDS = ["the", "naïve", "日本", "New_York"]
 TABLE = np.array(
@@ -73,7 +73,7 @@ def test_compressed(tmp_path):
 
 
 def test_many_words_in_small_reads(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.train.vectors.files.PROBE", 512)
+    monkeypatch.setattr("glassformer.word_vectors.files.PROBE", 512)
     rng = np.random.default_rng(0)
     vectors = Vectors([f"word{i}" for i in range(300)], rng.random((300, 9), np.float32))
     for name in ("v.txt", "v.bin"):

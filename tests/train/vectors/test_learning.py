@@ -13,7 +13,7 @@ import pytest
 
 from glassformer import native
 from glassformer.errors import GlassformerError
-from glassformer.train.vectors import (
+from glassformer.word_vectors import (
     GloVe,
     Word2Vec,
     cooccurrences,
@@ -21,9 +21,9 @@ from glassformer.train.vectors import (
     learn_word2vec,
     read_corpus,
 )
-from glassformer.train.vectors.kernel import kernel
-from glassformer.train.vectors.word2vec import BATCH
-from glassformer.train.vectors.work import work
+from glassformer.word_vectors.kernel import kernel
+from glassformer.word_vectors.word2vec import BATCH
+from glassformer.word_vectors.work import work
 
 ANIMALS, PLACES = ("cat", "dog", "cow"), ("paris", "rome", "oslo")
 
@@ -66,7 +66,7 @@ def test_without_a_compiler_torch_computes(corpus, compiler, monkeypatch, tmp_pa
 
 
 def test_cooccurrences_by_brute_force(story, monkeypatch):
-    monkeypatch.setattr("glassformer.train.vectors.glove.COUNTED", 100)  # several chunks
+    monkeypatch.setattr("glassformer.word_vectors.glove.COUNTED", 100)  # several chunks
     corpus = read_corpus([story])
     wanted: dict[tuple[str, str], float] = {}
     for line in story.read_text().splitlines():

@@ -10,16 +10,16 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.text.train import train as train_tokenizer
+from glassformer.text.training.train import train as train_tokenizer
 from glassformer.train.reporter import Reporter
-from glassformer.train.vectors import (
+from glassformer.word_vectors import (
     Vectors,
     analogies,
     similarities,
     start_embedding,
     write_vectors,
 )
-from glassformer.train.vectors.evaluate import ranks
+from glassformer.word_vectors.evaluate import ranks
 
 # royal, male, female, fruit; lengths differ so that only angles can be right
 ROWS = {

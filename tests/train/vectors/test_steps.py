@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from glassformer.train.vectors.steps import (
+from glassformer.word_vectors.steps import (
     Side,
     Tables,
     full_softmax,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.train.vectors.windows import Lottery, draws, key_of, windows
+from glassformer.word_vectors.windows import Lottery, draws, key_of, windows
 
 MASK = (1 << 64) - 1
 

@@ -1,0 +1,130 @@
+"""Adapters room, AdaLoRA's allocation: ranks go where they matter (Zhang et al., 2023, section 3).
+
+Of every number of a triplet (a row of A, its singular value, a column of B) the sensitivity
+|w * dL/dw| is averaged over the steps, and how much it wavers. Their product, summed over the
+triplet, is its importance; those of least importance are set to zero.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.adapters.adapter import Adapter, active
+from glassformer.adapters.low_rank import LowRank
+from glassformer.adapters.settings import AdaLoRA
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+
+
+class Importance(nn.Module):
+    """What is remembered of one low rank between steps; buffers, so that a run can go on."""
+
+    mask: Tensor
+
+    def __init__(self, part: LowRank) -> None:
+        super().__init__()
+        assert part.e is not None
+        for name, tensor in part.named_parameters():
+            self.register_buffer(f"{name}_mean", torch.zeros_like(tensor))
+            self.register_buffer(f"{name}_wavering", torch.zeros_like(tensor))
+        self.register_buffer("mask", torch.ones(len(part.a), dtype=torch.bool).to(part.a.device))
+
+    @torch.no_grad()
+    def update(self, part: LowRank, betas: tuple[float, ...]) -> None:
+        for name, tensor in part.named_parameters():
+            if tensor.grad is None:
+                continue
+            mean, wavering = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_wavering")
+            sensitivity = (tensor * tensor.grad).abs()
+            mean.mul_(betas[0]).add_(sensitivity, alpha=1 - betas[0])
+            wavering.mul_(betas[1]).add_((sensitivity - mean).abs(), alpha=1 - betas[1])
+
+    def scores(self) -> Tensor:
+        """[rank]: the importance of each triplet."""
+        a, b, e = (
+            self.get_buffer(f"{name}_mean") * self.get_buffer(f"{name}_wavering")
+            for name in ("a", "b", "e")
+        )
+        return e[:, 0] + a.mean(1) + b.mean(0)
+
+
+def watch(adapter: Adapter) -> None:
+    """The low ranks of an adapter remember from now on what matters."""
+    for part in adapter.parts.values():
+        if isinstance(part, LowRank):
+            part.importance = Importance(part)
+
+
+def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
+    """How many triplets may stay after so many steps; it falls with the cube of what is left."""
+    steps = _steps(settings)
+    if step <= settings.warmup:
+        return begin
+    if step > steps - settings.final:
+        return end
+    left = 1 - (step - settings.warmup) / (steps - settings.final - settings.warmup)
+    return int((begin - end) * left**3 + end)
+
+
+@torch.no_grad()
+def after_step(net: Net, step: int) -> None:
+    """To be called after step number `step` of the optimizer, counted from 0, while the gradients
+    are still there. For adapters whose ranks are fixed it does nothing."""
+    adapter = active(net)
+    if adapter is None or not isinstance(adapter.settings, AdaLoRA):
+        return
+    settings = adapter.settings
+    last = _steps(settings) - settings.final  # from here on ranks stay as they are
+    parts = [part for part in adapter.parts.values() if isinstance(part, LowRank)]
+    if step > last:
+        for part in parts:
+            assert part.e is not None
+            part.e[~_importance(part).mask] = 0.0
+        return
+    if step < last:
+        for part in parts:
+            _importance(part).update(part, settings.betas)
+    if (settings.warmup < step and step % settings.every == 0) or step == last:
+        begin = sum(len(part.a) for part in parts)
+        allocate(parts, budget(settings, step, begin, settings.target_rank * len(parts)))
+
+
+def allocate(parts: list[LowRank], count: int) -> None:
+    """Sets all but the `count` most important triplets to zero."""
+    scores = [_importance(part).scores() for part in parts]
+    every = torch.cat(scores)
+    gone = len(every) - count
+    limit = torch.kthvalue(every, gone).values if gone else every.min() - 1
+    for part, score in zip(parts, scores, strict=True):
+        assert part.e is not None
+        mask = score > limit
+        _importance(part).mask.copy_(mask)
+        part.e[~mask] = 0.0
+
+
+def penalty(net: Net) -> Tensor | None:
+    """How far the singular vectors are from orthogonal: the mean over all matrices of the Frobenius
+    norm of P^T P - 1, which AdaLoRA adds to the loss, `settings.orthogonality` times. None for
+    other adapters."""
+    adapter = active(net)
+    if adapter is None or not isinstance(adapter.settings, AdaLoRA):
+        return None
+    far = []
+    for part in adapter.parts.values():
+        assert isinstance(part, LowRank)
+        for gram in (part.a @ part.a.T, part.b.T @ part.b):
+            far.append(torch.linalg.matrix_norm(gram - torch.eye(len(gram), device=gram.device)))
+    return torch.stack(far).mean()
+
+
+def _importance(part: LowRank) -> Importance:
+    importance = part.importance
+    assert isinstance(importance, Importance)
+    return importance
+
+
+def _steps(settings: AdaLoRA) -> int:
+    if settings.steps is None:
+        raise GlassformerError("AdaLoRA takes ranks away over a run's steps; say how many: steps.")
+    return settings.steps

@@ -1,0 +1,118 @@
+"""Adapters room, the base: the model that an adapter was trained beside, and how to load it again.
+
+peft's files name the base by a path alone. `glassformer.json` lies beside them and says what else
+it takes: the class, which tensors started fresh and which were left out, the labels, and the config
+of the adapted model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.adapters.target_modules import Host
+from glassformer.errors import GlassformerError
+from glassformer.storage.files import write_json
+from glassformer.weights.folder_kind import ADAPTER_CONFIG
+from glassformer.weights.save import dtype_of
+
+DESCRIPTION = "glassformer.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """`source` is a path, zoo:NAME or real:NAME, and `folder` where that lies on this machine; the
+    other fields are what `load` is told beside it."""
+
+    source: str
+    folder: str | None = None
+    architecture: str | None = None
+    make: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    labels: tuple[str, ...] | None = None
+
+    def or_else(self, other: Base) -> Base:
+        """With what another says of the same model where nothing is said here."""
+        return replace(
+            self,
+            architecture=self.architecture or other.architecture,
+            make=self.make or other.make,
+            drop=self.drop or other.drop,
+            labels=self.labels or other.labels,
+        )
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the model is loaded as its config.json has it."""
+        return not (self.architecture or self.make or self.drop or self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What an adapter's folder says of the model that it makes. `places` are where the base may
+    lie, the first one first; `dtype` is that of the numbers beside which the adapter was trained.
+    """
+
+    base: Base | None
+    places: tuple[str, ...] = ()
+    architecture: str | None = None
+    config: Mapping[str, Any] | None = None
+    dtype: str | None = None
+
+
+def write_description(draft: Path, folder: Path, base: Base | None, model: Host) -> None:
+    """`draft` becomes `folder`, to which the base's relative path refers, so that both can be moved
+    together."""
+    told: dict[str, Any] | None = None
+    if base is not None:
+        told = {key: value for key, value in asdict(base).items() if key != "folder"}
+        if Path(base.source).is_absolute():
+            told["relative"] = os.path.relpath(base.source, os.path.abspath(folder))
+    config = {key: value for key, value in model.config.items() if key != "quantization"}
+    described = {
+        "base": told,
+        "architecture": model.architecture,
+        "dtype": dtype_of(model.net),
+        "config": {**config, "architectures": [model.architecture]},
+    }
+    write_json(draft / DESCRIPTION, described)
+
+
+def read_description(folder: Path) -> Description:
+    """Of a folder that peft has written the base's name is all that is known."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        source = read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+        if not source:
+            return Description(base=None)
+        return Description(base=Base(source=source), places=(source, str(folder / source)))
+    found = read_json(path)
+    try:
+        told = found["base"]
+        said = {key: found[key] for key in ("architecture", "config", "dtype")}
+        if told is None:
+            return Description(base=None, **said)
+        known = {field.name: told.get(field.name) for field in fields(Base)}
+        lists = {name: tuple(told[name] or ()) for name in ("make", "drop")}
+        labels = None if told["labels"] is None else tuple(told["labels"])
+        base = Base(**{**known, **lists, "labels": labels})
+        places = [base.source]
+        if told.get("relative"):
+            places.append(os.path.normpath(folder / told["relative"]))
+        return Description(base=base, places=tuple(places), **said)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise GlassformerError(f"{path} does not describe a model ({error}).") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (ValueError, OSError) as error:
+        raise GlassformerError(f"{path} cannot be read ({error}); get it again.") from None
+    if not isinstance(value, dict):
+        raise GlassformerError(f"{path} must hold a JSON object; get it again.")
+    return value

@@ -1,0 +1,89 @@
+"""Adapters room, the start: what peft took out of a model's weights before it trained an adapter.
+
+PiSSA and OLoRA begin with factors of the weight itself, B0 A0, and train beside the rest of it,
+W - scale B0 A0. The folder holds B and A alone: who loads it takes the same factors out again. Here
+they go into the adapter, as ranks of the opposite sign, and the model's weights stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.adapters.target_modules import Place
+from glassformer.errors import GlassformerError
+from glassformer.weights.quantization import QuantizedLinear
+
+Start = Callable[[Tensor, int, float], tuple[Tensor, Tensor]]
+WEIGHTS_STAY = ("true", "false", "none", "gaussian", "eva", "orthogonal", "mica")
+
+
+def pissa(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
+    """A0 and B0: the largest singular values and vectors (Meng et al., 2024, section 3)."""
+    left, values, right = torch.linalg.svd(weight, full_matrices=False)
+    roots = (values[:rank] / scale).sqrt()
+    return roots[:, None] * right[:rank], left[:, :rank] * roots
+
+
+def olora(weight: Tensor, rank: int, scale: float) -> tuple[Tensor, Tensor]:
+    """A0 and B0: the first rows and columns of a QR decomposition (Buyukakyuz, 2024)."""
+    orthogonal, upper = torch.linalg.qr(weight)
+    return upper[:rank], orthogonal[:, :rank]
+
+
+STARTS: dict[str, Start] = {"pissa": pissa, "olora": olora}
+
+
+def start_of(config: Mapping[str, Any]) -> Start | None:
+    """None where the weights stayed as they were."""
+    said = config.get("init_lora_weights")
+    name = str(said).lower()
+    if config["peft_type"] != "LORA" or name in WEIGHTS_STAY:
+        return None
+    if name not in STARTS:
+        raise GlassformerError(
+            f"The adapter was begun with init_lora_weights = {said!r}, which changed its model's "
+            "weights in a way that cannot be repeated here; save it anew with peft's "
+            "save_pretrained(..., path_initial_model_for_weight_conversion=...), or merge it into "
+            "its model with peft and load that."
+        )
+    return STARTS[name]
+
+
+def twice_the_ranks(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of an adapter to which as many ranks were added; its scales are the same."""
+    times = 2**0.5 if config.get("use_rslora") else 2
+    ranks, alphas = config.get("rank_pattern") or {}, config.get("alpha_pattern") or {}
+    return {
+        **config,
+        "r": 2 * config["r"],
+        "lora_alpha": times * config["lora_alpha"],
+        "rank_pattern": {name: 2 * rank for name, rank in ranks.items()},
+        "alpha_pattern": {name: times * alpha for name, alpha in alphas.items()},
+    }
+
+
+@torch.no_grad()
+def without_start(
+    parts: Mapping[str, Tensor], place: Place, start: Start, scale: float
+) -> dict[str, Tensor]:
+    """A and B, and behind them those that they began as, which are subtracted."""
+    if isinstance(place.linear, QuantizedLinear):
+        raise GlassformerError(
+            "The adapter was begun with factors of its model's weights, which codes cannot give "
+            "back; load the model without quantize, and its adapter beside it."
+        )
+    if start is olora and place.transposed:
+        raise GlassformerError(
+            f"The adapter was begun as OLoRA at {place.published}, whose weight is kept "
+            "transposed, where peft computes something else; train it as LoRA or PiSSA."
+        )
+    weight = place.theirs(place.linear.weight[place.start : place.stop]).float()
+    a, b = start(weight, len(parts["A"]), scale)
+    return {
+        "A": torch.cat((parts["A"].to(a), a)),
+        "B": torch.cat((parts["B"].to(b), -b), dim=1),
+    }

@@ -1,0 +1,147 @@
+"""Adapters room, places: where a published linear layer stands in our net.
+
+Files name a layer for each of queries, keys and values, or one for all, head by head, or keep it
+transposed. The families' weight rules know; what a rule does to rows is seen by letting it write
+the rows' own numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from glassformer.adapters.settings import nearest
+from glassformer.core import Net
+from glassformer.core.block import Block
+from glassformer.core.linear import Linear
+from glassformer.errors import GlassformerError
+from glassformer.families import find_family
+from glassformer.families._shared.weight_rules import Match, match
+from glassformer.spec import Relative
+from glassformer.weights.mapping import tied_names
+from glassformer.weights.load_report import Report
+
+
+class Host(Protocol):
+    """What is adapted: a `Model`, which a later room knows."""
+
+    net: Net
+    config: dict[str, Any]
+    architecture: str
+    report: Report
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """The rows `start` to `stop` of one of our linear layers. `order` says of each row of the
+    published layer which of those it is."""
+
+    published: str
+    module: str
+    linear: Linear
+    start: int
+    stop: int
+    order: Tensor
+    transposed: bool
+
+    def ours(self, theirs: Tensor) -> Tensor:
+        """Rows as the file has them, in our order."""
+        return theirs[self.order.argsort()]
+
+    def theirs(self, ours: Tensor) -> Tensor:
+        return ours[self.order.to(ours.device)]
+
+
+def matcher(model: Host) -> Any:
+    """Which published tensors one of ours is, by its name; None where it has none."""
+    family = find_family(model.config)
+    rules, base = family.rules(model.net.spec), family.CLASSES[model.architecture]
+
+    def find(name: str) -> Match | None:
+        return match(rules, name, base)
+
+    return find
+
+
+def fresh_names(model: Host) -> set[str]:
+    """Our names of the parameters that were initialized and not read: an adapter trains and saves
+    them, or what it learned would be loaded beside others. What a family's rules call optional is
+    computed, and the same each time."""
+    made, find = set(model.report.made), matcher(model)
+    groups = [group for group in tied_names(model.net) if not made.isdisjoint(group)]
+    parameters = dict(model.net.named_parameters(remove_duplicate=False))
+    return {
+        name
+        for name in (name for group in groups for name in group)
+        if name in parameters and not find(name).rule.optional
+    }
+
+
+def find_places(model: Host) -> dict[str, Place]:
+    """All linear layers by their published names."""
+    found: dict[str, Place] = {}
+    find, unheard = matcher(model), _only_read(model.net)
+    for name, linear in model.net.named_modules():
+        if not isinstance(linear, Linear) or name in unheard:
+            continue
+        where = find(f"{name}.weight")
+        if where is None:
+            continue
+        op = where.rule.op
+        shapes = op.shapes((linear.out_features, linear.in_features), linear.parts)
+        if any(len(shape) != 2 for shape in shapes):
+            continue  # the file has a bare tensor or a convolution there, no linear layer
+        written = op.write(torch.arange(linear.out_features)[:, None], linear.parts)
+        for their, rows in zip(where.theirs, written, strict=True):
+            if not their.endswith(".weight"):
+                continue
+            published, start = their.removesuffix(".weight"), int(rows.min())
+            found[published] = Place(
+                published,
+                name,
+                linear,
+                start,
+                int(rows.max()) + 1,
+                rows.flatten() - start,
+                transposed=rows.shape[0] == 1 < linear.out_features,
+            )
+    return found
+
+
+def choose(places: Mapping[str, Place], targets: Sequence[str] | None) -> list[Place]:
+    """Those whose published names end with one of the targets; None: all within layers."""
+    if targets is None:
+        return [place for place in places.values() if ".blocks." in place.module]
+    for target in targets:
+        if not any(ends(name, target) for name in places):
+            words = {name.rpartition(".")[2] for name in places}
+            raise GlassformerError(
+                f"The model has no linear layer {target!r} to adapt; {nearest(target, words)}"
+            )
+    return [p for name, p in places.items() if any(ends(name, target) for target in targets)]
+
+
+def ends(name: str, end: str) -> bool:
+    """As peft compares them: whole words from a dot on."""
+    return name == end or name.endswith(f".{end}")
+
+
+def shortest(chosen: Sequence[str], known: Mapping[str, Any]) -> list[str]:
+    """The last words of the chosen names, if they choose no others; otherwise the names."""
+    words = sorted({name.rpartition(".")[2] for name in chosen})
+    picked = {name for name in known if any(ends(name, word) for word in words)}
+    return words if picked == set(chosen) else sorted(chosen)
+
+
+def _only_read(net: Net) -> set[str]:
+    """Layers whose weight a position reads without calling them, so that nothing beside them
+    would be heard."""
+    return {
+        f"{name}.attention.position_key"
+        for name, block in net.named_modules()
+        if isinstance(block, Block) and isinstance(block.spec.position, Relative)
+    }

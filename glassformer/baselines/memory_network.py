@@ -1,0 +1,59 @@
+"""Baselines room: a hop. The state asks an external memory, and what it answers is added to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.attention.self_attention import Attend
+from glassformer.core.pass_context import Context
+from glassformer.core.embedding import Embedding
+from glassformer.core.linear import Linear
+from glassformer.core.attention.mask import keys_visible
+from glassformer.errors import GlassformerError
+from glassformer.spec import Attention
+from glassformer.spec import Hop as HopSpec
+
+
+class Hop(nn.Module):
+    """Attention of one head and no projections: keys and values are embedded sentences."""
+
+    def __init__(self, width: int, spec: HopSpec) -> None:
+        super().__init__()
+        self.key = Embedding(width, spec.memory)
+        self.value = Embedding(width, spec.memory)
+        self.attend = Attend(Attention(heads=1, head_dim=width, scale=1.0))
+        self.project = Linear(width, width, bias=False) if spec.project else None
+        self.sentences = spec.memory.position.length if spec.memory.position is not None else None
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        """x is the state, [batch, 1, width]."""
+        x = ctx.see("resid_pre", x)
+        story, words = self.story(ctx)
+        real = words.any(-1)
+        age = real.flip(-1).cumsum(-1).flip(-1) - 1  # 0 is the last, as they lie back
+        inside = replace(ctx, q_pos=age, key_mask=words, tap=None)
+        q = ctx.see("q", x[:, None])  # [batch, head, position, width]
+        k = ctx.see("k", self.key(story, inside)[:, None])
+        v = ctx.see("v", self.value(story, inside)[:, None])
+        answer = self.attend(q, k, v, ctx, keys_visible(real))[:, 0]
+        kept = x if self.project is None else self.project(x)
+        return ctx.see("resid_post", kept + ctx.see("attn_out", answer))
+
+    def story(self, ctx: Context) -> tuple[Tensor, Tensor]:
+        """Word ids and which of them are real, [batch, sentence, word] both."""
+        if ctx.story is None or ctx.story.ndim != 3:
+            raise GlassformerError(
+                "This model answers from a story: give its words as `source`, of the shape "
+                "[batch, sentence, word]."
+            )
+        if self.sentences is not None and ctx.story.shape[1] > self.sentences:
+            raise GlassformerError(
+                f"The story has {ctx.story.shape[1]} sentences and the model's memory ends at "
+                f"{self.sentences}; keep the last ones."
+            )
+        if ctx.story_mask is None:
+            return ctx.story, torch.ones_like(ctx.story, dtype=torch.bool)
+        return ctx.story, ctx.story_mask

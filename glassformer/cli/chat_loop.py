@@ -1,0 +1,86 @@
+"""glassformer generate in a terminal without a prompt: lines are typed, texts are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from glassformer.cli.parse_values import knobs_of
+from glassformer.errors import GlassformerError
+
+if TYPE_CHECKING:
+    from glassformer.generate import Writer
+
+HINT = (
+    "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "
+    "said. /set knob=value, /knobs, /reset; Ctrl-C stops a text, Ctrl-D leaves."
+)
+
+
+def talk(
+    writer: Writer, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
+) -> None:
+    """Prompts until the end of the input; `answer` writes on from one, and gives what it wrote."""
+    console = Console(highlight=False)
+    console.print(HINT, style="dim", markup=False)
+    turned, said = given, ""
+    with history():
+        while True:
+            try:
+                line = input("> ").strip()
+                if line.startswith("/"):
+                    turned = command(console, writer, line, turned, given)
+                elif line:
+                    prompt = line.replace("\\n", "\n")
+                    prompt = said + prompt[1:] if prompt.startswith("+") else prompt
+                    said = prompt + answer(prompt, turned)
+            except GlassformerError as error:
+                console.print(str(error), style="red", markup=False)
+            except KeyboardInterrupt:
+                console.print()
+            except EOFError:
+                console.print()
+                return
+
+
+def command(
+    console: Console, writer: Writer, line: str, turned: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """The knobs as they are after a line that starts with a slash."""
+    verb, _, rest = line.partition(" ")
+    if verb == "/set":
+        turned = {**turned, **knobs_of([rest])}
+        writer.knobs(turned)  # may find them wrong
+    elif verb == "/reset":
+        turned = given
+    elif verb != "/knobs":
+        raise GlassformerError(f"There is no {verb}; there are /set knob=value, /knobs and /reset.")
+    shown = ", ".join(f"{name}={value!r}" for name, value in turned.items())
+    console.print(shown or "all knobs at their defaults", style="dim", markup=False)
+    return turned
+
+
+@contextmanager
+def history() -> Iterator[None]:
+    """Lines of earlier sessions come back with the arrow keys, where the terminal library is."""
+    try:
+        import readline
+    except ImportError:  # Windows
+        yield
+        return
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    path = Path(state) / "glassformer" / "history"
+    with suppress(OSError):  # in the first session, or without a place to keep one
+        path.parent.mkdir(parents=True, exist_ok=True)
+        readline.read_history_file(path)
+    readline.set_history_length(1000)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            readline.write_history_file(path)

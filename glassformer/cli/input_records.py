@@ -1,0 +1,243 @@
+"""What verbs read: a text or a path from the command line, standard input, or files; records come
+out.
+
+A line that cannot be used is named. `--on-error stop` ends there; `skip` counts it and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, BinaryIO, TypeVar, cast
+
+import typer
+
+from glassformer.cli.shared_options import OnError
+from glassformer.cli.printing import say
+from glassformer.cli.path_arguments import file_named
+from glassformer.cli.text_column import TextColumn
+from glassformer.errors import GlassformerError
+from glassformer.tasks.batching import PAUSE, Pause
+from glassformer.train.data.files import RecordError, Shelf, find_files
+from glassformer.train.data.readers import READERS, form_of
+from glassformer.train.data.data_config import DataSettings
+
+Record = Mapping[str, Any]
+Question = TypeVar("Question")
+Result = TypeVar("Result")
+STDIN = Path("standard input")
+TABLES = ("csv", "tsv", "parquet")
+WAIT = 0.05  # seconds without a new line are a pause
+
+
+class Line(dict[str, Any]):
+    """A record that is a line of a text file."""
+
+
+class Inputs:
+    """Iterates over records, each with the place it stands at as its "where"; plain texts are
+    records with a "text". A word that is the path of a file stands for it. `done` of `total` bytes
+    have been read; `used` and `skipped` count."""
+
+    def __init__(
+        self,
+        word: str | None = None,
+        files: Sequence[str] | None = None,
+        *,
+        form: str | None = None,
+        stdin_form: str = "text",
+        column: TextColumn | None = None,
+        encoding: str = "utf-8",
+        whole: bool = False,
+        on_error: OnError = "stop",
+    ) -> None:
+        if files and word is not None:
+            raise GlassformerError("Give one of TEXT and --file.")
+        self.word = None if word == "-" else word
+        paths = find_files(files or [])
+        if self.word is not None and (path := file_named(self.word, form)) is not None:
+            self.word, paths = None, [path]
+        self.shelf = Opened(paths or ([STDIN] if self.word is None else []))
+        if form not in (None, *READERS):
+            raise GlassformerError(f"There is no format {form!r}; there are {', '.join(READERS)}.")
+        self.form, self.whole, self.on_error = form, whole, on_error
+        self.stdin_form, self.column = stdin_form, column or TextColumn()
+        self.settings = DataSettings(encoding=encoding)
+        self.used = self.skipped = 0
+        self._stopped: GlassformerError | KeyboardInterrupt | None = None
+
+    @property
+    def total(self) -> int | None:
+        return self.shelf.total or None
+
+    @property
+    def done(self) -> int:
+        return self.shelf.done
+
+    def __iter__(self) -> Iterator[Record | Pause]:
+        """Whoever follows a growing stream is told when it pauses."""
+        found: Iterable[Record | RecordError | Pause] = self.read()
+        for record in live(found) if self.shelf.paths == [STDIN] else found:
+            if isinstance(record, RecordError):
+                self.bad(record.where, record.wrong)
+            else:
+                yield record
+
+    def answers(
+        self,
+        question: Callable[[Record], Question],
+        work: Callable[[Iterator[Question | Pause]], Iterable[Result | GlassformerError]],
+    ) -> Iterator[tuple[Record, Result]]:
+        """Records with their results, as they come. `question` makes of a record what the work is
+        given; what it raises, and errors in the place of results, are about that record alone.
+
+        A bad line, and Ctrl-C, end it as if there were no more to read, so that a verb finishes
+        what it has made of the records before; `end` tells."""
+        waiting: deque[Record] = deque()
+
+        def asked() -> Iterator[Question | Pause]:
+            try:
+                for record in self:
+                    if isinstance(record, Pause):
+                        yield record
+                        continue
+                    try:
+                        made = question(record)
+                    except GlassformerError as error:
+                        self.bad(record["where"], str(error))
+                        continue
+                    waiting.append(record)
+                    yield made
+            except GlassformerError as error:  # what comes before it is answered all the same
+                self._stopped = error
+
+        try:
+            for result in work(asked()):
+                record = waiting.popleft()
+                if isinstance(result, GlassformerError):
+                    self.bad(record["where"], str(result))
+                else:
+                    self.used += 1
+                    yield record, result
+        except (GlassformerError, KeyboardInterrupt) as error:
+            self._stopped = error
+
+    def bad(self, where: str, wrong: str) -> None:
+        wrong = wrong.rstrip(".")
+        if self.on_error == "stop":
+            raise GlassformerError(f"{where}: {wrong}; mend it, or go on with --on-error skip.")
+        self.skipped += 1
+        say(f"{where}: {wrong}; skipped.")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there was more to read."""
+        return self._stopped is not None
+
+    def end(self) -> None:
+        """What was left out, what has stopped it, or that there was nothing; to be said when all
+        else is done."""
+        if self.skipped:
+            say(f"{self.used:,} used, {self.skipped:,} skipped.")
+        if isinstance(self._stopped, KeyboardInterrupt):
+            say(f"Interrupted; {self.used:,} are done.")
+            raise typer.Exit(130)
+        if self._stopped is not None:
+            raise self._stopped
+        if not self.used and not self.skipped:
+            raise GlassformerError("There is nothing to read; give a text, or a file with some.")
+
+    def read(self) -> Iterator[Record | RecordError]:
+        """As they stand there, with what is wrong in the place of those that cannot be used."""
+        if self.word is not None:
+            yield {self.column.name or "text": self.word, "where": "TEXT"}
+        for path in self.shelf.paths:
+            form = self.form or (self.stdin_form if path == STDIN else form_of(path))
+            if form in TABLES:
+                rows = READERS[form](self.shelf, path, self.settings)
+                yield from self.column.provide(rows, path)
+            elif form != "text":
+                yield from READERS[form](self.shelf, path, self.settings)
+            elif self.whole:
+                yield self._whole(path)
+            else:
+                for number, line in self.shelf.lines(path, self.settings.encoding):
+                    where = f"{path}:{number}"
+                    yield line if isinstance(line, RecordError) else Line(text=line, where=where)
+
+    def _whole(self, path: Path) -> Record | RecordError:
+        pieces = list(self.shelf.pieces(path, self.settings.encoding))
+        broken = [piece for piece in pieces if isinstance(piece, RecordError)]
+        text = "".join(piece[1] for piece in pieces if not isinstance(piece, RecordError))
+        return broken[0] if broken else {"text": text.removesuffix("\n"), "where": str(path)}
+
+
+class Opened(Shelf):
+    """Files, or standard input, of which nobody knows how long it is."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__([path for path in paths if path != STDIN])
+        self.paths = list(paths)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[BinaryIO]:
+        if path != STDIN:
+            with super().open(path) as stream:
+                yield stream
+            return
+        try:  # a thread that waits for sys.stdin itself would be in the way when Python ends
+            own = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        except OSError:
+            own = cast(Any, sys.stdin.buffer)
+        yield cast(BinaryIO, own)
+
+
+def field_of(record: Record, name: str, option: str | None = "--field") -> str:
+    """A column with a text that is not empty; `option` names another one."""
+    if name not in record:
+        raise missing(record, name, option)
+    text = record[name]
+    if not isinstance(text, str):
+        raise GlassformerError(f"the field {name!r} is no text but {str(text)[:40]!r}")
+    if not text.strip():
+        raise GlassformerError(f"the {name if option is None else 'text'} is empty")
+    return text
+
+
+def missing(record: Record, name: str, option: str | None) -> GlassformerError:
+    there = ", ".join(sorted(set(record) - {"where"})) or "none"
+    way = "" if option is None else f" ({option})"
+    return GlassformerError(f"there is no field {name!r}, only {there}{way}")
+
+
+def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
+    """The same, read by a thread, with a pause wherever the next one is long in coming."""
+    queue: Queue[Any] = Queue(maxsize=1024)
+    end = object()
+
+    def read() -> None:
+        try:
+            for record in records:
+                queue.put(record)
+            queue.put(end)
+        except BaseException as error:
+            queue.put(error)
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            found = queue.get(timeout=WAIT)
+        except Empty:
+            yield PAUSE
+            found = queue.get()
+        if found is end:
+            return
+        if isinstance(found, BaseException) and not isinstance(found, RecordError):
+            raise found
+        yield found

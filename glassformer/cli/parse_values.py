@@ -1,0 +1,50 @@
+"""Words of the command line: texts from arguments, files and pipes, and knobs as `name=value`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+
+def text_of(word: str | None, file: Path | None) -> str:
+    """A text that was given, or that a file or a pipe brings; their last new line is no part of
+    it. A word may be the path of a file."""
+    from glassformer.cli.path_arguments import file_named
+
+    if file is None and word is not None and word != "-":
+        file = file_named(word, "text")
+        if file is None:
+            return word
+    try:
+        whole = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return whole.decode().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        name = "Standard input" if file is None else file
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise GlassformerError(f"{name} cannot be read: {why}.") from None
+
+
+def knobs_of(words: Sequence[str]) -> dict[str, Any]:
+    """Of `name=value` each; the value is JSON, or Python, or else a text."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise GlassformerError(f"A knob is set by name=value, not by {word!r}.")
+        found[name.strip().replace("-", "_")] = value_of(value.strip())
+    return found
+
+
+def value_of(word: str) -> Any:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(word)
+        except (ValueError, SyntaxError):
+            continue
+    return word

@@ -1,0 +1,44 @@
+"""A word on the command line that names a file: the file is read in its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from glassformer.cli.printing import say
+from glassformer.errors import GlassformerError
+from glassformer.train.data.readers import ENDINGS, form_of
+
+FORMS = {
+    "text": "a text file",
+    "jsonl": "JSON lines",
+    "csv": "a CSV file",
+    "tsv": "a TSV file",
+    "conll": "a CoNLL file",
+    "squad": "a SQuAD file",
+    "parquet": "a Parquet file",
+    "tokens": "token ids",
+}
+LITERALLY = "(to use its name as a text, give it on standard input)"
+
+
+def file_named(word: str, form: str | None = None) -> Path | None:
+    """The file of this path, which is told on standard error; None where the word is a text. One
+    word with the ending of a data file is no text, but a path that is wrong."""
+    if os.path.isfile(word):
+        path = Path(word)
+        say(f"Reading {word} as {FORMS[form or form_of(path)]} {LITERALLY}.")
+        return path
+    if os.path.isdir(word):
+        raise GlassformerError(f"{word} is a folder; name a file in it {LITERALLY}.")
+    if os.path.exists(word):
+        raise GlassformerError(f"{word} is no regular file; read it with - < {word}.")
+    if looks_like_a_path(word):
+        raise GlassformerError(f"There is no file {word}; correct the path {LITERALLY}.")
+    return None
+
+
+def looks_like_a_path(word: str) -> bool:
+    name = Path(word.lower())
+    ending = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
+    return len(word.split()) == 1 and ending in (".txt", *ENDINGS)

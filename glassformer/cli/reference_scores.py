@@ -1,0 +1,96 @@
+"""What translate and summarize do with records: their texts, what is right beside what was
+written, and the figures of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from glassformer.cli.input_records import Inputs, Line, Record, field_of
+from glassformer.cli.printing import print_json, say
+from glassformer.errors import GlassformerError
+from glassformer.metrics.translation import SignedFigure
+from glassformer.train.data.readers import form_of
+
+
+def text_in(record: Record, field: str) -> str:
+    """What a verb reads; a list of sentences is one text."""
+    found = record.get(field)
+    if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
+        return " ".join(found)
+    return field_of(record, field)
+
+
+def line_in(record: Record, field: str) -> str:
+    """The same; an empty line of a text file is no mistake, but layout."""
+    if isinstance(record, Line) and field == "text":
+        return str(record["text"])
+    return text_in(record, field)
+
+
+class Beside:
+    """What was written, beside what is right. References of a file belong to the input's lines of
+    the same number, also where some are skipped."""
+
+    def __init__(self, inputs: Inputs, file: str | None, field: str | None, encoding: str) -> None:
+        self.file, self.field = file, field
+        self.written: list[str] = []
+        self.right: list[list[str]] = []
+        self.lines: dict[str, Record] = {}
+        if file is None:
+            return
+        paths = inputs.shelf.paths
+        if len(paths) > 1 or any(form_of(path) in ("csv", "tsv") for path in paths):
+            raise GlassformerError(
+                "--reference belongs to the lines of one text or JSON file; of others name the "
+                "column that has the references (--reference-field)."
+            )
+        for record in Inputs(files=[file], encoding=encoding):
+            if isinstance(record, dict):
+                self.lines[_line(record)] = record
+
+    def __bool__(self) -> bool:
+        return self.file is not None or self.field is not None
+
+    def references(self, record: Record) -> list[str]:
+        """Those of a record; wrong ones are an error before anything is computed."""
+        own = record
+        if self.file is not None:
+            line = "1" if record["where"] == "TEXT" else _line(record)
+            if line not in self.lines:
+                raise GlassformerError(f"{self.file} has no line {line} for it (--reference)")
+            own = self.lines[line]
+        name = self.field or "text"
+        found = own.get(name)
+        several = [found] if isinstance(found, str) else found
+        if (
+            not isinstance(several, list)
+            or not several
+            or not all(isinstance(x, str) for x in several)
+        ):
+            raise GlassformerError(
+                f"{own['where']} has no text, or list of texts, as {name!r} (--reference-field)"
+            )
+        return several
+
+    def add(self, written: str, record: Record) -> None:
+        self.written.append(written)
+        self.right.append(self.references(record))
+
+    def end(
+        self,
+        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedFigure]],
+        as_json: bool,
+    ) -> None:
+        """The figures of all texts together, for people on standard error, beside the texts."""
+        if not self or not self.written:
+            return
+        found = figures(self.written, self.right)
+        if as_json:
+            print_json({"figures": [figure._asdict() for figure in found]})
+            return
+        for name, value, signature in found:
+            say(f"{name:<10} {value:6.2f}  {signature}")
+
+
+def _line(record: Record) -> str:
+    return str(record["where"]).rpartition(":")[2]

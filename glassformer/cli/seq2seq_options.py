@@ -1,0 +1,98 @@
+"""What translate and summarize share on the command line: knobs and references."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.shared_options import COMPUTED
+from glassformer.cli.parse_values import knobs_of
+
+if TYPE_CHECKING:
+    from glassformer.cli.reference_scores import Beside
+    from glassformer.cli.input_records import Inputs
+
+SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references"
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How the model reads a text and writes another; a knob that was not turned is None."""
+
+    quantize: Annotated[
+        str | None, typer.Option(help="int8, int4: smaller weights.", rich_help_panel=COMPUTED)
+    ] = None
+    num_beams: Annotated[
+        int | None,
+        typer.Option(help="Texts searched side by side (4); 1 is greedy.", rich_help_panel=SEARCH),
+    ] = None
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Above 0 favors long texts (1).", rich_help_panel=SEARCH)
+    ] = None
+    max_new_tokens: Annotated[
+        int | None, typer.Option(help="Tokens to write at most.", rich_help_panel=SEARCH)
+    ] = None
+    no_repeat_ngram_size: Annotated[
+        int | None, typer.Option(help="No so many tokens in a row twice.", rich_help_panel=SEARCH)
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Rows at once; a text has one a beam.", rich_help_panel=SEARCH),
+    ] = None
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any knob of generate, as name=value.", rich_help_panel=SEARCH),
+    ] = None
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens read at once, if not as many as the model can.", rich_help_panel=FRAME
+        ),
+    ] = None
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands before a text, if not what the model says.", rich_help_panel=FRAME
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands behind a text, for a decoder alone; as the model says.",
+            rich_help_panel=FRAME,
+        ),
+    ] = None
+
+    def options(self) -> dict[str, Any]:
+        """What a translator or a summarizer is given: the frame, and the knobs that were turned."""
+        from glassformer.generate.config import KINDS
+
+        turned = {k: v for k, v in vars(self).items() if k in KINDS and v is not None}
+        frame = {"length": self.length, "prefix": self.prefix, "separator": self.separator}
+        return {**frame, **turned, **knobs_of(self.sets or [])}
+
+
+@dataclass(frozen=True)
+class Judging:
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="A file with what is right, line by line; the figures are told at the end.",
+            rich_help_panel=JUDGE,
+        ),
+    ] = None
+    reference_field: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of what is right, of --reference or of the input itself; a text or a "
+            "list of several.",
+            rich_help_panel=JUDGE,
+        ),
+    ] = None
+
+    def beside(self, inputs: Inputs, encoding: str) -> Beside:
+        from glassformer.cli.reference_scores import Beside
+
+        return Beside(inputs, self.reference, self.reference_field, encoding)

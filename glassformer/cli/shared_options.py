@@ -1,0 +1,90 @@
+"""Options that several verbs have, described once. Whatever describes the command line is light: a
+verb imports what it works with (torch!) when it is called, so that help and completion are there at
+once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from glassformer.zoo import PREFIX, names
+from glassformer.zoo import published as real
+
+OnError = Literal["stop", "skip"]
+Form = Literal["text", "jsonl", "csv", "tsv"]
+
+READ, COMPUTED = "What is read", "How it is computed"  # groups of options
+
+
+def zoo_names(incomplete: str) -> list[str]:
+    """For completion; where none fits, the shell completes files."""
+    prefix = PREFIX if incomplete.startswith(PREFIX) else ""
+    known = [*(f"{prefix}{one}" for one in names()), *(f"{real.PREFIX}{one}" for one in real.REAL)]
+    return [name for name in known if name.startswith(incomplete)]
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="A model's folder or file, that of a run or an adapter, zoo:NAME or real:NAME.",
+        autocompletion=zoo_names,
+    ),
+]
+AdapterOption = Annotated[
+    str | None,
+    typer.Option("--adapter", help="An adapter's folder, or that of a run which has trained one."),
+]
+Text = Annotated[
+    str | None,
+    typer.Argument(
+        help="The text, or the path of a file; - or nothing: standard input, a text a line."
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file",
+        help="Files or patterns: text, .jsonl, .csv, .tsv; also as .gz.",
+        rich_help_panel=READ,
+    ),
+]
+FormOption = Annotated[
+    Form | None,
+    typer.Option(
+        "--format",
+        help="Of files and standard input; else by the file's ending.",
+        rich_help_panel=READ,
+    ),
+]
+Field = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that has the text; else text, or of a table the only one that can.",
+        rich_help_panel=READ,
+    ),
+]
+Whole = Annotated[
+    bool,
+    typer.Option("--whole", help="A text file is one text, not one a line.", rich_help_panel=READ),
+]
+Encoding = Annotated[str, typer.Option(help="Of files and standard input.", rich_help_panel=READ)]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option(
+        "--on-error",
+        help="A line that cannot be used: stop, or skip and count it.",
+        rich_help_panel=READ,
+    ),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...", rich_help_panel=COMPUTED)]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, bfloat16, float16; else as the file has it.", rich_help_panel=COMPUTED
+    ),
+]
+HeadOption = Annotated[
+    str | None, typer.Option("--head", help="Its name, where the model has several.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]

@@ -1,0 +1,70 @@
+"""What verbs that read texts have in common: which model, which texts, and how results go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from glassformer.cli.model_options import Chosen
+from glassformer.cli.shared_options import (
+    AsJson,
+    Encoding,
+    Field,
+    Files,
+    FormOption,
+    OnErrorOption,
+    Text,
+    Whole,
+)
+
+if TYPE_CHECKING:
+    from glassformer.cli.input_records import Inputs, Record
+    from glassformer.cli.text_column import TextColumn
+
+
+@dataclass(frozen=True)
+class Common(Chosen):
+    """The model, where its texts stand, and how results go out."""
+
+    text: Text = None
+    file: Files = None
+    whole: Whole = False
+    encoding: Encoding = "utf-8"
+    on_error: OnErrorOption = "stop"
+    as_json: AsJson = False
+
+    def read(self, form: str | None, column: TextColumn) -> Inputs:
+        from glassformer.cli.input_records import Inputs
+
+        return Inputs(
+            self.text,
+            self.file,
+            form=form,
+            column=column,
+            encoding=self.encoding,
+            whole=self.whole,
+            on_error=self.on_error,
+        )
+
+
+@dataclass(frozen=True)
+class Reading(Common):
+    """Texts of a column, or as they stand."""
+
+    form: FormOption = None
+    field: Field = None
+
+    def inputs(self, *taken: str | None) -> Inputs:
+        """`taken` are columns that have something else than the text."""
+        from glassformer.cli.text_column import TextColumn
+
+        return self.read(self.form, TextColumn(self.field, taken=taken))
+
+    @property
+    def column(self) -> str:
+        return self.field or "text"
+
+    def text_of(self, record: Record) -> str:
+        from glassformer.cli.input_records import field_of
+
+        return field_of(record, self.column)

@@ -1,0 +1,49 @@
+"""Room 3, core: cross-attention. A stack asks, another stack's output answers."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from glassformer.core.attention.self_attention import Attend, join_heads, split_heads
+from glassformer.core.pass_context import Context
+from glassformer.core.linear import Linear
+from glassformer.core.attention.mask import memory_visible
+from glassformer.core.norm import make_norm
+from glassformer.spec import Attention
+
+
+class CrossAttention(nn.Module):
+    """Queries come from the stream, keys and values from the other stack's last layer."""
+
+    def __init__(self, width: int, memory_width: int, spec: Attention) -> None:
+        super().__init__()
+        self.spec = spec
+        q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
+        self.q = Linear(width, q, bias=spec.bias)
+        self.kv = Linear(memory_width, (kv, kv), biased=(spec.bias and spec.key_bias, spec.bias))
+        if spec.qk_norm is not None:
+            self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
+            self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
+        self.attend = Attend(spec)
+        self.out = Linear(q, width, bias=spec.out_bias)
+
+    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+        q = split_heads(self.q(x), self.spec.head_dim)
+        if self.spec.qk_norm is not None:
+            q = self.q_norm(q)
+        q = ctx.see("cross.q", q)
+        k, v = self.read_memory(ctx)
+        k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
+        z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
+        return ctx.see("cross.attn_out", self.out(join_heads(z)))
+
+    def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
+        held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
+        if held is None:
+            k, v = self.kv(ctx.memory).split(self.kv.parts, -1)
+            k, v = split_heads(k, self.spec.head_dim), split_heads(v, self.spec.head_dim)
+            held = (k if self.spec.qk_norm is None else self.k_norm(k)), v
+            if ctx.cache is not None:  # read again and again: rows side by side
+                held = held[0].contiguous(), held[1].contiguous()
+                ctx.cache.keep_cross(ctx.layer, *held)
+        return held

@@ -1,0 +1,79 @@
+"""Room 3, core: FlexAttention for patterns that leave most of a long text out.
+
+A compiled kernel skips the blocks of keys that no query of a block sees, so that time and memory
+go with what is seen, not with the square of the length.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.pass_context import Context
+from glassformer.core.attention.mask import within
+from glassformer.spec import Blocks, Pattern
+
+FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
+FROM_LENGTH_COMPILED = 256  # where making the block mask is a part of what is compiled
+SMALLEST_HEAD = 16  # what the kernel can compute
+
+
+def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
+    """A window or packed documents over a long text on a GPU, with as many queries as keys; within
+    a compiled step, which other kernels for masks would slow down, also padding."""
+    if isinstance(pattern, Blocks) or ctx.global_tokens is not None or not q.is_cuda:
+        return False
+    compiling = torch.compiler.is_compiling()
+    padded = compiling and ctx.key_mask is not None
+    sparse = pattern.left is not None or ctx.documents is not None or padded
+    length = FROM_LENGTH_COMPILED if compiling else FROM_LENGTH
+    long = q.shape[2] == k.shape[2] >= length and q.shape[3] >= SMALLEST_HEAD
+    return pattern.block is None and sparse and long
+
+
+def flex_attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern | Blocks
+) -> Tensor:
+    assert isinstance(pattern, Pattern)
+    key = ("flex", pattern)
+    if key not in ctx.memo:
+        ctx.memo[key] = block_mask(ctx, pattern, q.shape[0])
+    grouped = q.shape[1] != k.shape[1]
+    kernel = _kernel() if torch.compiler.is_compiling() else _compiled()
+    out: Tensor = kernel(q, k, v, block_mask=ctx.memo[key], scale=scale, enable_gqa=grouped)
+    return out
+
+
+def block_mask(ctx: Context, pattern: Pattern, batch: int) -> Any:
+    """The same rule as `mask.visible`, as a function of one query and one key."""
+    documents, prefix, real = ctx.documents, ctx.prefix, ctx.key_mask
+
+    def seen(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        may = within(pattern, query, key)
+        if prefix is not None:
+            may = may | (key < prefix[b])
+        if documents is not None:
+            may = may & (documents[b, query] == documents[b, key])
+        if real is not None:
+            may = may & real[b, key]
+        return may
+
+    from torch.nn.attention.flex_attention import create_block_mask  # slow to import
+
+    length = len(ctx.q_slot)
+    rows = None if documents is None and prefix is None and real is None else batch
+    return create_block_mask(seen, rows, None, length, length, device=str(ctx.q_slot.device))
+
+
+def _kernel() -> Any:
+    from torch.nn.attention.flex_attention import flex_attention as kernel
+
+    return kernel
+
+
+@cache
+def _compiled() -> Any:
+    return torch.compile(_kernel(), dynamic=False)

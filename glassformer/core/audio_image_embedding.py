@@ -1,0 +1,131 @@
+"""Room 3, core: sound and images become vectors, and vectors an image."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.pass_context import Context
+from glassformer.core.embedding import Embedding, PositionTable
+from glassformer.errors import GlassformerError
+from glassformer.spec import Embed, Frames, Patches
+
+
+class Signal(nn.Module):
+    """Numbers instead of token ids. A mask, if there is one, speaks of the vectors they become."""
+
+    axes: ClassVar[int]  # of one input, without the batch
+
+    def forward(
+        self, signal: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None
+    ) -> Tensor:
+        if segments is not None or languages is not None:
+            raise GlassformerError("Only text has segments and languages; leave them out.")
+        x = self.vectors(signal, ctx)
+        if ctx.key_mask is not None and ctx.key_mask.shape[1] != x.shape[1]:
+            raise GlassformerError(
+                f"The signal becomes {x.shape[1]} vectors, and the mask is "
+                f"{list(ctx.key_mask.shape)}; give one number for each vector, or none."
+            )
+        return ctx.see("embed", x)
+
+    def asking(self, asked: Tensor) -> Tensor:
+        raise GlassformerError("Only a text has targets to ask for; leave them out.")
+
+    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+        raise NotImplementedError
+
+    def length(self, signal: Tensor) -> int:
+        """How many vectors the signal becomes; here it is also looked at whether it can."""
+        raise NotImplementedError
+
+
+class FrameEmbedding(Signal):
+    axes = 2
+
+    def __init__(self, width: int, spec: Frames) -> None:
+        super().__init__()
+        self.spec = spec
+        self.near = nn.Conv1d(spec.bands, width, 3, padding=1)
+        self.halve = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        self.position = PositionTable(spec.position, width)
+
+    def length(self, signal: Tensor) -> int:
+        *_, bands, frames = signal.shape
+        most = 2 * self.spec.position.length
+        if signal.ndim != 3 or bands != self.spec.bands or not 0 < frames <= most:
+            raise GlassformerError(
+                f"The model reads spectrograms of [batch, {self.spec.bands} bands, up to {most} "
+                f"frames], and this one is {list(signal.shape)}; see glassformer.signals.audio_features."
+            )
+        return (frames + 1) // 2
+
+    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+        x = F.gelu(self.near(signal.to(self.near.weight.dtype)))
+        x = F.gelu(self.halve(x)).transpose(1, 2)  # [batch, position, width]
+        x = x + self.position.weight[: x.shape[1]]
+        return F.dropout(x, self.spec.dropout, self.training)
+
+
+class PatchEmbedding(Signal):
+    axes = 3
+
+    def __init__(self, width: int, spec: Patches) -> None:
+        super().__init__()
+        self.spec = spec
+        self.patch = nn.Conv2d(spec.channels, width, spec.patch, stride=spec.patch)
+        rows, columns = spec.grid
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+        self.position = nn.Parameter(torch.zeros(1, 1 + rows * columns, width))
+        if spec.blank:
+            self.blank = nn.Parameter(torch.zeros(1, 1, width))
+
+    def grid(self, image: Tensor) -> tuple[int, int]:
+        height, width = image.shape[-2:]
+        return height // self.spec.patch[0], width // self.spec.patch[1]
+
+    def length(self, signal: Tensor) -> int:
+        rows, columns = self.grid(signal)
+        if signal.ndim != 4 or signal.shape[1] != self.spec.channels or not rows * columns:
+            least = " x ".join(map(str, self.spec.patch))
+            raise GlassformerError(
+                f"The model reads images of [batch, {self.spec.channels} channels, height, width] "
+                f"from {least} pixels on, and this one is {list(signal.shape)}; see "
+                "glassformer.signals.image_processor."
+            )
+        return 1 + rows * columns
+
+    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+        x = self.patch(signal.to(self.patch.weight.dtype)).flatten(2).transpose(1, 2)
+        if ctx.hide is not None:
+            if ctx.hide.shape != x.shape[:2]:
+                raise GlassformerError(
+                    f"The image has {x.shape[1]} patches, and `hide` is {list(ctx.hide.shape)}."
+                )
+            x = torch.where(ctx.hide[..., None].bool(), self.blank, x)
+        x = torch.cat((self.first.expand(len(x), -1, -1), x), 1)  # [batch, 1 + patch, width]
+        return F.dropout(x + self.positions(self.grid(signal)), self.spec.dropout, self.training)
+
+    def positions(self, grid: tuple[int, int]) -> Tensor:
+        if grid == self.spec.grid:
+            return self.position
+        first, table = self.position[:, :1], self.position[:, 1:]
+        table = table.transpose(1, 2).reshape(1, -1, *self.spec.grid)  # [1, width, row, column]
+        table = F.interpolate(table, grid, mode="bicubic", align_corners=False)
+        return torch.cat((first, table.flatten(2).transpose(1, 2)), 1)
+
+
+def make_embedding(width: int, spec: Embed | Frames | Patches) -> Embedding | Signal:
+    if isinstance(spec, Embed):
+        return Embedding(width, spec)
+    return FrameEmbedding(width, spec) if isinstance(spec, Frames) else PatchEmbedding(width, spec)
+
+
+def picture(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:
+    """What was said of every patch, [batch, 1 + patch, channel * side * side], as an image of
+    [batch, channel, height, width]."""
+    tiles = patches[:, 1:].transpose(1, 2).reshape(len(patches), -1, *grid)
+    return F.pixel_shuffle(tiles, side)

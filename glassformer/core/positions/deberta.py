@@ -1,0 +1,140 @@
+"""Room 3, core: DeBERTa's positions, where content and position score each other.
+
+The score of a query for a key at some distance is the same row of a table wherever they stand. So
+each query is multiplied with the distances that occur, [query, distance], and the band that belongs
+to the keys is cut out by moving every row one place further: no index is gathered. This goes block
+by block, so that a block of queries meets only the distances it can have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.pass_context import Context
+from glassformer.core.linear import Linear, Origin
+from glassformer.core.norm import make_norm
+from glassformer.core.positions.transformer_xl import shifted
+from glassformer.spec import Attention, Disentangled
+
+BLOCK = 64  # rows at once: their scores stay in the processor's cache
+
+
+class DisentangledPosition(nn.Module):
+    per_layer: ClassVar[bool] = False
+
+    def __init__(self, spec: Disentangled, attention: Attention, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.heads, self.dim = attention.heads, attention.head_dim
+        self.scale = self.dim**-0.5 if attention.scale is None else attention.scale
+        self.weight = nn.Parameter(torch.zeros(2 * spec.span, width))
+        if spec.norm is not None:
+            self.norm = make_norm(width, spec.norm)
+        self._packed: dict[tuple[nn.Module, str], tuple[Tensor, Origin]] = {}
+
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: Context, attention: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        if not (self.spec.to_position or self.spec.to_content):
+            return q, k, None
+        length = q.shape[2]
+        if "distances" not in ctx.memo:
+            farther = torch.arange(1 - length, length, device=q.device)  # key - query, ascending
+            ctx.memo["distances"] = self.table(), self.rows(-farther), self.rows(farther)
+        table, by_query, by_key = ctx.memo["distances"]
+        bias = self.storage(q, ctx)
+        if self.spec.to_content:  # first, since writing across the rows is cheaper than adding
+            queries = self.projected(attention, "query", table)[:, by_key]  # [head, distance, dim]
+            for columns, scores in bands(k, queries):
+                bias[..., columns] = scores.transpose(-1, -2)
+        else:
+            bias.zero_()
+        if self.spec.to_position:
+            keys = self.projected(attention, "key", table)[:, by_query]
+            for rows, scores in bands(q, keys):
+                bias[:, :, rows] += scores
+        return q, k, bias
+
+    def storage(self, q: Tensor, ctx: Context) -> Tensor:
+        """Room for [batch, head, query, key]; without gradients all layers write to the same."""
+        if torch.is_grad_enabled():
+            return q.new_empty(*q.shape[:3], q.shape[2])
+        if "bias" not in ctx.memo:
+            ctx.memo["bias"] = q.new_empty(*q.shape[:3], q.shape[2])
+        room: Tensor = ctx.memo["bias"]
+        return room
+
+    def table(self) -> Tensor:
+        return self.weight if self.spec.norm is None else self.norm(self.weight)
+
+    def pack(self, attention: Any) -> None:
+        """Keeps what a layer makes of the table: it is the same for every text."""
+        terms = {"query": self.spec.to_content, "key": self.spec.to_position}
+        for part in (part for part, used in terms.items() if used):
+            with torch.no_grad():
+                rows = self.project(attention, part, self.table())
+            self._packed[attention, part] = rows, Origin(*self.sources(attention, part))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": {}}
+
+    def projected(self, attention: Any, part: str, table: Tensor) -> Tensor:
+        kept = self._packed.get((attention, part))
+        if kept is not None and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            rows, origin = kept
+            if origin.holds(*self.sources(attention, part)):
+                return rows
+        return self.project(attention, part, table)
+
+    def project(self, attention: Any, part: str, table: Tensor) -> Tensor:
+        """The table as keys or queries of each head, scaled: [head, row, dim]."""
+        linear, height = self.linear(attention, part), self.heads * self.dim
+        first = height if self.spec.shared and part == "key" else 0
+        own = slice(first, first + height)
+        if self.spec.shared and not linear._forward_hooks:
+            bias = linear.whole_bias
+            rows = F.linear(table, linear.weight[own], None if bias is None else bias[own])
+        else:  # called, so that an adapter is heard
+            rows = linear(table)[:, own]
+        return rows.view(-1, self.heads, self.dim).transpose(0, 1) * self.scale
+
+    def linear(self, attention: Any, part: str) -> Linear:
+        name = "qkv" if self.spec.shared else f"position_{part}"
+        found: Linear = getattr(attention, name)
+        return found
+
+    def sources(self, attention: Any, part: str) -> list[Tensor]:
+        return [*self.parameters(), *self.linear(attention, part).parameters()]
+
+    def rows(self, distance: Tensor) -> Tensor:
+        """The table's row for query - key = `distance`."""
+        span = self.spec.span
+        if self.spec.max_distance is not None:
+            distance = log_buckets(distance, span, self.spec.max_distance)
+        return (distance + span).clamp(0, 2 * span - 1)
+
+
+def bands(rows: Tensor, distances: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """rows @ distances^T from [row, distance] to [row, column], where the distance of row r and
+    column c is entry c - r + (length - 1); in blocks of rows, with the slice each stands at."""
+    length = rows.shape[2]
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        met = distances[:, length - stop : 2 * length - 1 - start]  # from row stop-1 to row start
+        scores = rows[:, :, start:stop] @ met.transpose(-1, -2)  # [row, distance]
+        yield slice(start, stop), shifted(scores, length)
+
+
+def log_buckets(distance: Tensor, span: int, max_distance: int) -> Tensor:
+    """Distances up to span / 2 as they are, longer ones on a log scale up to `span`."""
+    middle = span // 2
+    size = distance.abs().clamp(min=middle - 1)
+    octaves = math.log((max_distance - 1) / middle)
+    far = torch.ceil(torch.log(size / middle) / octaves * (middle - 1)).long() + middle
+    return torch.where(size <= middle, distance, far * distance.sign())

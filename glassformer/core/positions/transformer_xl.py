@@ -1,0 +1,156 @@
+"""Room 3, core: positions relative to each other, as Transformer-XL and XLNet score them.
+
+The score of a query for a distance does not depend on where they stand. So a block of queries is
+multiplied with the distances it can meet, [query, distance], and every row is moved one place
+further than the row before: no index is gathered, and no bias of [query, key] is ever whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.pass_context import Context
+from glassformer.errors import GlassformerError
+from glassformer.spec import Attention, Pattern, Relative
+
+BLOCK = 128  # queries at once: few enough that later keys are left out, enough for the kernels
+
+
+@dataclass
+class Band:
+    """A bias that goes by distance, for as many queries and keys at a time as are asked for."""
+
+    q: Tensor  # [batch, head, query, dim], scaled
+    rows: Tensor  # [head, distance, dim], the first key seen from the last query first
+    keys: int
+    asked: Tensor | None  # [batch, asker]: the slots of the last queries, which only ask
+    by_segment: Tensor | None = None  # [batch, head, query, 2]: for a key of the same, of another
+    other: Tensor | None = None  # [batch, query, key]: whether it is another
+
+    @property
+    def tokens(self) -> int:
+        """How many queries are tokens, that stand in the last slots, one behind the other."""
+        return self.q.shape[2] - (0 if self.asked is None else self.asked.shape[1])
+
+    def blocks(self, pattern: Pattern) -> Iterator[tuple[slice, slice]]:
+        """Blocks of queries, each with the keys that it may see."""
+        first = self.keys - self.tokens  # the first token's slot
+        for start in range(0, self.tokens, BLOCK):
+            stop = min(start + BLOCK, self.tokens)
+            low = 0 if pattern.left is None else max(0, first + start - pattern.left)
+            high = self.keys if pattern.right is None else first + stop + pattern.right
+            yield slice(start, stop), slice(low, min(high, self.keys))
+        if self.asked is not None:
+            yield slice(self.tokens, self.q.shape[2]), slice(0, self.keys)
+
+    def block(self, queries: slice, keys: slice) -> Tensor:
+        """[batch, head, query, key]; what it says of keys out of the pattern's reach is void."""
+        columns, tokens = keys.stop - keys.start, self.tokens
+        if queries.start == tokens:
+            assert self.asked is not None
+            scores = self.q[:, :, queries] @ self.rows.transpose(-1, -2)
+            place = torch.arange(self.keys, device=scores.device) - self.asked[..., None]
+            place = (place + self.keys - 1).clamp(max=scores.shape[-1] - 1)
+            bias = scores.gather(-1, place[:, None].expand(-1, scores.shape[1], -1, -1))
+        else:
+            # Query r and key c are at distance row c - r + (tokens - 1).
+            met = self.rows[:, keys.start + tokens - queries.stop :]
+            met = met[:, : columns + queries.stop - queries.start - 1]
+            bias = shifted(self.q[:, :, queries] @ met.transpose(-1, -2), columns)
+        if self.by_segment is not None and self.other is not None:
+            same, another = self.by_segment[:, :, queries].chunk(2, -1)
+            bias = bias + torch.where(self.other[:, None, queries, keys], another, same)
+        return bias
+
+    def whole(self) -> Tensor:
+        parts = [self.block(slice(0, self.tokens), slice(0, self.keys))]
+        if self.asked is not None:
+            parts.append(self.block(slice(self.tokens, self.q.shape[2]), slice(0, self.keys)))
+        return torch.cat(parts, 2)
+
+
+def shifted(scores: Tensor, columns: int) -> Tensor:
+    """[row, distance] to [row, column]: the last row starts at its first distance, each row before
+    it one distance later."""
+    size, width = scores.shape[-2:]
+    if size == 1:
+        return scores[..., :columns]
+    flat = scores.flatten(-2)[..., size - 1 : size - 1 + size * (width - 1)]
+    return flat.view(*scores.shape[:-1], width - 1)[..., :columns]
+
+
+class RelativePosition(nn.Module):
+    """(q + u) . k + (q + v) . W r[distance] + (q + s) . segment, where u goes with the query and
+    the rest is the bias."""
+
+    def __init__(self, spec: Relative, attention: Attention, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.per_layer = not spec.shared
+        self.width, self.heads, self.dim = width, attention.heads, attention.head_dim
+        self.scale = self.dim**-0.5 if attention.scale is None else attention.scale
+        self.content = nn.Parameter(torch.zeros(self.heads, self.dim))
+        self.position = nn.Parameter(torch.zeros(self.heads, self.dim))
+        if spec.segments:
+            self.segment = nn.Parameter(torch.zeros(self.heads, self.dim))
+            self.segments = nn.Parameter(torch.zeros(2, self.heads, self.dim))
+
+    def forward(
+        self, q: Tensor, k: Tensor, ctx: Context, attention: Any
+    ) -> tuple[Tensor, Tensor, Band]:
+        if ctx.prefix is not None and not self.spec.both_ways:
+            raise GlassformerError(
+                "This model knows no distance to later tokens; leave `prefix` out."
+            )
+        keys = len(ctx.k_slot)
+        asked = None if ctx.askers is None else ctx.askers + keys - len(ctx.q_slot)
+        band = Band(
+            (q + self.position[:, None]) * self.scale, self.rows(ctx, attention), keys, asked
+        )
+        if ctx.segments is not None:
+            asking = (q + self.segment[:, None]) * self.scale
+            band.by_segment = torch.einsum("bhqd,shd->bhqs", asking, self.segments)
+            band.other = self.other(ctx, ctx.segments)
+        return q + self.content[:, None], k, band
+
+    def rows(self, ctx: Context, attention: Any) -> Tensor:
+        """W r of every distance that occurs: [head, distance, dim]. Distances d and -d have the
+        same cosines and opposite sines, so each is projected once for both."""
+        queries, keys = len(ctx.q_slot), len(ctx.k_slot)
+        weight = attention.position_key.weight
+        if self.spec not in ctx.memo:
+            ctx.memo[self.spec] = [x.to(weight.dtype) for x in self.sinusoids(ctx.k_slot)]
+        sin, cos = ctx.memo[self.spec]
+        by_sin, by_cos = weight.split(self.width // 2, -1)
+        odd, even = F.linear(sin, by_sin), F.linear(cos, by_cos)
+        # One row more than can be seen lets every row of `shifted` begin where the next one does.
+        after = queries if self.spec.both_ways else min(2, queries)
+        distances = torch.arange(keys - 1, -after, -1, device=odd.device).clamp(
+            1 - len(odd), len(odd) - 1
+        )
+        rows = torch.cat(((even + odd)[distances[:keys]], (even - odd)[-distances[keys:]]))
+        return rows.view(-1, self.heads, self.dim).transpose(0, 1)
+
+    def sinusoids(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Sines and cosines of the distances from 0 on, in float32 as published."""
+        pair = torch.arange(0, self.width, 2, dtype=torch.float32, device=slots.device)
+        frequency = 1 / 10_000 ** (pair / self.width)
+        farthest = len(slots) if self.spec.clamp is None else self.spec.clamp + 1
+        angle = slots[:farthest, None].float() * frequency
+        return angle.sin(), angle.cos()
+
+    def other(self, ctx: Context, segments: Tensor) -> Tensor:
+        """Whether query and key are of different segments: [batch, query, key]."""
+        if "segments" not in ctx.memo:
+            own = segments[:, -len(ctx.q_slot) :]
+            if ctx.askers is not None:
+                own = torch.cat((own, own.gather(1, ctx.askers)), 1)
+            ctx.memo["segments"] = own[:, :, None] != segments[:, None]
+        found: Tensor = ctx.memo["segments"]
+        return found

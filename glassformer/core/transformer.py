@@ -1,0 +1,233 @@
+"""Room 3, core: the whole net, and the way through it from token ids to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.span_head import Answer, make_head
+from glassformer.core.cache import Cache
+from glassformer.core.pass_context import Branches
+from glassformer.core.heads import Head, pick
+from glassformer.core.linear import Linear
+from glassformer.core.permutation import Permutation
+from glassformer.core.input_rules import find_global_tokens, find_question, without_answers
+from glassformer.core.stack_pass import run
+from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.audio_image_embedding import PatchEmbedding, picture
+from glassformer.core.stack import Stack
+from glassformer.core.hooks import Tap
+from glassformer.errors import GlassformerError
+from glassformer.spec import ModelSpec, Patches, head_among
+
+
+@dataclass
+class Output:
+    """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
+
+    `heads` has by name the result of every head that was computed; `memory` is the encoder's
+    output, which can be given back to the net instead of the source.
+    """
+
+    hidden: Tensor
+    logits: Tensor | None = None
+    heads: dict[str, Tensor] = field(default_factory=dict)
+    memory: Tensor | None = None
+
+
+class Net(nn.Module):
+    """A model as `ModelSpec` describes it: stacks and heads under the same names."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        memory_width = (spec.encoder or spec.last_stack).out_width
+        self.encoder = None if spec.encoder is None else Stack(spec.encoder, memory_width)
+        self.decoder = None if spec.decoder is None else Stack(spec.decoder, memory_width)
+        width = spec.last_stack.out_width
+        self.heads = nn.ModuleDict({head.name: make_head(width, head) for head in spec.heads})
+        for kept, follower in spec.tie:
+            owner, _, leaf = follower.rpartition(".")
+            setattr(self.get_submodule(owner), leaf, self.get_parameter(kept))
+
+    def forward(
+        self,
+        tokens: Tensor,
+        mask: Tensor | None = None,
+        segments: Tensor | None = None,
+        source: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        cache: Cache | None = None,
+        tap: Tap | None = None,
+        *,
+        positions: Tensor | None = None,
+        documents: Tensor | None = None,
+        runs: Tensor | None = None,
+        prefix: Tensor | None = None,
+        languages: Tensor | None = None,
+        permutation: Permutation | None = None,
+        branches: Branches | None = None,
+        global_tokens: Tensor | None = None,
+        memory: Tensor | None = None,
+        hide: Tensor | None = None,
+        at: Tensor | None = None,
+        heads: Collection[str] | None = None,
+        project: bool = True,
+        auxiliary: bool = False,
+        tail: int | None = None,
+        eager: bool = False,
+    ) -> Output:
+        """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
+        an image of [batch, channel, height, width], where the model reads those.
+
+        mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
+        sound and images, of the vectors that they become. source: for an encoder-decoder what the
+        encoder reads, and `memory` in its place an encoder's output; for a model with hops the
+        story, [batch, sentence, word]. hide: True at the patches of an image that the model is not
+        to see. positions: instead of those counted from the mask. documents: a number per token;
+        attention stays within equal ones, and positions start anew. runs: where, counted through
+        the whole batch, texts and padding begin, as mask and documents say too. prefix: so many
+        first tokens of a row are seen by all of it. global_tokens: True at those that see all and
+        are seen by all. permutation: the order of reading; with targets the hidden states and
+        logits are theirs. branches: the new tokens are ways to go on side by side. at: the slot
+        that heads read which read one. tail: heads that read every position read only the last so
+        many. auxiliary: also the heads that only help to train. heads: these alone; without
+        `project` each gives what its output layer reads. Rivals of a choice are [batch, choice,
+        position].
+        """
+        name, stack = self._last
+        lead = tokens.shape[: -stack.embed.axes]
+        tokens = tokens.reshape(-1, *tokens.shape[len(lead) :])
+        mask, segments, documents, languages, global_tokens = (
+            None if x is None else x.reshape(-1, x.shape[-1])
+            for x in (mask, segments, documents, languages, global_tokens)
+        )
+        mask, source_mask = (None if x is None else x.bool() for x in (mask, source_mask))
+        global_tokens = find_global_tokens(self.spec, tokens, mask, global_tokens, cache)
+        question = find_question(self.spec, tokens, mask)
+        if question is not None and segments is None:
+            segments = (~question).long()
+        text, text_mask = tokens, mask
+        options = {"tap": tap, "eager": eager}
+        if self.spec.shift_text and source is None and memory is None:
+            source, source_mask = tokens, mask
+            last = last_tokens(tokens, mask) if self.spec.start_from_last else None
+            tokens = shifted_right(tokens, mask, self.spec.tokens.start if last is None else last)
+        if self.encoder is not None and self.decoder is not None:
+            if source is not None:
+                memory = self.encode(source, source_mask, **options)
+            elif memory is None and not (cache is not None and cache.has_memory):
+                raise GlassformerError(
+                    "This model has an encoder and a decoder: give the encoder's tokens as "
+                    "`source` and the decoder's as `tokens`."
+                )
+        embed = stack.spec.embed
+        if hide is not None and not (isinstance(embed, Patches) and embed.blank):
+            raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
+        asked = [
+            head
+            for head in self.spec.heads
+            if (auxiliary or not head.auxiliary if heads is None else head.name in heads)
+        ]
+        inner = any(head.mixes or head.depth is not None for head in asked)
+        states: list[Tensor] | None = [] if inner else None
+        hidden = run(
+            name,
+            stack,
+            tokens,
+            mask,
+            segments=segments,
+            languages=languages,
+            positions=positions,
+            documents=documents,
+            runs=runs,
+            prefix=prefix,
+            permutation=permutation,
+            branches=branches,
+            global_tokens=global_tokens,
+            memory=memory,
+            memory_mask=source_mask,
+            story=source,
+            story_mask=source_mask,
+            hide=hide,
+            states=states,
+            cache=cache,
+            **options,
+        )
+        if stack.spec.embed.bag is not None:  # a text is one vector
+            text, text_mask = text[:, :1], None
+        results: dict[str, Tensor] = {}
+        if permutation is not None and permutation.targets is not None:
+            text = permutation.targets
+            text_mask = torch.ones_like(text, dtype=torch.bool)
+        for head in asked:
+            where = pick(head, hidden, text, text_mask, self.spec.tokens)
+            if at is not None and where is not None and where.dtype != torch.bool:
+                where = at.flatten()
+            module = self.heads[head.name]
+            assert isinstance(module, Head)
+            read = hidden if states is None else module.state(hidden, states)
+            read = read if tail is None or where is not None else read[:, -tail:]
+            if not project:
+                found = module.features(read, where)
+                results[head.name] = found.view(*lead, *found.shape[1:])
+                continue
+            result = module(read, where)
+            if question is not None and head.after_question:
+                result = without_answers(result, question, text_mask)
+            if isinstance(module, Answer):
+                answers = module.search(hidden, result, text_mask)
+                results |= {f"{head.name}.{key}": value for key, value in answers.items()}
+            if head.pixels and isinstance(stack.embed, PatchEmbedding):
+                result = picture(result, stack.embed.grid(text), head.pixels)
+            shape = lead if head.choices else (*lead, *result.shape[1:])
+            results[head.name] = result.view(shape)
+        answered = (results[head.name] for head in asked if project and head.outputs is not None)
+        logits = next(answered, None)
+        return Output(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
+        """The encoder alone: what cross-attention will read."""
+        assert self.encoder is not None
+        return run("encoder", self.encoder, source, source_mask, **options)
+
+    def readout(self, residual: Tensor, head: str | None = None) -> Tensor:
+        """Any layer's residual stream, [batch, position, width], read through the final norm and a
+        head that reads each position: the logit lens."""
+        heads = [spec for spec in self.spec.heads if spec.pick == "each"]
+        if not heads:
+            raise GlassformerError("This model has no head that reads every position.")
+        name = head_among(heads, head, " that reads every position").name
+        stack, width = self._last[1], residual.shape[-1]
+        if width != stack.spec.widths[-1]:
+            raise GlassformerError(
+                f"This layer's vectors have {width} numbers and the head reads "
+                f"{stack.spec.widths[-1]}."
+            )
+        logits: Tensor = self.heads[name](stack.norm(residual), None)
+        return logits
+
+    def remember(self) -> Cache:
+        """A cache that keeps of earlier segments what the model's description says."""
+        memory = self.spec.last_stack.memory
+        return Cache() if memory is None else Cache(memory.limit, memory.reuse)
+
+    def pack(self) -> Self:
+        """Packs the linear layers for inference on a CPU: about 10% faster, for as much memory
+        again as they take. What layers make of a table of positions is kept too. Training and
+        saving go on with the plain weights."""
+        for module in self.modules():
+            if isinstance(module, Linear | Stack):
+                module.pack()
+        return self
+
+    @property
+    def _last(self) -> tuple[str, Stack]:
+        if self.decoder is not None:
+            return "decoder", self.decoder
+        assert self.encoder is not None
+        return "encoder", self.encoder

@@ -1,0 +1,74 @@
+"""Evaluate room: labels of whole texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge, field, near
+from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_sums
+from glassformer.metrics.counts import OF_ONE_LABEL, OF_SEVERAL_LABELS, of_flags
+from glassformer.metrics.report_table import Table
+from glassformer.model import Model
+from glassformer.tasks.classify import Classification, Classifier
+from glassformer.text.backend import Text
+from glassformer.train.objectives.classification import named
+from glassformer.train.objectives.labels import written
+from glassformer.train.objectives.objective import Record
+
+
+class Labeled(NamedTuple):
+    text: Text
+    right: frozenset[str]
+
+
+class LabelJudge(Judge[Labeled, Classification]):
+    """Columns `text`, perhaps `pair`, and `label`, or where a text may have several, `labels`."""
+
+    def __init__(self, model: Model, head: str | None = None) -> None:
+        self.classifier = Classifier(model, head=head)
+        self.labels = list(self.classifier.labels)
+        self.numbers = {name: i for i, name in enumerate(self.labels)}
+
+    def ask(self, record: Record) -> Labeled:
+        text, pair = field(record, "text"), record.get("pair")
+        right = named(record) if "labels" in record else [written(field(record, "label"))]
+        for name in right:
+            if name not in self.numbers:
+                raise GlassformerError(
+                    f"the label {name!r} is none of the model's{near(name, self.labels)}"
+                )
+        if not self.classifier.several and len(right) != 1:
+            raise GlassformerError(f"there are {len(right)} labels, and the model gives one")
+        return Labeled(text if pair is None else (text, pair), frozenset(right))
+
+    def answers(self, asked: Iterable[Labeled]) -> Iterator[Classification | GlassformerError]:
+        return self.classifier.stream(one.text for one in asked)
+
+    def figures(
+        self, asked: Sequence[Labeled], answers: Sequence[Classification], draws: Draws
+    ) -> dict[str, Figure]:
+        found = self._flags(answer.labels for answer in answers)
+        right = self._flags(one.right for one in asked)
+        which = OF_SEVERAL_LABELS if self.classifier.several else OF_ONE_LABEL
+        figures = bootstrap_sums(of_flags(found, right), which, draws)
+        return {**figures, "accuracy": draws.proportion((found == right).all(1))}
+
+    def classes(self, asked: Sequence[Labeled], answers: Sequence[Classification]) -> Table:
+        found = Counter(name for answer in answers for name in answer.labels)
+        right = Counter(name for one in asked for name in one.right)
+        pairs = zip(asked, answers, strict=True)
+        hits = Counter(name for one, answer in pairs for name in one.right & {*answer.labels})
+        return Table.of(hits, found, right)
+
+    def _flags(self, texts: Iterable[Iterable[str]]) -> np.ndarray[Any, Any]:
+        """[text, label]"""
+        rows = [[self.numbers[name] for name in names] for names in texts]
+        table = np.zeros((len(rows), len(self.labels)), dtype=bool)
+        for flags, row in zip(table, rows, strict=True):
+            flags[row] = True
+        return table

@@ -1,0 +1,190 @@
+"""Evaluate room, the front door: `gf.evaluate(model, data)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.data import Data, OnError, Source
+from glassformer.evaluate.evaluator import Evaluation, Judge, near
+from glassformer.evaluate.classification import LabelJudge
+from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
+from glassformer.evaluate.lm_harness.run import BenchmarkJudge
+from glassformer.evaluate.masked_lm import MaskedJudge
+from glassformer.evaluate.objective_metrics import ObjectiveJudge
+from glassformer.evaluate.seq2seq import SummaryJudge, TranslationJudge
+from glassformer.evaluate.perplexity import TextJudge
+from glassformer.evaluate.tagging_qa import AnswerJudge, TagJudge
+from glassformer.metrics.bootstrap import Draws
+from glassformer.model import Model
+from glassformer.loading import load
+from glassformer.spec import head_among
+from glassformer.tasks.model_protocol import kind_of, purpose, require_head, settings_of
+from glassformer.train.objectives.multiple_choice import MultipleChoice
+from glassformer.train.objectives.regression import Regression
+
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # passes answers on, of so many
+OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Judge[Any, Any]]]] = {
+    "classification": ("classify", LabelJudge),
+    "regression": (
+        "classify",
+        lambda model, head: ObjectiveJudge(model, Regression(model, head=head)),
+    ),
+    "tagging": ("tag", TagJudge),
+    "span": ("span", AnswerJudge),
+    "multiple-choice": (
+        "choose",
+        lambda model, head: ObjectiveJudge(
+            model, MultipleChoice(model, head=head), proportions=("accuracy",)
+        ),
+    ),
+}
+REWRITING: dict[str, Callable[..., Judge[Any, Any]]] = {
+    "translation": TranslationJudge,
+    "summarization": SummaryJudge,
+}
+OF_VOCABULARY: dict[str, Callable[[Model], Judge[Any, Any]]] = {
+    "perplexity": TextJudge,
+    "masked-lm": MaskedJudge,
+}
+TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *BENCHMARKS)
+
+
+def evaluate(
+    model: Model | str | Path,
+    data: Source,
+    task: str | None = None,
+    *,
+    head: str | None = None,
+    format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoding: str = "utf-8",
+    on_error: OnError = "stop",
+    limit: int | None = None,
+    shots: int = 0,
+    examples: Source | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluation:
+    """How well a model does on data with right answers: files, by their patterns, or records.
+
+    The task is that of the model's head (of its `head` by name, where it has several), or one of
+    `TASKS`; benchmarks of language models are asked by name, behind `shots` answered examples from
+    the same data, or from `examples`. Files are read in a `format` of train's, which is found by
+    their ending, and `columns` say which of theirs stand for the task's own. Intervals of a
+    `confidence` are Wilson's for the share of records that are right, and for other metrics BCa, of
+    `draws` draws of records from a `seed`; with 0 draws there are none.
+    More `options` are those of `Model.translate` and `Model.summarize`.
+
+    >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
+    """
+    loaded = load(model) if isinstance(model, str | Path) else model
+    drawing = Draws(draws, seed, confidence)
+    name = task or task_of(loaded, head)
+    judge = judge_of(loaded, name, head, options)
+    read = partial(
+        Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
+    )
+    if isinstance(judge, BenchmarkJudge):
+        judge.shots = shots
+        if examples is not None:
+            judge.examples = [asked for _, asked in questions(judge, read(examples))]
+    elif shots or examples is not None:
+        raise GlassformerError(
+            f"Examples go before the questions of a benchmark, and {name} is none; there are "
+            f"{', '.join(BENCHMARKS)}."
+        )
+    records = read(data)
+    given, answers = answered(judge, records, limit, progress)
+    if not given:
+        why = (
+            f" The first of {len(records.skipped)}: {records.skipped[0]}" if records.skipped else ""
+        )
+        raise GlassformerError(f"There are no records to evaluate with.{why}")
+    return Evaluation(
+        task=name,
+        records=len(given),
+        figures=judge.figures(given, answers, drawing),
+        classes=judge.classes(given, answers),
+        skipped=tuple(records.skipped),
+    )
+
+
+def task_of(model: Model, head: str | None = None) -> str:
+    """What the model's head is for."""
+    spec = model.spec
+    heads = [one for one in spec.heads if not one.auxiliary]
+    if head is not None:
+        heads = [head_among(heads, head)]
+    kinds = list(dict.fromkeys(kind_of(one, spec) for one in heads))
+    named = [task for task, (kind, _) in OF_HEADS.items() if kind in kinds]
+    if "classify" in kinds:
+        saved = settings_of(model, next(h.name for h in heads if kind_of(h, spec) == "classify"))
+        kind = saved.get("problem_type", model.config.get("problem_type"))
+        named.remove("classification" if kind == "regression" else "regression")
+    if len(named) == 1:
+        return named[0]
+    if len(named) > 1:
+        meant = [one.name for one in heads if kind_of(one, spec) != "pooler"]
+        raise GlassformerError(
+            f"{model.architecture} has heads for {' and '.join(named)}; say which is meant: the "
+            f"task, or the head ({', '.join(meant)})."
+        )
+    if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
+        return "perplexity" if spec.encoder is None else "masked-lm"
+    if "lm" in kinds and model.tokenizer is not None and model.tokenizer.addresses:
+        return "translation"  # it is told which language to write
+    raise GlassformerError(
+        f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
+        f"Tasks that can be named are {', '.join(TASKS)}."
+    )
+
+
+def judge_of(
+    model: Model, task: str, head: str | None, options: Mapping[str, Any]
+) -> Judge[Any, Any]:
+    if task in REWRITING:
+        return REWRITING[task](model, **options)
+    if options:
+        raise GlassformerError(f"The task {task} has no option {next(iter(options))!r}.")
+    if task in BENCHMARKS:
+        return BenchmarkJudge(model, BENCHMARKS[task])
+    if task in OF_VOCABULARY:
+        return OF_VOCABULARY[task](model)
+    if task not in OF_HEADS:
+        raise GlassformerError(f"There is no task {task!r}{near(task, TASKS, len(TASKS))}.")
+    kind, make = OF_HEADS[task]
+    return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
+
+
+def questions(judge: Judge[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
+    """With where they stand."""
+    for record in chain.from_iterable(map(judge.records, records)):
+        try:
+            yield record["where"], judge.ask(record)
+        except GlassformerError as error:
+            records.bad(record["where"], str(error))
+
+
+def answered(
+    judge: Judge[Any, Any], records: Data, limit: int | None, progress: Progress | None
+) -> tuple[list[Any], list[Any]]:
+    """Questions and answers, without those that cannot be answered."""
+    asked = list(islice(questions(judge, records), limit))
+    kept: tuple[list[Any], list[Any]] = [], []
+    answers: Iterable[Any] = judge.answers(question for _, question in asked)
+    answers = answers if progress is None else progress(answers, len(asked))
+    for (where, question), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, GlassformerError):
+            records.bad(where, str(answer))
+        else:
+            kept[0].append(question)
+            kept[1].append(answer)
+    return kept

@@ -1,0 +1,121 @@
+"""Evaluate room, language models: how probable continuations are. Requests come in, in any order;
+results go out in the same order, computed in batches of about equal length.
+
+A context that several requests share is read once: its keys and values serve all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Cache, Net
+from glassformer.evaluate.lm_harness.requests import Request
+from glassformer.generate.prefix import can_share
+from glassformer.generate.runner import padded
+from glassformer.tasks.batching import ROOMS, Room, buckets, chunks, device_of
+
+LEAST = 8  # tokens; a shorter context is read again for less than a pass of its own costs
+
+
+class Likelihood(NamedTuple):
+    """`total` is the log-probability of all tokens; `greedy`: each was the most probable one."""
+
+    total: float
+    greedy: bool
+
+
+def likelihoods(net: Net, groups: Sequence[Sequence[Request]]) -> Iterator[list[Likelihood]]:
+    """Of groups of requests, the choices of a question each."""
+    room = ROOMS.get(device_of(net).type, ROOMS["cuda"])
+    shares = can_share(net)
+    for pool in chunks(groups):
+        found: list[list[Likelihood]] = [[] for _ in pool]
+        together = [i for i, group in enumerate(pool) if shares and worth_sharing(group)]
+        for bucket in buckets({i: size_of(pool[i]) for i in together}, room):
+            for rows in fitting(net, pool, bucket):
+                read = read_shared(net, [pool[i] for i in rows])
+                for i, likely in zip(rows, read, strict=True):
+                    found[i] = likely
+        alone = [(i, one) for i in sorted({*range(len(pool))} - {*together}) for one in pool[i]]
+        each = read_apart(net, [one for _, one in alone], room)
+        for (i, _), one in zip(alone, each, strict=True):
+            found[i].append(one)
+        yield from found
+
+
+def worth_sharing(group: Sequence[Request]) -> bool:
+    first = group[0].context
+    return len(group) > 1 and len(first) > LEAST and all(one.context == first for one in group)
+
+
+def size_of(group: Sequence[Request]) -> int:
+    """What a group takes of a batch: its context, or where that is more, all its targets."""
+    longest = max(len(one.target) for one in group)
+    return max(len(group[0].context), len(group) * longest)
+
+
+def fitting(net: Net, groups: Sequence[Sequence[Request]], rows: list[int]) -> Iterator[list[int]]:
+    """Parts of a batch in which the longest target of any has room behind the longest context of
+    any, since both are padded."""
+    table = net.spec.last_stack.embed.position
+    part: list[int] = []
+    context = target = 0
+    for row in rows:
+        own = len(groups[row][0].context) - 1, max(len(one.target) for one in groups[row])
+        longest = max(context, own[0]), max(target, own[1])
+        if part and table is not None and sum(longest) > table.length:
+            yield part
+            part, longest = [], own
+        part.append(row)
+        context, target = longest
+    yield part
+
+
+def read_apart(net: Net, requests: Sequence[Request], room: Room) -> list[Likelihood]:
+    found: dict[int, Likelihood] = {}
+    sizes = {i: len(one.context) + len(one.target) - 1 for i, one in enumerate(requests)}
+    for rows in buckets(sizes, room):
+        batch = [requests[i] for i in rows]
+        longest = max(len(one.target) for one in batch)
+        with torch.inference_mode():
+            tokens, mask = padded([read_of(one) for one in batch], device_of(net), "left")
+            logits = net(tokens, mask=mask, tail=longest).logits  # [request, slot, token]
+        ends = [longest] * len(batch)
+        found |= dict(zip(rows, judged(logits, batch, ends), strict=True))
+    return [found[i] for i in range(len(requests))]
+
+
+def read_shared(net: Net, groups: Sequence[Sequence[Request]]) -> list[list[Likelihood]]:
+    """The contexts, but for their last tokens; behind the cache of these a row a request."""
+    requests = [one for group in groups for one in group]
+    cache, device = Cache(), device_of(net)
+    with torch.inference_mode():
+        tokens, mask = padded([group[0].context[:-1] for group in groups], device, "left")
+        net(tokens, mask=mask, cache=cache, tail=1)
+        counts = torch.tensor([len(group) for group in groups], device=device)
+        cache.select(torch.arange(len(groups), device=device).repeat_interleave(counts))
+        ends = [(one.context[-1], *one.target[:-1]) for one in requests]
+        tokens, mask = padded(ends, device, "right")
+        logits = net(tokens, mask=mask, cache=cache).logits
+    likely = iter(judged(logits, requests, [len(end) for end in ends]))
+    return [[next(likely) for _ in group] for group in groups]
+
+
+def read_of(request: Request) -> tuple[int, ...]:
+    """What the net reads: all but the last token, which is only asked for."""
+    return (request.context + request.target)[:-1]
+
+
+def judged(
+    logits: Tensor, requests: Sequence[Request], ends: Sequence[int]
+) -> Iterator[Likelihood]:
+    """Of logits, [request, slot, token], the slots before `ends` are about a request's target."""
+    for row, request, end in zip(logits, requests, ends, strict=True):
+        target = torch.tensor(request.target, device=logits.device)
+        said = row[end - len(target) : end].float()
+        totals = said.log_softmax(-1).gather(1, target[:, None])
+        yield Likelihood(float(totals.sum()), bool(said.argmax(-1).eq(target).all()))

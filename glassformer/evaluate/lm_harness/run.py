@@ -1,0 +1,192 @@
+"""Evaluate room, language models: a benchmark's questions, put to a model. Records come in, one
+judgment a question goes out; and of all of them the figures."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge
+from glassformer.evaluate.lm_harness.benchmarks import Benchmark
+from glassformer.evaluate.lm_harness.likelihood import Likelihood, likelihoods
+from glassformer.evaluate.lm_harness.benchmark_prompts import Question, Record
+from glassformer.evaluate.lm_harness.requests import Request, encode_request, fitted
+from glassformer.generate.context import context_length
+from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
+from glassformer.tasks.model_protocol import Model, purpose, require_tokenizer
+
+BETWEEN = "\n\n"  # examples
+LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # in config.json
+SEED = 1234  # from which the harness draws examples
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """`likelihoods` has one for every choice."""
+
+    question: Question
+    likelihoods: tuple[Likelihood, ...]
+
+    @property
+    def totals(self) -> list[float]:
+        return [one.total for one in self.likelihoods]
+
+    @property
+    def right(self) -> bool:
+        return best(self.totals) == self.question.gold
+
+    @property
+    def right_by_letters(self) -> bool:
+        """By the log-probability a character of the choice."""
+        return self._by([len(choice) for choice in self.question.choices])
+
+    @property
+    def right_by_bytes(self) -> bool:
+        return self._by([len(choice.encode("utf-8")) for choice in self.question.choices])
+
+    def _by(self, lengths: Sequence[int]) -> bool:
+        each = [total / n for total, n in zip(self.totals, lengths, strict=True)]
+        return best(each) == self.question.gold
+
+
+def best(numbers: Sequence[float]) -> int:
+    """The first of the largest."""
+    return int(np.argmax(numbers))
+
+
+def with_examples(
+    questions: Sequence[Question],
+    shots: int,
+    pool: Sequence[Question] | None = None,
+    seed: int = SEED,
+) -> list[Question]:
+    """Questions behind so many others with their answers: from `pool`, or else from among
+    themselves, but for the question itself. They are drawn as the harness draws them."""
+    if not shots:
+        return list(questions)
+    given = questions if pool is None else pool
+    most = len(given) - (pool is None)
+    if not 0 < shots <= most:
+        raise GlassformerError(f"{shots} examples cannot be drawn from {most} records.")
+    rng = random.Random(seed)
+    told = []
+    for question in questions:
+        drawn = rng.sample(list(given), shots + (pool is None))
+        some = [one for one in drawn if pool is not None or one != question][:shots]
+        if len(some) < shots:  # there were copies of the question among them
+            some = rng.sample([one for one in given if one != question], shots)
+        before = "".join(one.shown + BETWEEN for one in some)
+        told.append(replace(question, contexts=tuple(before + c for c in question.contexts)))
+    return told
+
+
+class BenchmarkJudge(Judge[Question, Judgment]):
+    """Questions behind so many `shots`, drawn from `examples` or else from among themselves."""
+
+    def __init__(self, model: Model, benchmark: Benchmark) -> None:
+        require_language_model(model)
+        self.model, self.benchmark = model, benchmark
+        self.form = "jsonl" if benchmark.plain is None else "text"
+        self.shots = 0
+        self.examples: list[Question] | None = None
+
+    def records(self, record: Record) -> Iterable[Record]:
+        """A file of plain text holds one in every so many lines."""
+        plain = self.benchmark.plain
+        if "ends" not in record or plain is None:
+            return [record]
+        place = str(record["where"]).rpartition(":")[0]
+        lines = [line for line in record["text"].split("\n") if line.strip()]
+        starts = range(0, len(lines), plain.lines)
+        if len(lines) % plain.lines:
+            raise GlassformerError(
+                f"{place} has {len(lines)} lines, which are no records of {plain.lines} lines each."
+            )
+        return [
+            {**plain.record(lines[i : i + plain.lines]), "where": f"{place}:{i + 1}"}
+            for i in starts
+        ]
+
+    def ask(self, record: Record) -> Question:
+        return self.benchmark.ask(record)
+
+    def answers(self, asked: Iterable[Question]) -> Iterator[Judgment | GlassformerError]:
+        told = with_examples(list(asked), self.shots, self.examples)
+        groups = [requests_or_error(self.model, question) for question in told]
+        fitting = [group for group in groups if not isinstance(group, GlassformerError)]
+        likely = likelihoods(self.model.net, fitting)
+        for question, group in zip(told, groups, strict=True):
+            if isinstance(group, GlassformerError):
+                yield group
+            else:
+                yield Judgment(question, tuple(next(likely)))
+
+    def figures(
+        self, asked: Sequence[Question], answers: Sequence[Judgment], draws: Draws
+    ) -> dict[str, Figure]:
+        return figures(self.benchmark, answers, draws)
+
+
+def requests_of(model: Model, question: Question) -> list[Request]:
+    tokenizer, limit = require_tokenizer(model), context_of(model)
+    pairs = zip(question.contexts, question.continuations, strict=True)
+    return [fitted(encode_request(tokenizer, *pair), limit) for pair in pairs]
+
+
+def requests_or_error(model: Model, question: Question) -> list[Request] | GlassformerError:
+    try:
+        return requests_of(model, question)
+    except GlassformerError as error:
+        return error
+
+
+def context_of(model: Model) -> int | None:
+    """How many tokens are read at most: as many as the model was made for, also where it has no
+    table that ends."""
+    said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
+    if said is None:
+        said = require_tokenizer(model).max_length
+    limits = said, context_length(model.net.decoder)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def require_language_model(model: Model) -> None:
+    spec = model.spec
+    if (
+        spec.decoder is None
+        or spec.encoder is not None
+        or not any(h.name == "lm" for h in spec.heads)
+    ):
+        raise GlassformerError(
+            "Benchmarks by log-probability need a model that writes on from a text (a decoder with "
+            f"a head for the vocabulary); {model.architecture} is {purpose(model)}."
+        )
+
+
+def figures(
+    benchmark: Benchmark, judgments: Sequence[Judgment], draws: Draws | None = None
+) -> dict[str, Figure]:
+    """Named, and defined, as in the harness. Of a word the perplexity is that of all words: of a
+    word's tokens together, not of each."""
+    draws = draws or Draws()
+    if benchmark.word:
+        hits = [one.likelihoods[0].greedy for one in judgments]
+        totals = [[one.totals[0], 1.0] for one in judgments]
+        perplexity = bootstrap_sums(totals, {"perplexity": perplexities}, draws)
+        return {**perplexity, "acc": draws.proportion(hits)}
+    right = {"acc": [one.right for one in judgments]}
+    if benchmark.by_length:
+        right["acc_norm"] = [one.right_by_letters for one in judgments]
+        right["acc_bytes"] = [one.right_by_bytes for one in judgments]
+    return {name: draws.proportion(hits) for name, hits in right.items()}
+
+
+def perplexities(sums: Numbers) -> Numbers:
+    """Of sums of log-probabilities and of how many these were, [draw, 2]."""
+    with np.errstate(over="ignore"):
+        found: Numbers = np.exp(-sums[:, 0] / sums[:, 1])
+    return found

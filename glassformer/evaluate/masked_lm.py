@@ -1,0 +1,121 @@
+"""Evaluate room: how well a masked language model tells hidden words from what stands around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge, field
+from glassformer.metrics.bootstrap import Draws, Figure, OfSums, bootstrap_sums
+from glassformer.model import Model
+from glassformer.tasks.model_protocol import purpose, require_head, require_tokenizer
+from glassformer.tasks.batching import chunks, device_of
+from glassformer.train.objectives.masking import Masking, Masks
+from glassformer.train.objectives.objective import Record
+from glassformer.train.objectives.text_inputs import IGNORED, Frame, Ids, length_of, read_inputs
+
+HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)
+SIDE_BY_SIDE = 32  # pieces of a text; those of a pool are sorted by length first
+
+
+class Piece(NamedTuple):
+    shown: Ids
+    wanted: Ids  # IGNORED where nothing is hidden
+    word: Ids  # which word of the piece a token is of
+
+
+class Hits(NamedTuple):
+    """Of a piece's hidden tokens, and of the words that they make up."""
+
+    logprob: float
+    tokens: int
+    right: int
+    words: int
+    whole: int
+
+
+class MaskedJudge(Judge[Piece, Hits]):
+    """The column `text`, or a file of plain text, a line at a time, in pieces that the model can
+    read. Fifteen in a hundred tokens are hidden, whole words always; which ones follows from the
+    tokens themselves, so that they are the same each time."""
+
+    form = "text"
+
+    def __init__(self, model: Model) -> None:
+        require_head(model, "lm", "evaluate by masked-lm")
+        tokenizer = require_tokenizer(model)
+        if model.spec.decoder is not None or "mask" not in tokenizer.special:
+            raise GlassformerError(
+                f"Hidden words are told by a masked language model; {model.architecture} is "
+                f"{purpose(model)}."
+            )
+        self.model, self.frame, self.length = model, Frame(tokenizer), length_of(model, None)
+        self.masking = Masking(tokenizer, HIDDEN)
+        self.rng = np.random.default_rng(0)  # of one mask a piece none is drawn
+
+    def records(self, record: Record) -> Iterable[Record]:
+        text = record.get("text")
+        if not isinstance(text, str):
+            yield record  # which `ask` will refuse
+            return
+        for line in filter(str.strip, text.split("\n")):
+            for piece in self.frame.pieces(line, self.length):
+                yield {**record, "tokens": piece["tokens"].astype(np.int64)}
+
+    def ask(self, record: Record) -> Piece:
+        if not isinstance(field(record, "text"), str):
+            raise GlassformerError("the text must be a text")
+        tokens: Ids = record["tokens"]
+        shown, wanted = self.masking(tokens, self.rng)
+        return Piece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))
+
+    def answers(self, asked: Iterable[Piece]) -> Iterator[Hits | GlassformerError]:
+        for pool in chunks(asked):
+            order = sorted(range(len(pool)), key=lambda i: -len(pool[i].shown))
+            found: dict[int, Hits] = {}
+            for start in range(0, len(order), SIDE_BY_SIDE):
+                rows = order[start : start + SIDE_BY_SIDE]
+                found |= zip(rows, self._told([pool[i] for i in rows]), strict=True)
+            yield from (found[i] for i in range(len(pool)))
+
+    @torch.inference_mode()
+    def _told(self, pieces: Sequence[Piece]) -> list[Hits]:
+        inputs = read_inputs([{"tokens": piece.shown} for piece in pieces])
+        device = device_of(self.model.net)
+        said = self.model.net(**{name: value.to(device) for name, value in inputs.items()})
+        found: list[Hits] = []
+        for piece, logits in zip(pieces, said.logits, strict=True):
+            at = np.flatnonzero(piece.wanted != IGNORED)
+            wanted = torch.from_numpy(piece.wanted[at]).to(device)
+            scores = logits[torch.from_numpy(at).to(device)].float().log_softmax(-1)
+            right = scores.argmax(-1).eq(wanted).cpu().numpy()
+            _, word = np.unique(piece.word[at], return_inverse=True)
+            missed = np.bincount(word, ~right)
+            logprob = float(scores.gather(1, wanted[:, None]).sum())
+            found.append(
+                Hits(logprob, len(at), int(right.sum()), len(missed), int((missed == 0).sum()))
+            )
+        return found
+
+    def figures(
+        self, asked: Sequence[Piece], answers: Sequence[Hits], draws: Draws
+    ) -> dict[str, Figure]:
+        """Perplexities of tokens are of one vocabulary; those of words can be compared with
+        others', too."""
+        metrics: dict[str, OfSums] = {
+            "perplexity": lambda sums: np.exp(-share(sums, 0, 1)),
+            "accuracy": lambda sums: share(sums, 2, 1),
+            "word_perplexity": lambda sums: np.exp(-share(sums, 0, 3)),
+            "word_accuracy": lambda sums: share(sums, 4, 3),
+        }
+        return bootstrap_sums(answers, metrics, draws)
+
+
+def share(sums: NDArray[np.float64], part: int, whole: int) -> NDArray[np.float64]:
+    """[draw]; where nothing was hidden there is none."""
+    return sums[:, part] / np.where(sums[:, whole] > 0, sums[:, whole], np.nan)

@@ -1,0 +1,62 @@
+"""Evaluate room: numbers of texts, and choices between some, judged as training judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge
+from glassformer.metrics.bootstrap import Draws, Figure, bootstrap
+from glassformer.model import Model
+from glassformer.tasks.batching import chunks, device_of
+from glassformer.train.objectives.sequence_level import Answer, Judged
+from glassformer.train.objectives.objective import Batch, Example, Record
+
+SIDE_BY_SIDE = 16  # records; those of a pool are sorted by length first
+
+
+class ObjectiveJudge(Judge[Example, Answer]):
+    """The columns, the answers and the metrics of an objective. Those in `proportions` are shares
+    of records, which are right or not."""
+
+    def __init__(self, model: Model, objective: Judged, proportions: Sequence[str] = ()) -> None:
+        self.model, self.objective, self.proportions = model, objective, proportions
+
+    def ask(self, record: Record) -> Example:
+        (example,) = self.objective.prepare(record)
+        return example
+
+    def answers(self, asked: Iterable[Example]) -> Iterator[Answer | GlassformerError]:
+        for pool in chunks(asked):
+            order = sorted(range(len(pool)), key=lambda i: -len(pool[i]["tokens"]))
+            found: dict[int, Answer] = {}
+            for start in range(0, len(order), SIDE_BY_SIDE):
+                rows = order[start : start + SIDE_BY_SIDE]
+                batch = self._moved(self.objective.collate([pool[i] for i in rows]))
+                with torch.inference_mode():
+                    said = self.objective.answers(self.model.net, batch)
+                found |= zip(rows, said, strict=True)
+            yield from (found[i] for i in range(len(pool)))
+
+    def _moved(self, batch: Batch) -> Batch:
+        device = device_of(self.model.net)
+        inputs, targets = (
+            {name: value.to(device) for name, value in side.items()}
+            for side in (batch.inputs, batch.targets)
+        )
+        return Batch(inputs, targets, batch.counts, batch.tokens)
+
+    def figures(
+        self, asked: Sequence[Example], answers: Sequence[Answer], draws: Draws
+    ) -> dict[str, Figure]:
+        def metric(name: str) -> Any:
+            return lambda some: self.objective.score(some)[name]
+
+        names = [n for n in self.objective.score(answers) if n not in self.proportions]
+        each = [self.objective.score([one]) for one in answers] if self.proportions else []
+        shares = {name: draws.proportion([one[name] for one in each]) for name in self.proportions}
+        rest = bootstrap(answers, {name: metric(name) for name in names}, draws) if names else {}
+        return {**shares, **rest}

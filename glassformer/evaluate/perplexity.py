@@ -1,0 +1,70 @@
+"""Evaluate room: how well a language model foresees texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge, field
+from glassformer.evaluate.lm_harness.run import context_of, perplexities, require_language_model
+from glassformer.generate import Score
+from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
+from glassformer.model import Model
+from glassformer.train.objectives.objective import Record
+
+BLOCK = 512  # tokens
+
+
+class TextJudge(Judge[str, Score]):
+    """The column `text`, or a file of plain text as a whole, read as by `score` in windows of as
+    many tokens as the model was made for. All tokens count for the perplexity but the first of a
+    text, which is given."""
+
+    form = "text"
+
+    def __init__(self, model: Model) -> None:
+        require_language_model(model)
+        self.model = model
+
+    def ask(self, record: Record) -> str:
+        text = field(record, "text")
+        if not isinstance(text, str) or not text.strip():
+            raise GlassformerError("the text is empty")
+        return text
+
+    def answers(self, asked: Iterable[str]) -> Iterator[Score | GlassformerError]:
+        context = context_of(self.model)
+        for text in asked:
+            try:
+                yield self.model.score(text, window=context)
+            except GlassformerError as error:
+                yield error
+
+    def figures(
+        self, asked: Sequence[str], answers: Sequence[Score], draws: Draws
+    ) -> dict[str, Figure]:
+        """Draws are of blocks of tokens, since a long text is one record; its bytes belong to them
+        by their share of its tokens."""
+        sums = []
+        for text, score in zip(asked, answers, strict=True):
+            each = self.foreseen(text) / len(score.logprobs)
+            for start in range(0, len(score.logprobs), BLOCK):
+                block = score.logprobs[start : start + BLOCK]
+                sums.append((sum(block), len(block), each * len(block)))
+        named = {"perplexity": perplexities, "bits_per_byte": bits_per_byte}
+        return bootstrap_sums(sums, named, draws)
+
+    def foreseen(self, text: str) -> int:
+        """The bytes of a text but for those of its first token, which is none of them where that
+        only marks the beginning."""
+        assert self.model.tokenizer is not None
+        given = self.model.tokenizer.decode(self.model.tokenizer.encode(text).ids[:1])
+        return len(text.encode("utf-8")) - len(given.encode("utf-8"))
+
+
+def bits_per_byte(sums: Numbers) -> Numbers:
+    """Of sums of log-probabilities, tokens and bytes, [draw, 3]: unlike a perplexity it can be
+    compared between vocabularies."""
+    found: Numbers = -sums[:, 0] / (sums[:, 2] * math.log(2))
+    return found

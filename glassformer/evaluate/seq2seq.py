@@ -1,0 +1,91 @@
+"""Evaluate room: texts that are written for others, beside references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge, field
+from glassformer.metrics.bootstrap import Draws, Figure, bootstrap, bootstrap_means
+from glassformer.metrics.translation import (
+    check_sacrebleu,
+    streams_of,
+    summary_figures,
+    translation_metrics,
+)
+from glassformer.model import Model
+from glassformer.tasks.summarize import Summarizer, Summary
+from glassformer.tasks.translate import Translation, Translator
+from glassformer.train.objectives.objective import Record
+
+Written = Translation | Summary
+
+
+class Rewritten(NamedTuple):
+    source: str
+    references: list[str]
+
+
+class RewriteJudge(Judge[Rewritten, Written]):
+    """Columns `source` and `target`, one reference or a list of them; or parallel files."""
+
+    form = "parallel"
+
+    def __init__(self, writer: Translator | Summarizer) -> None:
+        self.writer = writer
+
+    def ask(self, record: Record) -> Rewritten:
+        source, target = field(record, "source"), field(record, "target")
+        references = target if isinstance(target, list) else [target]
+        if not isinstance(source, str) or not references:
+            raise GlassformerError("source must be a text, and target one or a list of them")
+        if not all(isinstance(one, str) for one in references):
+            raise GlassformerError("target must be a text, or a list of them")
+        return Rewritten(source, references)
+
+    def answers(self, asked: Iterable[Rewritten]) -> Iterator[Written | GlassformerError]:
+        return self.writer.stream(one.source for one in asked)
+
+
+class TranslationJudge(RewriteJudge):
+    """BLEU and chrF of the whole, by sacrebleu."""
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        check_sacrebleu()
+        super().__init__(Translator(model, **options))
+
+    def figures(
+        self, asked: Sequence[Rewritten], answers: Sequence[Written], draws: Draws
+    ) -> dict[str, Figure]:
+        """What sacrebleu counts in a text is counted once, and added up for every draw."""
+        references = [one.references for one in asked]
+        texts, streams = [answer.text for answer in answers], streams_of(references)
+        found: dict[str, Figure] = {}
+        for name, metric in zip(("bleu", "chrf"), translation_metrics(references), strict=True):
+            counts = metric._extract_corpus_statistics(texts, streams)
+            found |= bootstrap(counts, {name: self._of(metric)}, draws)
+        return found
+
+    @staticmethod
+    def _of(metric: Any) -> Any:
+        return lambda some: metric._aggregate_and_compute(some).score
+
+
+class SummaryJudge(RewriteJudge):
+    """ROUGE, a mean over texts."""
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        super().__init__(Summarizer(model, **options))
+
+    def figures(
+        self, asked: Sequence[Rewritten], answers: Sequence[Written], draws: Draws
+    ) -> dict[str, Figure]:
+        each = [
+            summary_figures([answer.text], [one.references])
+            for answer, one in zip(answers, asked, strict=True)
+        ]
+        names = [figure.name.replace("ROUGE-", "rouge") for figure in each[0]]
+        return bootstrap_means(
+            {name: [some[i].value for some in each] for i, name in enumerate(names)}, draws
+        )

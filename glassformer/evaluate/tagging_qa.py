@@ -1,0 +1,104 @@
+"""Evaluate room: tags of words, and answers found in texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluate.evaluator import Judge, field
+from glassformer.metrics.squad import exact_match, right_answers, word_f1
+from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_means, bootstrap_sums
+from glassformer.metrics.counts import OF_ENTITIES, Numbers, accuracy, statistics
+from glassformer.metrics.ner import entities, report
+from glassformer.metrics.report_table import Table
+from glassformer.model import Model
+from glassformer.tasks.answer import Answer, Answerer
+from glassformer.tasks.tag import Tagged, Tagger
+from glassformer.train.objectives.objective import Record
+
+
+class TaggedWords(NamedTuple):
+    words: list[str]
+    tags: list[str]
+
+
+class TagJudge(Judge[TaggedWords, Tagged]):
+    """Columns `words` and `tags`. Whole entities are counted, as seqeval does it; of parts of
+    speech there is the accuracy alone."""
+
+    form = "conll"
+
+    def __init__(self, model: Model, head: str | None = None) -> None:
+        self.tagger = Tagger(model, head=head)
+
+    def ask(self, record: Record) -> TaggedWords:
+        words, tags = field(record, "words"), field(record, "tags")
+        if not isinstance(words, list) or not isinstance(tags, list):
+            raise GlassformerError("words and tags must be lists")
+        self.tagger.check(words, tags)
+        return TaggedWords(words, tags)
+
+    def answers(self, asked: Iterable[TaggedWords]) -> Iterator[Tagged | GlassformerError]:
+        return self.tagger.stream(one.words for one in asked)
+
+    def figures(
+        self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Draws
+    ) -> dict[str, Figure]:
+        pairs = [(answer.tags, one.tags) for answer, one in zip(answers, asked, strict=True)]
+        which = OF_ENTITIES if self.tagger.marked else {"accuracy": accuracy}
+        return bootstrap_sums(counted(pairs), which, draws)
+
+    def classes(self, asked: Sequence[TaggedWords], answers: Sequence[Tagged]) -> Table:
+        found = report([answer.tags for answer in answers], [one.tags for one in asked])
+        return found.tokens if found.entities is None else found.entities
+
+
+def counted(pairs: Sequence[tuple[list[str], list[str]]]) -> Numbers:
+    """The statistics of texts, found tags and right ones: a word is a decision, and the classes
+    are types of entities."""
+    sets = [(entities(found), entities(right)) for found, right in pairs]
+    kinds = sorted({kind for found, right in sets for kind, _, _ in found | right})
+    table = np.zeros((3, len(pairs), len(kinds)))
+    for row, (found, right) in enumerate(sets):
+        for counts, spans in zip(table, (found, right, found & right), strict=True):
+            of_kind = Counter(kind for kind, _, _ in spans)
+            counts[row] = [of_kind[kind] for kind in kinds]
+    hits = [sum(a == b for a, b in zip(*pair, strict=True)) for pair in pairs]
+    return statistics([len(right) for _, right in pairs], hits, *table)
+
+
+class Asked(NamedTuple):
+    question: str
+    context: str
+    answers: list[str]
+
+
+class AnswerJudge(Judge[Asked, Answer]):
+    """Columns `question`, `context` and `answers`, as SQuAD has them: objects with a text. A
+    question without answers wants none."""
+
+    form = "squad"
+
+    def __init__(self, model: Model, head: str | None = None) -> None:
+        self.answerer = Answerer(model, head=head)
+
+    def ask(self, record: Record) -> Asked:
+        field(record, "answers")
+        right = right_answers(record)
+        return Asked(field(record, "question"), field(record, "context"), right)
+
+    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer | GlassformerError]:
+        return self.answerer.stream((one.question, one.context) for one in asked)
+
+    def figures(
+        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Draws
+    ) -> dict[str, Figure]:
+        pairs = [(answer.text, one.answers) for answer, one in zip(answers, asked, strict=True)]
+        return {
+            "exact": draws.proportion([exact_match(*pair) for pair in pairs], scale=100),
+            **bootstrap_means({"f1": [100 * word_f1(*pair) for pair in pairs]}, draws),
+        }

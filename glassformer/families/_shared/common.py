@@ -1,0 +1,70 @@
+"""Room 4, families: what several families' config files have in common."""
+
+from __future__ import annotations
+
+from glassformer.errors import GlassformerError
+from glassformer.families._shared.config_reader import Config
+from glassformer.spec import Activation, SpecialTokens
+
+ACTIVATION_NAMES: dict[str, Activation] = {
+    "relu": "relu",
+    "relu2": "relu2",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "quick_gelu": "gelu_sigmoid",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "mish": "mish",
+    "linear": "linear",
+}
+
+
+def activation(config: Config, key: str, default: str) -> Activation:
+    name = config.word(key, default)
+    if name not in ACTIVATION_NAMES:
+        raise GlassformerError(
+            f"config.json has {key} = {name!r}; known activations are "
+            f"{', '.join(sorted(ACTIVATION_NAMES))}."
+        )
+    return ACTIVATION_NAMES[name]
+
+
+def head_dim(config: Config, width: int, heads: int, key: str | None = None) -> int:
+    """The width over the heads. `key` is the family's word for it, which may say nothing else."""
+    if heads < 1 or width % heads:
+        raise GlassformerError(
+            f"config.json asks for {heads} heads over a width of {width}, which is not a multiple."
+        )
+    if key is not None:
+        config.only(key, width // heads)
+    return width // heads
+
+
+def labels(config: Config, default: int = 2) -> tuple[str, ...]:
+    """The classes of a classification head, by `id2label` or just counted."""
+    names = config.optional("id2label")
+    config.optional("label2id")
+    count = config.optional("num_labels")
+    if names is None or count not in (None, len(names)):  # old files counted and did not name
+        return tuple(f"LABEL_{i}" for i in range(default if count is None else count))
+    try:
+        by_id = {int(key): str(name) for key, name in names.items()}
+        return tuple(by_id[i] for i in range(len(by_id)))
+    except (AttributeError, KeyError, ValueError):
+        raise config.wrong("id2label", "a name for every id from 0 on") from None
+
+
+def special_tokens(config: Config, **defaults: int | None) -> SpecialTokens:
+    return SpecialTokens(
+        pad=config.id("pad_token_id", defaults.get("pad")),
+        bos=config.id("bos_token_id", defaults.get("bos")),
+        eos=config.id("eos_token_id", defaults.get("eos")),
+        start=config.id("decoder_start_token_id", defaults.get("start")),
+    )

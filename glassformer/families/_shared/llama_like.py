@@ -1,0 +1,140 @@
+"""Room 4, families: what Llama's line shares. Mistral, Qwen and Gemma are Llama with a few changes,
+and are described as such: the common decoder, then what each layer has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from glassformer import spec
+from glassformer.errors import GlassformerError
+from glassformer.families._shared import common
+from glassformer.families._shared import heads
+from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.rotary import rotary
+from glassformer.families._shared.weight_rules import JOINED, Rule, projections
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What the library that published a family takes where its config file is silent."""
+
+    width: int = 4096
+    ffn: int = 11008
+    layers: int = 32
+    heads: int = 32
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    vocabulary: int = 32000
+    longest: int = 2048
+    tied: bool = False
+    pad: int | None = None
+    bos: int | None = None
+    eos: int | None = None
+    activation: str = "silu"
+    activation_key: str = "hidden_act"
+
+
+def decoder(
+    config: Config, kind: str, default: Defaults, unit_offset: bool = False
+) -> spec.ModelSpec:
+    """Llama: rotary positions, RMSNorm before each part, grouped heads, gated feed-forward.
+    No bias anywhere; `kind` is what the class name ends in."""
+    width = config.integer("hidden_size", default.width)
+    count = config.integer("num_attention_heads", default.heads)
+    dim = config.integer("head_dim", default.head_dim or width // max(count, 1))
+    eps = config.number("rms_norm_eps", 1e-6)
+    norm = spec.Norm(kind="rms", eps=eps, bias=False, unit_offset=unit_offset)
+    block = spec.Block(
+        attention=spec.Attention(
+            heads=count,
+            kv_heads=config.integer("num_key_value_heads", default.kv_heads or count),
+            head_dim=dim,
+            bias=False,
+            out_bias=False,
+            dropout=config.number("attention_dropout", 0.0),
+        ),
+        ffn=spec.FFN(
+            width=config.integer("intermediate_size", default.ffn),
+            activation=common.activation(config, default.activation_key, default.activation),
+            gated=True,
+            bias=False,
+        ),
+        norm=norm,
+        pattern=spec.CAUSAL,
+    )
+    vocabulary = config.integer("vocab_size", default.vocabulary)
+    chosen = heads.decoder_heads(config, kind, vocabulary, dropout=0.0)
+    return spec.ModelSpec(
+        decoder=spec.Stack(
+            width=width,
+            embed=spec.Embed(vocabulary=vocabulary),
+            blocks=(block,) * config.integer("num_hidden_layers", default.layers),
+            final_norm=norm,
+        ),
+        heads=chosen,
+        tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=default.tied),
+        tokens=common.special_tokens(config, pad=default.pad, bos=default.bos, eos=default.eos),
+        labels=common.labels(config),
+        init=spec.Init(std=config.number("initializer_range", 0.02)),
+    )
+
+
+def turned(config: Config, model: spec.ModelSpec, default: Defaults) -> spec.ModelSpec:
+    """With the same rotary positions in every layer."""
+    longest = config.integer("max_position_embeddings", default.longest)
+    position = rotary(config, model.last_stack.attention_blocks[0].attention.head_dim, longest)
+    return each_layer(model, lambda _, block: replace(block, position=position))
+
+
+def each_layer(
+    model: spec.ModelSpec, change: Callable[[int, spec.Block], spec.Block]
+) -> spec.ModelSpec:
+    """The model with `change(layer, block)` in place of every block of its decoder."""
+    assert model.decoder is not None
+    old = model.decoder.attention_blocks
+    blocks = tuple(change(layer, block) for layer, block in enumerate(old))
+    return replace(model, decoder=replace(model.decoder, blocks=blocks))
+
+
+def with_bias(block: spec.Block, qkv: bool, out: bool) -> spec.Block:
+    return replace(block, attention=replace(block.attention, bias=qkv, out_bias=out))
+
+
+def window(size: int | None) -> spec.Pattern:
+    """The token itself and those before it, `size` in all; None is without limit."""
+    return spec.CAUSAL if size is None else spec.Pattern(left=size - 1, right=0)
+
+
+def local_layers(config: Config, default: Sequence[bool]) -> list[bool]:
+    """Which layers see no further than the window, by `layer_types`."""
+    names = config.optional("layer_types")
+    if names is None:
+        return list(default)
+    known = {"sliding_attention": True, "full_attention": False}
+    if len(names) < len(default) or not set(names) <= set(known):
+        raise GlassformerError(
+            f"config.json has layer_types {names!r}; each of the {len(default)} layers must be "
+            "sliding_attention or full_attention."
+        )
+    return [known[name] for name in names[: len(default)]]
+
+
+THEIRS, OURS = "{base}layers.{i}", "decoder.blocks.{i}"
+BODY_RULES = (
+    Rule("{base}embed_tokens", "decoder.embed.token"),
+    Rule(f"{THEIRS}.input_layernorm", f"{OURS}.attention_norm"),
+    *projections(
+        f"{THEIRS}.self_attn.", f"{OURS}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
+    ),
+    Rule(f"{THEIRS}.self_attn.q_norm", f"{OURS}.attention.q_norm"),
+    Rule(f"{THEIRS}.self_attn.k_norm", f"{OURS}.attention.k_norm"),
+    Rule((f"{THEIRS}.mlp.gate_proj", f"{THEIRS}.mlp.up_proj"), f"{OURS}.ffn.up", JOINED),
+    Rule(f"{THEIRS}.mlp.down_proj", f"{OURS}.ffn.down"),
+    Rule("{base}norm", "decoder.final_norm"),
+    Rule("lm_head", "heads.lm.out"),
+    Rule("score", "heads.classify.out"),
+    Rule("score", "heads.tag.out"),
+    Rule("qa_outputs", "heads.span.out"),
+)
+RULES = (*BODY_RULES, Rule(f"{THEIRS}.post_attention_layernorm", f"{OURS}.ffn_norm"))

@@ -1,0 +1,122 @@
+"""Room 4, families: rotary positions as config files describe them, in both generations of keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.families._shared.config_reader import Config
+from glassformer.spec import Rotary, RotaryScaling
+
+WITHOUT_EFFECT = {
+    "finetuned": "says how the weights were trained",
+    "original_max_position_embeddings": "default and linear do not depend on it",
+}
+
+
+def rotary(config: Config, dim: int, longest: int) -> Rotary:
+    """From `rope_parameters`, or the older `rope_theta` and `rope_scaling`."""
+    values = {"rope_theta": config.number("rope_theta", 10_000.0), **rope_parameters(config)}
+    return rotary_of(config, values, dim, longest)
+
+
+def partial_rotary(
+    config: Config, dim: int, longest: int, share: float, share_key: str, theta_key: str
+) -> Rotary:
+    """One that turns a share of each head's dimensions; the two keys are those of older files."""
+    values: dict[str, Any] = {
+        "rope_theta": config.number(theta_key, 10_000.0),
+        "partial_rotary_factor": config.number(share_key, share),
+        **rope_parameters(config),
+    }
+    share = Config(values, config.family).number("partial_rotary_factor")
+    del values["partial_rotary_factor"]
+    return rotary_of(config, values, int(dim * share), longest)
+
+
+def rope_parameters(config: Config) -> dict[str, Any]:
+    """Where a file has both generations of keys, the reference reads `rope_scaling`; a length that
+    stands beside them goes before one inside."""
+    new, old = config.optional("rope_parameters", {}), config.optional("rope_scaling", {})
+    values = old or new
+    if not isinstance(values, Mapping):
+        raise config.wrong("rope_scaling" if old else "rope_parameters", "an object")
+    key = "original_max_position_embeddings"
+    beside = config.optional(key)
+    return {**values} if beside is None else {**values, key: beside}
+
+
+def rope_by_layer(config: Config) -> Mapping[str, Any]:
+    """`rope_parameters` of a family whose layers with a window have their own."""
+    values = config.optional("rope_parameters", {})
+    other = set(values) - {"full_attention", "sliding_attention"}
+    if other:
+        raise config.wrong("rope_parameters", "two objects, full_attention and sliding_attention")
+    return values  # type: ignore[no-any-return]
+
+
+def rotary_of(config: Config, values: Mapping[str, Any], dim: int, longest: int) -> Rotary:
+    """Every key of `values` has its effect, has none by the formula of its type, or is an error."""
+    read = Config(values, config.family)
+    kind = read.word("rope_type", read.word("type", "default"))
+    theta = read.number("rope_theta")
+    scaling = None if kind == "default" else scaling_of(read, kind, longest)
+    unread = sorted(
+        key
+        for key, value in values.items()
+        if value is not None and key not in read.used and key not in WITHOUT_EFFECT
+    )
+    if unread:
+        raise GlassformerError(
+            f"config.json describes rotary positions of the rope_type {kind!r} with "
+            f"{', '.join(unread)}, which this type does not have; remove what is not meant."
+        )
+    if scaling is not None and kind != "llama3":  # whose `longest` counts the stretched positions
+        longest = max(longest, int(scaling.trained_length * scaling.factor))
+    return Rotary(dim=dim, theta=theta, scaling=scaling, length=longest)
+
+
+def scaling_of(read: Config, kind: str, longest: int) -> RotaryScaling:
+    if kind == "linear":
+        return RotaryScaling(kind="linear", factor=read.number("factor"), trained_length=longest)
+    if kind not in ("llama3", "yarn"):
+        raise GlassformerError(
+            f"config.json asks for rotary positions of the rope_type {kind!r}, which are not "
+            "computed here; default, linear, llama3 and yarn are."
+        )
+    trained = read.integer("original_max_position_embeddings", longest)
+    if kind == "llama3":
+        return RotaryScaling(
+            kind="llama3",
+            factor=read.number("factor"),
+            trained_length=trained,
+            low=read.number("low_freq_factor"),
+            high=read.number("high_freq_factor"),
+        )
+    factor = read.number("factor", longest / max(trained, 1))
+    return RotaryScaling(
+        kind="yarn",
+        factor=factor,
+        trained_length=trained,
+        low=read.number("beta_slow", 1.0) or 1.0,
+        high=read.number("beta_fast", 32.0) or 32.0,
+        truncate=bool(read.nullable("truncate", True)),
+        magnitude=attention_factor(read, factor),
+    )
+
+
+def attention_factor(read: Config, factor: float) -> float:
+    """The one given; or with `mscale` and `mscale_all_dim` the ratio of theirs (DeepSeek-V2)."""
+    over, under = read.number("mscale", 0.0), read.number("mscale_all_dim", 0.0)
+    if over and under:
+        usual = yarn_magnitude(factor, over) / yarn_magnitude(factor, under)
+    else:
+        usual = yarn_magnitude(factor)
+    return read.number("attention_factor", usual)
+
+
+def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
+    """Peng et al. (2023), equation 22."""
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0

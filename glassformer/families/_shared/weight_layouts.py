@@ -1,0 +1,66 @@
+"""Room 4, families: operations for tensors that a file keeps with other dimensions than ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from glassformer.families._shared.weight_ops import Same, Shape
+
+
+@dataclass(frozen=True)
+class Pointwise(Same):
+    """A matrix that the file keeps as a convolution of single points; a bias stays as it is."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(*ours, 1, 1) if len(ours) == 2 else ours]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0].flatten(1) if theirs[0].ndim == 4 else theirs[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours[..., None, None] if ours.ndim == 2 else ours]
+
+
+@dataclass(frozen=True)
+class Single(Same):
+    """A vector that the file keeps with two dimensions of one before it."""
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        return [(1, 1, *ours)]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        return theirs[0][0, 0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        return [ours[None, None]]
+
+
+@dataclass(frozen=True)
+class ByHead(Same):
+    """Matrices that the file keeps as [width, head, dim], several of them the row blocks of ours;
+    ours is [head * dim, width], or [width, head * dim] where it is not transposed."""
+
+    heads: int
+    transposed: bool = True
+    copies: ClassVar[bool] = True
+
+    def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
+        if not self.transposed:
+            return [(ours[0], self.heads, ours[1] // self.heads)]
+        return [(ours[1], self.heads, rows // self.heads) for rows in parts]
+
+    def read(self, theirs: list[Tensor]) -> Tensor:
+        flat = [tensor.flatten(1) for tensor in theirs]
+        return torch.cat([tensor.t() for tensor in flat]) if self.transposed else flat[0]
+
+    def write(self, ours: Tensor, parts: Sequence[int]) -> list[Tensor]:
+        flat = [part.t() for part in torch.split(ours, list(parts))] if self.transposed else [ours]
+        return [tensor.reshape(len(tensor), self.heads, -1) for tensor in flat]
+
+
+POINTWISE, SINGLE = Pointwise(), Single()

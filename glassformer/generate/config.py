@@ -1,0 +1,324 @@
+"""Generate room, the knobs: what a user may turn, checked before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.saved_config import REFUSED, check_saved
+from glassformer.text.backends.whisper import TASKS
+
+DEFAULT_NEW_TOKENS = 128
+AllowedTokens = Callable[[int, Tensor], Sequence[int]]
+Phrase = tuple[tuple[int, ...], ...]  # token sequences of which one is to appear
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """Names and meanings as in transformers' GenerationConfig, and a few more.
+
+    How long: `max_length` counts the prompt (of a decoder), `max_new_tokens` goes before it.
+    `stop_strings` end a text before the first of them; `max_time` is in seconds.
+    """
+
+    max_new_tokens: int | None = None
+    max_length: int | None = None
+    min_new_tokens: int = 0
+    min_length: int = 0
+    max_time: float | None = None
+    stop_strings: tuple[str, ...] = ()
+
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all tokens
+    top_p: float = 1.0
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    seed: int = 0
+    num_return_sequences: int = 1
+
+    num_beams: int = 1
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    force_words_ids: tuple[Phrase, ...] = ()  # each is to appear: a phrase, or one of several
+    tree: bool = False  # keep what a beam search kept and pruned
+
+    penalty_alpha: float = 0.0  # above 0, with top_k: contrastive search
+    prompt_lookup_num_tokens: int = 0  # above 0: guesses are looked up in the text so far
+    num_assistant_tokens: int = 5  # guesses a draft model makes at a time
+
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: tuple[tuple[int, ...], ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+    begin_suppress_tokens: tuple[int, ...] = ()
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: tuple[int, ...] = ()
+    prefix_allowed_tokens_fn: AllowedTokens | None = None
+    regex: str | None = None  # the new text is to match it as a whole
+
+    bos_token_id: int | None = None
+    eos_token_id: tuple[int, ...] = ()
+    pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+    source_language: str | None = None  # as the tokenizer names them; for translation
+    target_language: str | None = None
+    language: str | None = None  # that is spoken, as "de" or "german"; None: it is heard
+    task: str | None = None  # of a model that listens: "transcribe", or "translate" into English
+
+    batch_size: int = 16  # rows that are computed at once
+    prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
+    prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
+    both_ways: bool = False  # tokens of a prompt see all of it, as a prefix language model's do
+    graph: bool = True  # a step is recorded and played back
+    compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
+    truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
+
+    def __post_init__(self) -> None:
+        for name, (test, range_) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not test(value):
+                raise GlassformerError(f"{name} must be {range_}, not {value!r}.")
+        for broken, message in self._contradictions():
+            if broken:
+                raise GlassformerError(message)
+
+    def _contradictions(self) -> list[tuple[bool, str]]:
+        most, least = self.max_new_tokens, self.min_new_tokens
+        beams, groups = self.num_beams, self.num_beam_groups
+        wanted = self.num_return_sequences
+        sequences = (*self.bad_words_ids, *(way for ways in self.force_words_ids for way in ways))
+        return [
+            (
+                most is not None and least > most,
+                f"min_new_tokens ({least}) is above max_new_tokens ({most}).",
+            ),
+            (
+                self.max_length is not None and most is None and self.min_length > self.max_length,
+                f"min_length ({self.min_length}) is above max_length ({self.max_length}).",
+            ),
+            (
+                not all(self.stop_strings),
+                "A stop string is empty, so that every text would end at once; leave it out.",
+            ),
+            (
+                not all(sequences) or not all(self.force_words_ids),
+                "bad_words_ids and force_words_ids are lists of tokens, none of them empty.",
+            ),
+            (
+                beams % groups != 0,
+                f"num_beams ({beams}) must be a multiple of num_beam_groups ({groups}).",
+            ),
+            (
+                groups > 1 and self.do_sample,
+                "Groups of beams are not sampled; leave do_sample or num_beam_groups out.",
+            ),
+            (
+                self.diversity_penalty > 0 and groups == 1,
+                "diversity_penalty needs several groups; set num_beam_groups.",
+            ),
+            (
+                beams > 1 and wanted > beams,
+                f"{beams} beams cannot return {wanted} sequences; raise num_beams.",
+            ),
+            (
+                beams == 1 and wanted > 1 and not self.do_sample,
+                f"Greedy search has one result, not {wanted}; set do_sample or num_beams.",
+            ),
+            (
+                bool(self.force_words_ids) and (beams == 1 or groups > 1 or self.do_sample),
+                "Phrases are forced by a plain beam search; set num_beams above 1.",
+            ),
+            (
+                self.both_ways and (self.contrastive or self.prefill_chunk is not None),
+                "both_ways reads a prompt as a whole; leave penalty_alpha and prefill_chunk out.",
+            ),
+            (
+                self.tree and beams == 1,
+                "Only a beam search has a tree; set num_beams above 1.",
+            ),
+            (
+                self.penalty_alpha > 0 and (self.top_k < 2 or self.do_sample or beams > 1),
+                "Contrastive search (penalty_alpha) needs top_k of at least 2, and neither "
+                "do_sample nor num_beams.",
+            ),
+        ]
+
+    @property
+    def contrastive(self) -> bool:
+        return self.penalty_alpha > 0
+
+    def new_tokens(self, prompt: int, context: int | None) -> int:
+        """How many tokens may follow a prompt of this length."""
+        most = self.max_new_tokens
+        if most is None:
+            most = DEFAULT_NEW_TOKENS if self.max_length is None else self.max_length - prompt
+        return most if context is None else min(most, context - prompt)
+
+
+def _above_zero(value: float) -> bool:
+    return value > 0
+
+
+def _not_negative(value: float) -> bool:
+    return value >= 0
+
+
+def _share(value: float) -> bool:
+    return 0 < value <= 1
+
+
+RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_new_tokens": (_above_zero, "1 or more"),
+    "max_length": (_above_zero, "1 or more"),
+    "min_new_tokens": (_not_negative, "0 or more"),
+    "min_length": (_not_negative, "0 or more"),
+    "max_time": (_above_zero, "a number of seconds above 0"),
+    "temperature": (_above_zero, "above 0, or 0 for the most probable token"),
+    "top_k": (_not_negative, "0 (all tokens) or more"),
+    "top_p": (_share, "above 0 and at most 1"),
+    "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),
+    "typical_p": (_share, "above 0 and at most 1"),
+    "seed": (lambda value: 0 <= value < 2**63, "a whole number from 0 on"),
+    "num_return_sequences": (_above_zero, "1 or more"),
+    "num_beams": (_above_zero, "1 or more"),
+    "num_beam_groups": (_above_zero, "1 or more"),
+    "diversity_penalty": (_not_negative, "0 or more"),
+    "early_stopping": (lambda value: value in (True, False, "never"), 'True, False or "never"'),
+    "penalty_alpha": (lambda value: 0 <= value <= 1, "between 0 and 1"),
+    "prompt_lookup_num_tokens": (_not_negative, "0 or more"),
+    "num_assistant_tokens": (_above_zero, "1 or more"),
+    "repetition_penalty": (_above_zero, "above 0"),
+    "no_repeat_ngram_size": (_not_negative, "0 or more"),
+    "batch_size": (_above_zero, "1 or more"),
+    "prefill_chunk": (_above_zero, "1 or more"),
+    "prefix_cache_bytes": (_not_negative, "0 (keep nothing) or more"),
+    "task": (lambda value: value in TASKS, "one of " + ", ".join(TASKS)),
+    "truncate": (lambda value: value in ("left", "right"), '"left" or "right"'),
+}
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+READABLE_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "str": "a text",
+    "tuple[str, ...]": "a text or a list of texts",
+    "tuple[int, ...]": "a token id or a list of them",
+    "tuple[tuple[int, ...], ...]": "a list of lists of token ids",
+    "tuple[Phrase, ...]": "a list of phrases, each a list of token ids",
+    "AllowedTokens": "a function of a row's number and tokens",
+}
+KINDS = {field.name: str(field.type) for field in fields(Knobs)}
+DEFAULTS = {field.name: field.default for field in fields(Knobs)}
+
+
+def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
+    """What a folder's generation_config.json says, and above it what the user turned.
+
+    A file may hold settings of other programs: those are passed over, unless they would change
+    what is written. A user's may not. None sets a knob back to its default.
+    """
+    for name, value in given.items():
+        if name not in KINDS and not (name in REFUSED and value is None):
+            near = get_close_matches(name, KINDS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
+            raise GlassformerError(f"There is no knob {name!r}; {hint}")
+    values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
+    if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
+        values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
+    values |= {name: value for name, value in given.items() if name in KINDS}
+    alpha = values.get("penalty_alpha")
+    sampled = samples({**given, "penalty_alpha": alpha})
+    if sampled is not None:
+        values["do_sample"] = sampled
+    if given.get("temperature") == 0:  # what else shapes sampling has no effect beside it
+        values |= dict.fromkeys(("temperature",) if alpha else SAMPLING)
+    if not values.get("do_sample"):  # then the reference does not look at saved ones
+        kept = ("top_k",) if alpha else ()
+        idle = [name for name in SAMPLING if name not in (*given, *kept)]
+        values = {name: value for name, value in values.items() if name not in idle}
+    knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
+    idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
+    if idle and not knobs.do_sample and not knobs.contrastive:
+        raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")
+    check_saved(saved, given, sampled=knobs.do_sample, beams=knobs.num_beams > 1)
+    return knobs
+
+
+def samples(given: Mapping[str, Any]) -> bool | None:
+    """Whether a user's knobs ask for sampling; None where they do not say. A knob that shapes
+    sampling asks for it, and a temperature of 0 for the most probable token. top_k also shapes
+    contrastive search, which is not sampled."""
+    said: bool | None = given.get("do_sample")
+    if given.get("temperature") == 0:
+        if said:
+            raise GlassformerError(
+                "temperature 0 takes the most probable token, and do_sample draws one; leave one "
+                "of them out."
+            )
+        return False
+    if said is None and not given.get("penalty_alpha"):
+        return True if any(given.get(name) is not None for name in SAMPLING) else None
+    return said
+
+
+def _as(name: str, value: Any) -> Any:
+    """Brings a value to the field's type, or says what is wrong with it."""
+    kind = KINDS[name]
+    try:
+        if name == "force_words_ids":
+            return tuple(
+                _sequences(phrase)
+                if phrase and not isinstance(phrase[0], Integral)
+                else _sequences([phrase])
+                for phrase in value
+            )
+        if kind.startswith("tuple[tuple[int"):
+            return _sequences(value)
+        if kind.startswith("tuple[int"):
+            return _sequences([[value] if isinstance(value, Integral) else value])[0]
+        if kind.startswith("tuple[str"):
+            return (value,) if isinstance(value, str) else tuple(_of(str, v) for v in value)
+        if kind.startswith("int"):
+            return _whole(value)
+        if kind.startswith("float"):
+            number = float(_of(Real, value))
+            if math.isnan(number):
+                raise ValueError
+            return number
+        if kind == "bool" or kind.startswith("str"):
+            return _of(bool if kind == "bool" else str, value)
+        if kind.startswith("AllowedTokens") and not callable(value):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        readable = READABLE_KINDS[kind.removesuffix(" | None")]
+        raise GlassformerError(f"{name} must be {readable}, not {value!r}.") from None
+    return value
+
+
+def _sequences(value: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(_whole(id) for id in sequence) for sequence in value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool | str) or int(value) != value:
+        raise ValueError
+    return int(value)
+
+
+def _of(kind: Any, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError
+    return value

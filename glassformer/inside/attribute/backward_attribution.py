@@ -1,0 +1,258 @@
+"""Inside room, the walk back: a direction goes from the end of a stack to its embedding, and every
+part that wrote to the stream on the way is asked how much it counted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.baselines.memory_network import Hop
+from glassformer.baselines.recurrent import Recurrent
+from glassformer.core.block import Block
+from glassformer.core.pass_context import positions_of
+from glassformer.core.embedding import Embedding
+from glassformer.core.stack import Stack
+from glassformer.inside.attribute.linearize import Back, exact, linear_back, linear_of, norm_of
+from glassformer.inside.capture.names import names_of
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+Parts = dict[tuple[str, int | None, int | None], float]  # by kind, layer, head (or neuron)
+WRITTEN = ("resid_pre", "z", "attn_out", "resid_mid", "ffn_out", "resid_post")
+
+
+def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
+    """The tensors of the last stack that a walk reads."""
+    front = f"{view.stack}."
+    memory = view.model.net.encoder is not None
+    more = [view.name(layer, "ffn_post") for layer in neurons]
+    return more + [
+        name
+        for name in names_of(view.model.spec)
+        if name.startswith(front)
+        and (name in (f"{front}embed", f"{front}final") or name.split(".")[-1] in WRITTEN)
+        and (memory or ".cross." not in name)
+        and ".global." not in name
+    ]
+
+
+class Walk:
+    """At some positions (`rows`) of a view's last stack; directions are [row, width]. The
+    feed-forward part of the layers in `neurons` is told neuron by neuron."""
+
+    def __init__(self, view: View, rows: Tensor, neurons: Collection[int] = ()) -> None:
+        self.view, self.rows, self.neurons = view, rows, neurons
+        stack = getattr(view.model.net, view.stack)
+        assert isinstance(stack, Stack)
+        self.stack = stack
+        self.parts: Parts = {}
+
+    def add(self, kind: str, layer: int | None, head: int | None, value: Tensor) -> None:
+        key = (kind, layer, head)
+        self.parts[key] = self.parts.get(key, 0.0) + float(value)
+
+    def at(self, depth: int | None, name: str) -> Tensor:
+        """[row, ...], or [head, row, dim] of heads."""
+        where = "" if depth is None else f"blocks.{depth}."
+        whole = self.view.seen[f"{self.view.stack}.{where}{name}"][0]
+        return exact(whole[..., self.rows, :])
+
+    def back(self, u: Tensor) -> None:
+        """From the last hidden state to the embedding."""
+        spec, stack = self.stack.spec, self.stack
+        depths = len(spec.order)
+        x = self.at(depths - 1, "resid_post")
+        if depths == 1 and spec.convolution is not None:
+            x = norm_of(stack.convolution.norm, x + self.near())[0]
+        if spec.project is not None:
+            u, _ = linear_back(stack.project, u)
+        if spec.final_norm is not None:
+            u = self.through("norm bias", None, stack.final_norm, x, u)
+        for depth in reversed(range(depths)):
+            found = self.layer(depth, u)
+            if found is None:
+                return
+            u = found
+        self.embedding(u)
+
+    def layer(self, depth: int, u: Tensor) -> Tensor | None:
+        """The direction before a layer; None where nothing goes on."""
+        spec, module = self.stack.spec, self.stack.blocks[self.stack.spec.order[depth]]
+        post = self.at(depth, "resid_post")
+        if depth == 0 and spec.convolution is not None:
+            near = self.near()
+            u = self.through("norm bias", depth, self.stack.convolution.norm, post + near, u)
+            self.add("convolution", depth, None, (u * near).sum())
+        if isinstance(module, Block):
+            u = self.block(depth, module, u)
+        elif isinstance(module, Recurrent):  # nothing goes around it
+            self.add("recurrent layer", depth, None, (u * post).sum())
+            return None
+        elif isinstance(module, Hop):
+            self.add("head", depth, 0, (u * self.at(depth, "attn_out")).sum())
+            if module.project is not None:
+                u, _ = linear_back(module.project, u)
+        else:
+            pre, scale = self.at(depth, "resid_pre"), float(module.spec.scale)  # type: ignore[union-attr,arg-type]
+            u = u * scale
+            self.add("convolution", depth, None, (u * (post / scale - pre)).sum())
+        if depth and hasattr(self.stack, "tables"):
+            table = self.at(depth, "resid_pre") - self.at(depth - 1, "resid_post")
+            self.add("position", depth, None, (u * table).sum())
+        elif depth > 1 or (depth and spec.convolution is None):
+            self.seam(u, self.at(depth, "resid_pre"), self.at(depth - 1, "resid_post"), depth - 1)
+        return u
+
+    def block(self, depth: int, block: Block, u: Tensor) -> Tensor:
+        pre, mid, post = (self.at(depth, f"resid_{name}") for name in ("pre", "mid", "post"))
+        if block.spec.residual != "serial":
+            written = self.at(depth, "ffn_out")
+            self.seam(u, post, mid + written, depth)
+            self.feed_forward(depth, block, u)
+            return self.attention(depth, block, pre, mid, u)
+        before = mid
+        if block.spec.cross is not None and f"{self.view.stack}.blocks.{depth}.cross.z" in (
+            self.view.seen
+        ):
+            before = self.written(depth, block, "cross", mid, self.at(depth, "cross.attn_out"))
+        u, change = self.write(depth, block, "ffn", before, self.at(depth, "ffn_out"), post, u)
+        self.feed_forward(depth, block, change)
+        if before is not mid:
+            said = self.at(depth, "cross.attn_out")
+            u, change = self.write(depth, block, "cross", mid, said, before, u)
+            self.heads(depth, block.cross.out, "cross.", change)
+        return self.attention(depth, block, pre, mid, u)
+
+    def attention(self, depth: int, block: Block, pre: Tensor, mid: Tensor, u: Tensor) -> Tensor:
+        said = self.at(depth, "attn_out")
+        u, change = self.write(depth, block, "attention", pre, said, mid, u)
+        self.heads(depth, block.attention.out, "", change)
+        return u
+
+    def feed_forward(self, depth: int, block: Block, u: Tensor) -> None:
+        whole = (u * self.at(depth, "ffn_out")).sum()
+        if depth not in self.neurons:
+            self.add("feed-forward", depth, None, whole)
+            return
+        before, _ = linear_back(block.ffn.down, u)
+        values = (before * self.at(depth, "ffn_post")).sum(0)  # [neuron]
+        for neuron, value in enumerate(values.tolist()):
+            self.parts["neuron", depth, neuron] = value
+        self.add("feed-forward bias", depth, None, whole - values.sum())
+
+    def written(self, depth: int, block: Block, part: str, x: Tensor, change: Tensor) -> Tensor:
+        """The stream behind a part, computed again: nobody sees it between cross-attention and
+        feed-forward."""
+        if block.spec.placement == "sandwich":
+            change = norm_of(getattr(block, f"{part}_norm_out"), change)[0]
+        x = x + change
+        return (
+            norm_of(getattr(block, f"{part}_norm"), x)[0] if block.spec.placement == "post" else x
+        )
+
+    def write(
+        self, depth: int, block: Block, part: str, x: Tensor, change: Tensor, out: Tensor, u: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The directions before a part was added: of the stream, and of what the part said."""
+        self.seam(u, out, self.written(depth, block, part, x, change), depth)
+        inner = change
+        if block.spec.placement == "sandwich":
+            inner, _ = norm_of(getattr(block, f"{part}_norm_out"), change)
+        if block.spec.placement == "post":
+            u = self.through("norm bias", depth, getattr(block, f"{part}_norm"), x + inner, u)
+        own = u
+        if block.spec.placement == "sandwich":
+            norm = getattr(block, f"{part}_norm_out")
+            own = self.through("norm bias", depth, norm, change, u)
+        return u, own
+
+    def heads(self, depth: int, out: torch.nn.Module, scope: str, u: Tensor) -> None:
+        """What each head has said through its columns of the output projection; the rest is that
+        layer's bias, and what an adapter or an edit has added to it."""
+        z = self.at(depth, f"{scope}z")  # [head, row, dim]
+        before, _ = linear_back(out, u)
+        by_head = before.view(len(u), z.shape[0], -1)
+        values = torch.einsum("hrd,rhd->h", z, by_head)
+        kind = "cross" if scope else "attention"
+        for head, value in enumerate(values):
+            self.add("cross head" if scope else "head", depth, head, value)
+        rest = (u * self.at(depth, f"{scope}attn_out")).sum() - values.sum()
+        self.add(f"{kind} bias", depth, None, rest)
+
+    def through(
+        self, kind: str, depth: int | None, norm: torch.nn.Module, x: Tensor, u: Tensor
+    ) -> Tensor:
+        _, back = norm_of(norm, x)
+        u, constant = back(u)
+        self.add(kind, depth, None, constant)
+        return u
+
+    def seam(self, u: Tensor, out: Tensor, computed: Tensor, depth: int) -> None:
+        """What an edit of the stream itself has added."""
+        if self.view.edits:
+            self.add("edit", depth, None, (u * (out - computed)).sum())
+
+    def near(self) -> Tensor:
+        """What the convolution beside the first layer says of its neighbors."""
+        embedded = self.view.seen[f"{self.view.stack}.embed"]
+        beside = self.stack.convolution
+        near = beside.activation(beside.over_tokens(embedded.transpose(1, 2)).transpose(1, 2))
+        return exact(near[0, self.rows])
+
+    def embedding(self, u: Tensor) -> None:
+        """Table by table, where they make up what the first layer reads."""
+        embed, first = self.stack.embed, self.at(None, "embed")
+        self.seam(u, self.at(0, "resid_pre"), first, 0)
+        tables = self.tables(embed) if isinstance(embed, Embedding) else {}
+        steps: list[Back] = []
+        if tables and isinstance(embed, Embedding):
+            x = torch.stack(list(tables.values())).sum(0)
+            if embed.spec.norm is not None:
+                x, back = norm_of(embed.norm, x)
+                steps.append(back)
+            if embed.spec.factor is not None and embed.spec.project == "sum":
+                x, back = linear_of(embed.project, x)
+                steps.append(back)
+            if not torch.allclose(x, first, atol=1e-4, rtol=1e-4):  # adapted, or edited
+                tables = {}
+        if not tables:
+            self.add("embedding", None, None, (u * first).sum())
+            return
+        for back in reversed(steps):
+            u, constant = back(u)
+            self.add("embedding bias", None, None, constant)
+        for kind, value in tables.items():
+            self.add(kind, None, None, (u * value).sum())
+
+    def tables(self, embed: Embedding) -> dict[str, Tensor]:
+        """What each table gives, [row, width]; none where texts are bags of words."""
+        spec, inputs = embed.spec, self.view.reading.inputs
+        if spec.bag is not None:
+            return {}
+        tokens = inputs["tokens"]
+        if self.view.model.spec.shift_text and self.view.stack == "decoder":
+            ids = [token.id or 0 for token in self.view.tokens]
+            tokens = torch.tensor([ids], device=tokens.device)
+        x = embed.token(tokens)[0, self.rows] * spec.scale
+        if spec.factor is not None and spec.project == "token":
+            x = F.linear(x, embed.project.weight)
+        found = {"token": exact(x)}
+        segments = inputs.get("segments")
+        if spec.segments:
+            row = (
+                embed.segment.weight[0]
+                if segments is None
+                else embed.segment(segments)[0, self.rows]
+            )
+            found["segment"] = exact(row.expand(len(self.rows), -1))
+        if spec.position is not None:
+            pad = spec.position.pad
+            real = None if pad is None else tokens.ne(pad)
+            places = positions_of(real, tokens.shape[1], tokens.device)
+            found["position"] = exact(embed.position(places)[0, self.rows])
+        return found

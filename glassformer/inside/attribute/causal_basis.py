@@ -1,0 +1,199 @@
+"""Inside room, causal bases: the directions of a stage's stream that count most for what it says.
+
+One after the other, each at right angles to those before: the direction which, held at its mean
+over many texts, changes what the lens would say the most (Belrose et al., 2023). It starts from the
+best of several candidates, and climbs from there by L-BFGS; nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.cancellation import pause
+from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
+from glassformer.inside.displayable import Shown
+from glassformer.inside.lens.stages import language_head, stage_at, stage_label
+from glassformer.inside.lens.tuned_lens import TunedLens
+from glassformer.inside.lens.unembed import Words, ranked, written
+from glassformer.spec import Head
+from glassformer.tasks.model_protocol import Model
+
+ROWS, SOME = 4096, 128  # tokens that are looked at, the first of the texts; and for a first guess
+TRIED, CLIMBED = 4, 3  # candidates of each kind, and how many of the best are started from
+STEPS = 100  # of L-BFGS, at most
+
+
+@dataclass(frozen=True)
+class CausalBasis(Shown):
+    """`vectors` [rank, width] at right angles, of length 1; `energies` [rank], the mean KL in nats
+    between what is said with and without each, the largest first; `words` at the two ends of each.
+    """
+
+    stage: str
+    energies: Named
+    vectors: Named
+    words: list[tuple[Words, Words]]
+
+    def __repr__(self) -> str:
+        return f"<causal basis of {len(self.energies)} directions, {self.stage}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.circuits import basis_html
+
+        return basis_html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"Directions that count most, {self.stage}"
+
+
+def causal_basis(
+    model: Model,
+    texts: Iterable[Text],
+    layer: int | None,
+    count: int = 8,
+    *,
+    part: str = "resid_post",
+    tuned: TunedLens | None = None,
+    head: str | None = None,
+    targets: Iterable[Text] | None = None,
+    length: int = LENGTH,
+    top: int = 8,
+    progress: Callable[[int, int], None] | None = None,
+) -> CausalBasis:
+    """`count` directions of the stream behind a layer (`part` "resid_mid": behind its attention;
+    layer None: the embedding), for what the logit lens, or a tuned one, would say there (`head`: by
+    which head, else the first that reads every position).
+
+    >>> inside.causal_basis(model, texts, layer=3, count=4).energies
+    """
+    by, name = language_head(model, head), stage_at(model.spec, layer, part)
+    if tuned is not None:
+        tuned.check(model, by.name)
+    found: list[Tensor] = []
+    for batch in batches(pieces(model, texts, targets, length), TOKENS):
+        found.append(captured(model, batch, [name])[name].float())
+        if sum(map(len, found)) >= ROWS:
+            break
+    rows = torch.cat(found)[:ROWS] if found else torch.zeros(0)
+    if len(rows) < 2 or not 1 <= count <= rows.shape[1]:
+        raise GlassformerError(
+            f"Directions at right angles are 1 to {model.spec.last_stack.widths[-1]}, and their "
+            "mean is one over two tokens at least."
+        )
+    search = Search(model, by, name, rows, tuned)
+    basis = rows.new_zeros(0, rows.shape[1])
+    energies: list[float] = []
+    for number in range(count):
+        vector, energy = search.next(basis)
+        basis = torch.cat((basis, vector[None]))
+        energies.append(energy)
+        if progress is not None:
+            progress(number + 1, count)
+    order = torch.tensor(energies).argsort(descending=True, stable=True)
+    basis = basis[order.to(basis.device)]
+    labels = {"rank": [str(rank) for rank in range(count)]}
+    through = basis if tuned is None else tuned.map(name, basis) - tuned.map(name, 0 * basis)
+    return CausalBasis(
+        stage_label(name),
+        Named(torch.tensor(energies)[order], ("rank",), labels, "energy"),
+        Named(basis, ("rank", "width"), labels, "causal basis"),
+        ranked(model, written(model, through), top),
+    )
+
+
+@dataclass
+class Search:
+    model: Model
+    head: Head
+    stage: str
+    rows: Tensor  # [row, width]
+    tuned: TunedLens | None
+
+    def __post_init__(self) -> None:
+        self.mean = self.rows.mean(0)
+        self.dtype = next(self.model.net.parameters()).dtype
+        centered, slopes = self.rows - self.mean, self._slopes()
+        self.spread = centered.T @ centered / len(centered)  # [width, width]
+        self.felt = slopes.T @ slopes / len(slopes)
+
+    def _slopes(self) -> Tensor:
+        """[row, width]: of some rows, how the best token's lead on the second grows."""
+        places = torch.linspace(0, len(self.rows) - 1, min(SOME, len(self.rows))).long()
+        with torch.enable_grad():
+            rows = self.rows[places.to(self.rows.device)].requires_grad_()
+            best = self._said(rows).topk(2).values
+            lead = (best[:, 0] - best[:, 1]).sum()
+            check_gradient(lead)
+            slopes: Tensor = torch.autograd.grad(lead, rows)[0]
+        return slopes
+
+    def next(self, before: Tensor) -> tuple[Tensor, float]:
+        """The direction beside those before, [rank, width], whose loss is felt most."""
+
+        def project(x: Tensor) -> Tensor:
+            x = x - before.T @ (before @ x)
+            return F.normalize(x, dim=0)
+
+        with torch.no_grad():
+            starts = sorted(map(project, self._candidates(before)), key=self.energy)[-CLIMBED:]
+        ends = [self._climbed(start, project) for start in starts]
+        best = max(ends, key=self.energy)
+        return best, self.energy(best)
+
+    def _climbed(self, start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
+        free = start.clone().requires_grad_()
+        climb = torch.optim.LBFGS(
+            [free], max_iter=STEPS, tolerance_change=1e-7, line_search_fn="strong_wolfe"
+        )
+
+        def closure() -> Tensor:
+            pause()
+            free.grad = None
+            loss = torch.zeros((), device=free.device)
+            for some in spans(len(self.rows), self.head):
+                with torch.enable_grad():
+                    part = -self.part(project(free), some)
+                    check_gradient(part)
+                    (slope,) = torch.autograd.grad(part, free)
+                free.grad = slope if free.grad is None else free.grad + slope
+                loss = loss + part.detach()
+            return loss
+
+        climb.step(closure)  # type: ignore[no-untyped-call]
+        end = project(project(free.detach()))  # twice: the first leaves what rounding does
+        return max((start, end), key=self.energy)
+
+    def _candidates(self, before: Tensor) -> list[Tensor]:
+        """Along which rows differ most, which the head feels most, and both together."""
+        beside = torch.eye(before.shape[1], device=before.device) - before.T @ before
+        product = self.spread @ self.felt
+        tables = (self.spread, self.felt, product + product.T)
+        found = [torch.linalg.eigh(beside @ each @ beside).eigenvectors for each in tables]
+        return [x for each in found for x in each.T[-TRIED:]]
+
+    @torch.no_grad()
+    def energy(self, direction: Tensor) -> float:
+        """The mean KL between what is said of the rows, and of them without a direction."""
+        return sum(float(self.part(direction, some)) for some in spans(len(self.rows), self.head))
+
+    def part(self, direction: Tensor, some: slice) -> Tensor:
+        rows = self.rows[some]
+        with torch.no_grad():
+            was = self._said(rows)
+        without = rows - ((rows - self.mean) @ direction)[:, None] * direction
+        now = self._said(without)
+        return F.kl_div(now, was, reduction="sum", log_target=True) / len(self.rows)
+
+    def _said(self, rows: Tensor) -> Tensor:
+        rows = rows if self.tuned is None else self.tuned.map(self.stage, rows)
+        return said(self.model, self.head, rows.to(self.dtype))

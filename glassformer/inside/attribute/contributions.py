@@ -1,0 +1,208 @@
+"""Inside room, contributions: a logit as the sum of what every part has written to the stream.
+
+The way goes back from the logit: through the head and the final norm, and through the norms that
+stand behind a part where the model has them there, each frozen at what it did in this run (see
+`frozen.py`). So it is exact for norms before the parts as for norms behind them, and adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from glassformer.core.heads import Head, pick
+from glassformer.errors import GlassformerError
+from glassformer.inside.attribute.linearize import exact, head_direction
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.attribute.predictions import (
+    default_position,
+    head_with_outputs,
+    output_id,
+    output_text,
+)
+from glassformer.inside.displayable import Shown
+from glassformer.inside.attribute.backward_attribution import Parts, Walk, needed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from glassformer.inside.capture.view import View
+
+LOOSE = 0.02  # what half precision may lose, of a logit's size
+
+
+@dataclass(frozen=True)
+class Part:
+    """`kind` is token, position, segment, head, cross head, feed-forward, attention bias, ...; of a
+    neuron, too, `head` is its number."""
+
+    kind: str
+    layer: int | None
+    head: int | None
+    value: float
+
+    @property
+    def name(self) -> str:
+        where = "" if self.layer is None else f" of layer {self.layer}"
+        return f"{self.kind}{'' if self.head is None else f' {self.head}'}{where}"
+
+
+@dataclass(frozen=True)
+class Contributions(Shown):
+    """Of the logit of `output` (`text`) at a position, or, with `versus`, of its difference to
+    another's. `parts` add up to `logit`."""
+
+    output: int
+    text: str
+    position: int | None
+    logit: float
+    parts: tuple[Part, ...]
+    versus: str | None = None
+
+    @property
+    def total(self) -> float:
+        return sum(part.value for part in self.parts)
+
+    def top(self, count: int = 10) -> list[Part]:
+        """The largest, whatever their sign."""
+        return sorted(self.parts, key=lambda part: -abs(part.value))[:count]
+
+    def by_kind(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for part in self.parts:
+            found[part.kind] = found.get(part.kind, 0.0) + part.value
+        return found
+
+    def by_layer(self) -> dict[int | None, float]:
+        """What each layer adds; None is what stands before and behind the layers."""
+        found: dict[int | None, float] = {}
+        for part in self.parts:
+            found[part.layer] = found.get(part.layer, 0.0) + part.value
+        return found
+
+    @property
+    def heads(self) -> Named:
+        """[layer, head] of self-attention, 0 where a layer has fewer."""
+        return self._of("head")
+
+    @property
+    def cross_heads(self) -> Named:
+        return self._of("cross head")
+
+    @property
+    def neurons(self) -> Named:
+        """[layer, neuron], 0 in the layers whose neurons were not asked for."""
+        return self._of("neuron")
+
+    def _of(self, kind: str) -> Named:
+        found = [part for part in self.parts if part.kind == kind]
+        if not found:
+            raise GlassformerError(
+                "Neurons are told of the layers that contributions(neurons=...) names."
+                if kind == "neuron"
+                else f"There is no {kind} in this model."
+            )
+        layers = 1 + max(part.layer or 0 for part in found)
+        heads = 1 + max(part.head or 0 for part in found)
+        table = torch.zeros(layers, heads)
+        for part in found:
+            table[part.layer or 0, part.head or 0] = part.value
+        axis = "neuron" if kind == "neuron" else "head"
+        labels = {"layer": list(map(str, range(layers))), axis: list(map(str, range(heads)))}
+        return Named(table, ("layer", axis), labels, f"contributions to {self.text!r}")
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{part.name} {part.value:+.2f}" for part in self.top(3))
+        return f"<logit {self.logit:.3f} of {self.text!r}: {best}, ...>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.bars import contributions_html
+
+        return contributions_html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"The logit of {self.text!r}"
+
+
+@torch.no_grad()
+def contributions(
+    view: View,
+    token: int | str | None = None,
+    *,
+    position: int | None = None,
+    versus: int | str | None = None,
+    head: str | None = None,
+    neurons: int | Sequence[int] = (),
+) -> Contributions:
+    """`token` is a token or a label by number or name; None is what is predicted. `position` is for
+    heads that read each one: the last of a decoder, the first mask of an encoder by default.
+    `versus`: of the difference between its logit and that of another. `neurons`: layers whose
+    feed-forward part is told neuron by neuron."""
+    spec = head_with_outputs(view.model, head or view.head)
+    if spec.mixes or spec.pixels:
+        raise GlassformerError(
+            f"The head {spec.name!r} reads inner layers or draws an image, so that it has no logit "
+            "that would be a sum over the stream."
+        )
+    at = default_position(view, position) if spec.pick == "each" else None
+    depth = len(view.spec.order)
+    layers = [neurons] if isinstance(neurons, int) else neurons
+    taken = {layer % depth for layer in layers if view.name(layer, "ffn_post")}
+    view.read_through(needed(view, taken))
+    logits = view.output.heads[spec.name][0].float()
+    logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
+    logits = logits if at is None else logits[at]
+    output = output_id(view, spec, token, logits)
+    parts = _parts(view, spec.name, at, output, logits, taken)
+    logit, text = float(logits[output]), output_text(view, spec, output)
+    other = None
+    if versus is not None:
+        against = output_id(view, spec, versus, logits)
+        other = output_text(view, spec, against)
+        logit -= float(logits[against])
+        for key, value in _parts(view, spec.name, at, against, logits, taken).items():
+            parts[key] = parts.get(key, 0.0) - value
+    found = tuple(Part(*key, value) for key, value in parts.items())
+    whole = Contributions(output, text, at, logit, found, other)
+    if abs(whole.total - logit) > LOOSE * (1 + abs(logit)):
+        raise GlassformerError(
+            f"The parts of this logit add up to {whole.total:.3f}, not {logit:.3f}: an adapter "
+            "stands between them that is not linear; switch it off."
+        )
+    return whole
+
+
+def _parts(
+    view: View, name: str, at: int | None, output: int, logits: Tensor, neurons: Collection[int]
+) -> Parts:
+    net = view.model.net
+    module = net.heads[name]
+    assert isinstance(module, Head)
+    hidden = exact(view.seen[f"{view.stack}.final"][0])  # [position, width]
+    if at is not None:
+        rows, read = torch.tensor([at], device=hidden.device), hidden[at][None]
+        u, added = head_direction(module, read, output)
+    else:
+        text = view.reading.inputs["tokens"].reshape(1, -1)
+        text = text if len(hidden) == text.shape[1] else text[:, : len(hidden)]
+        where = pick(module.spec, hidden[None], text, None, view.model.spec.tokens)
+        assert where is not None
+        with torch.enable_grad():  # picking is linear: its transpose is what autograd does
+            leaf = hidden[None].clone().requires_grad_()
+            picked = module.picked(leaf, where)
+        direction, added = head_direction(module, exact(picked), output)
+        (u,) = torch.autograd.grad(picked, leaf, direction)
+        rows = u[0].abs().sum(-1).nonzero()[:, 0]
+        u = u[0][rows]
+    walk = Walk(view, rows, neurons)
+    for kind, value in added.items():
+        walk.add(kind, None, None, value)
+    walk.back(u)
+    if module.spec.after_question:  # what the question is taken out of the race by
+        rest = float(logits[output]) - sum(walk.parts.values())
+        walk.add("not an answer", None, None, torch.tensor(rest if abs(rest) > 1e5 else 0.0))
+    return walk.parts

@@ -1,0 +1,253 @@
+"""Inside room, gradients: how much each token of the input counts for an output.
+
+Gradient x input multiplies each token's vector (the embedding, with its position) by the gradient
+of the logit there. Integrated gradients (Sundararajan et al., 2017) take the mean gradient on the
+way from a baseline to the text, so that all tokens together make up the difference of the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.core import Capture
+from glassformer.core.transformer import Output
+from glassformer.core.audio_image_embedding import Signal
+from glassformer.errors import GlassformerError
+from glassformer.inside.intervene.editing import stacks_of
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.attribute.predictions import (
+    default_position,
+    head_with_outputs,
+    output_id,
+    output_text,
+)
+from glassformer.inside.displayable import Shown
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+AT_ONCE = 8  # points of the way that are computed side by side
+NEUTRAL = ("pad", "mask", "unk", "eos")  # which token says least, where there is one
+
+
+@dataclass(frozen=True, eq=False)
+class Saliency(Shown):
+    """`values` has a number for each token of the last stack, `source` for each that the encoder of
+    an encoder-decoder reads. `difference` is how much the logit is above that of the baseline, and
+    `missing` how far the numbers are from adding up to it."""
+
+    kind: str
+    output: int
+    text: str
+    position: int | None
+    logit: float
+    values: Named
+    source: Named | None = None
+    difference: float | None = None
+
+    @property
+    def total(self) -> float:
+        more = 0.0 if self.source is None else float(self.source.array.sum())
+        return float(self.values.array.sum()) + more
+
+    @property
+    def missing(self) -> float | None:
+        return None if self.difference is None else self.difference - self.total
+
+    def __repr__(self) -> str:
+        words = self.values.labels["position"]
+        best = self.values.array.abs().argsort(descending=True)[:3].tolist()
+        said = ", ".join(f"{words[i]!r} {float(self.values.array[i]):+.3f}" for i in best)
+        return f"<{self.kind} of {self.text!r}: {said}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.bars import saliency_html
+
+        return saliency_html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"{self.kind} of {self.text!r}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """An output of a head at a position, of which there is a logit for every row of a batch."""
+
+    view: View
+    head: str
+    position: int | None
+    output: int
+    text: str
+    logit: float
+
+    @classmethod
+    def of(
+        cls, view: View, token: int | str | None, position: int | None, head: str | None
+    ) -> Question:
+        spec = head_with_outputs(view.model, head or view.head)
+        at = default_position(view, position) if spec.pick == "each" else None
+        logits = view.output.heads[spec.name][0].float()
+        logits = logits.unsqueeze(-1) if spec.scalar or spec.choices else logits
+        logits = logits if at is None else logits[at]
+        output = output_id(view, spec, token, logits)
+        return cls(
+            view, spec.name, at, output, output_text(view, spec, output), float(logits[output])
+        )
+
+    def ask(self, embeddings: dict[str, Tensor]) -> Tensor:
+        """[row]: the logits where these embeddings, [row, position, width], stand in for the
+        text's own."""
+        rows = len(next(iter(embeddings.values())))
+        inputs = {k: v.expand(rows, *v.shape[1:]) for k, v in self.view.reading.inputs.items()}
+        return self.of_output(self.view.run(Stand(embeddings), heads=(self.head,), **inputs))
+
+    def of_output(self, out: Output) -> Tensor:
+        """[row]"""
+        logits = out.heads[self.head]
+        if self.position is not None:
+            logits = logits[:, self.position]
+        return logits if logits.ndim == 1 else logits[:, self.output]
+
+
+class Stand(Capture):
+    """A tap that puts other tensors in their places, and may keep some that pass."""
+
+    def __init__(self, instead: dict[str, Tensor], *kept: str) -> None:
+        super().__init__(*instead, *kept)
+        self.instead = instead
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return super().__call__(name, self.instead.get(name, value))
+
+
+def gradient_x_input(
+    view: View,
+    token: int | str | None = None,
+    *,
+    position: int | None = None,
+    head: str | None = None,
+) -> Saliency:
+    """Of a token's logit, or a label's; None is what is predicted."""
+    question = Question.of(view, token, position, head)
+    read = _embeddings(view)
+    slopes = _slopes(question, read)
+    return _saliency(question, "gradient x input", {n: (read[n] * slopes[n])[0] for n in read})
+
+
+def integrated_gradients(
+    view: View,
+    token: int | str | None = None,
+    *,
+    position: int | None = None,
+    head: str | None = None,
+    baseline: int | str | None = None,
+    steps: int = 32,
+    progress: Callable[[float], None] | None = None,
+) -> Saliency:
+    """`baseline` is the token that stands for nothing, by name or number ("zero": vectors of
+    zeros); by default the padding, else the mask, the unknown, the end token. What the tokenizer
+    has added to a text stays there. `steps`: points on the way, those of Gauss and Legendre."""
+    if steps < 1:
+        raise GlassformerError(f"steps must be 1 or more, not {steps}.")
+    question = Question.of(view, token, position, head)
+    read, base = _embeddings(view), _baseline(view, baseline)
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    total = {name: torch.zeros_like(x[0]) for name, x in read.items()}
+    for start in range(0, steps, AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        for name, slope in _slopes(question, _between(base, read, (points[part] + 1) / 2)).items():
+            share = torch.as_tensor(weights[part] / 2).to(slope)
+            total[name] += torch.einsum("r,rpw->pw", share, slope)
+        if progress is not None:
+            progress(min(1.0, (start + AT_ONCE) / steps))
+    with torch.no_grad():
+        from_base = float(question.ask(base)[0])
+    found = {name: total[name] * (read[name] - base[name])[0] for name in read}
+    return _saliency(question, "integrated gradients", found, question.logit - from_base)
+
+
+def _between(base: dict[str, Tensor], read: dict[str, Tensor], points: Any) -> dict[str, Tensor]:
+    """[point, position, width]"""
+    return {
+        name: base[name] + torch.as_tensor(points).to(read[name])[:, None, None] * (x - base[name])
+        for name, x in read.items()
+    }
+
+
+def _slopes(question: Question, embeddings: dict[str, Tensor]) -> dict[str, Tensor]:
+    with torch.enable_grad():
+        leaves = {name: x.detach().requires_grad_() for name, x in embeddings.items()}
+        logits = question.ask(leaves).sum()
+        if not logits.requires_grad:
+            raise GlassformerError(
+                "No gradient comes back through this model: codes of 8 or 4 bits have none; load "
+                "it without `quantize`."
+            )
+        slopes = torch.autograd.grad(logits, list(leaves.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(leaf) if slope is None else slope
+        for (name, leaf), slope in zip(leaves.items(), slopes, strict=True)
+    }
+
+
+def _names(view: View) -> list[str]:
+    return [f"{n}.embed" for n in ("encoder", "decoder") if getattr(view.model.net, n) is not None]
+
+
+def _embeddings(view: View) -> dict[str, Tensor]:
+    view.capture(_names(view))
+    return {name: view.seen[name] for name in _names(view)}
+
+
+@torch.no_grad()
+def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
+    read = _embeddings(view)
+    signals = any(isinstance(stack.embed, Signal) for stack in stacks_of(view.model.net))
+    if wanted == "zero" or signals or "source_mask" in view.reading.inputs:
+        return {name: torch.zeros_like(x) for name, x in read.items()}
+    id = _neutral(view) if wanted is None else wanted
+    if isinstance(id, str):
+        known = view.model.tokenizer
+        if known is None:
+            raise GlassformerError("There is no tokenizer; give the baseline as a token's number.")
+        id = known.id(id)
+    sides = {"tokens": view.reading.last, "source": view.reading.encoder}
+    inputs: dict[str, Tensor] = {}
+    for key, tokens in sides.items():
+        if key in view.reading.inputs:
+            ids = view.reading.inputs[key]
+            kept = torch.tensor([[token.special for token in tokens]], device=ids.device)
+            inputs[key] = torch.where(kept, ids, id) if kept.shape == ids.shape else ids
+    seen = Capture(*_names(view))
+    view.run(seen, **inputs)
+    return {name: seen[name] for name in _names(view)}
+
+
+def _neutral(view: View) -> int:
+    known, spec = view.model.tokenizer, view.model.spec.tokens
+    roles = {} if known is None else known.special
+    order = [*(roles.get(role) for role in NEUTRAL), spec.pad, spec.eos, 0]
+    return next(id for id in order if id is not None)
+
+
+def _saliency(
+    question: Question, kind: str, found: dict[str, Tensor], difference: float | None = None
+) -> Saliency:
+    named = {}
+    for name, each in found.items():
+        values = each.float().sum(-1).detach()  # [position]
+        stack = name.partition(".")[0]
+        words = [token.text for token in getattr(question.view.reading, stack)]
+        words = [*["·"] * (len(values) - len(words)), *words][-len(values) :]
+        named[stack] = Named(values, ("position",), {"position": words}, f"{kind} ({stack})")
+    own = question.view.stack
+    source = named.get("encoder") if own == "decoder" else None
+    place = (question.output, question.text, question.position, question.logit)
+    return Saliency(kind, *place, named[own], source, difference)

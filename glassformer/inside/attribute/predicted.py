@@ -1,0 +1,221 @@
+"""Inside room, what is predicted: rows of logits, of which each is a choice among named outcomes.
+
+| what         | a row of logits is of              | and its outcomes are           |
+|--------------|------------------------------------|--------------------------------|
+| next, masked | a position: what comes, or stands  | tokens of the vocabulary       |
+| tag          | a position                         | labels                         |
+| classify     | the whole text                     | labels, or numbers to say      |
+| span         | where an answer starts, or ends    | the positions of the text      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.core.heads import pick
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.spec import Head, head_among
+from glassformer.tasks.model_protocol import Model, kind_of, labels_of
+from glassformer.tasks.classify import REGRESSION, has_several, problem_type
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+ENDS = ("start", "end")  # of an answer
+AXES = {"classify": ("text", "label"), "tag": ("position", "label"), "span": ("end", "position")}
+VOCABULARY = ("position", "token")
+PREDICT = ("lm", "classify", "tag", "span")  # kinds of heads that say something of one text
+
+
+@dataclass(frozen=True)
+class Predicts:
+    """What a model predicts, and by which of its heads. `labels` are the names of outcomes, where
+    these are labels; `several` says that each of them holds or not by itself, and `number` that it
+    is the logit itself which is said, of a regression."""
+
+    what: str
+    head: Head
+    labels: tuple[str, ...] = ()
+    several: bool = False
+    number: bool = False
+
+    @property
+    def tokens(self) -> bool:
+        """Whether outcomes are of the vocabulary."""
+        return self.what in ("next", "masked")
+
+    @property
+    def lens(self) -> bool:
+        """Whether a layer's stream at a position is all that the head needs to say its piece."""
+        return self.tokens or (self.what == "tag" and len(self.labels) > 1)
+
+
+def predicting_heads(model: Model) -> list[Head]:
+    """Those for the vocabulary, labels or answers."""
+    return [head for head in _heads(model) if kind_of(head, model.spec) in PREDICT]
+
+
+def _heads(model: Model) -> list[Head]:
+    return [head for head in model.spec.heads if not (head.auxiliary or head.pixels)]
+
+
+def predicts(model: Model, name: str | None = None) -> Predicts:
+    """By the head that is named, or else the first that says something of one text."""
+    heads = predicting_heads(model)
+    if not heads:
+        raise GlassformerError(_why_nothing(model))
+    head = head_among(heads, name, " that predicts something of one text")
+    kind = kind_of(head, model.spec)
+    if kind == "lm":
+        return Predicts("masked" if model.spec.decoder is None else "next", head)
+    if kind == "span":
+        return Predicts(kind, head)
+    number = kind == "classify" and problem_type(model, head) == REGRESSION
+    several = head.outputs == 1 or number
+    several = several or (kind == "classify" and has_several(model, head))
+    return Predicts(kind, head, output_names(model, head), several, number)
+
+
+def _why_nothing(model: Model) -> str:
+    kinds = dict.fromkeys(kind_of(head, model.spec) for head in _heads(model))
+    if "choose" in kinds:
+        return (
+            f"{model.architecture} chooses among several texts; of one it gives a score alone, "
+            "view.logits, which view.contributions() takes apart."
+        )
+    has = ", ".join(kinds) or "no head at all"
+    return (
+        f"This model has no head for the vocabulary, labels or answers (it has {has}), so it "
+        "predicts nothing of a text."
+    )
+
+
+def output_names(model: Model, head: Head) -> tuple[str, ...]:
+    """What a head's outputs are called that are no tokens; those without names go by number."""
+    if kind_of(head, model.spec) == "span":
+        return ENDS[: head.outputs]
+    try:
+        return tuple(labels_of(model, head))
+    except GlassformerError:
+        count = head.outputs or 0
+        return (head.name,) if count == 1 else tuple(map(str, range(count)))
+
+
+class Predicted:
+    """What is predicted in a view, by the head that is named, or else the view's."""
+
+    def __init__(self, view: View, head: str | None = None) -> None:
+        self.view, self.by = view, predicts(view.model, head or view.head)
+        self.what, self.head = self.by.what, self.by.head
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        return AXES.get(self.what, VOCABULARY)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and of how many outcomes each."""
+        size, outputs = len(self.view.tokens), self.head.outputs or 0
+        rows = {"classify": (1, outputs), "span": (outputs, size)}
+        return rows.get(self.what, (size, outputs))
+
+    def row(self, position: int) -> int:
+        """Of what is said of the whole text, the one row there is."""
+        rows = self.shape[0]
+        if self.what == "classify":
+            return 0
+        check_index(position, rows, "start or end" if self.what == "span" else "position")
+        return position % rows
+
+    def logits(self, rows: Sequence[int] | None = None) -> Tensor:
+        """[row, outcome]"""
+        found = self.view.output.heads[self.head.name][0]
+        if self.head.scalar:
+            found = found.unsqueeze(-1)
+        if self.what == "classify":
+            found = found[None]
+        elif self.what == "span":
+            found = found.mT
+        return found if rows is None else found[list(rows)]
+
+    def best(self, row: int) -> int:
+        return int(self.logits([row]).argmax(-1))
+
+    def text(self, outcome: int) -> str:
+        if self.by.tokens:
+            return self.view.token_text(outcome)
+        if self.what == "span":
+            return self.view.tokens[outcome].text
+        return self.by.labels[outcome]
+
+    def actual(self, row: int) -> int | None:
+        """What a decoder reads next, and what stands where an encoder looks, unless that is a mask;
+        a text does not say which labels are right."""
+        ids = [token.id for token in self.view.tokens]
+        if self.what == "next":
+            return ids[row + 1] if row + 1 < len(ids) else None
+        hidden = self.what != "masked" or ids[row] == mask_token(self.view)
+        return None if hidden else ids[row]
+
+    def asked(self, row: int, outcome: int | None) -> tuple[int | None, int]:
+        """At which position which output of the head has the logit of an outcome; None is the most
+        probable."""
+        chosen = self.best(row) if outcome is None else outcome
+        check_index(chosen, self.shape[1], "outcome")
+        if self.what == "span":
+            return chosen, row
+        return (None if self.what == "classify" else row), chosen
+
+    def read_at(self, row: int, outcome: int | None = None) -> list[int]:
+        """The positions whose last vectors the head reads for it."""
+        position, _ = self.asked(row, outcome)
+        if position is not None:
+            return [position]
+        where = self.where()
+        one = where is not None and where.dtype == torch.long
+        return where.tolist() if where is not None and one else [*range(len(self.view.tokens))]
+
+    def where(self) -> Tensor | None:
+        """What the head picks, as `core.heads.pick` has it."""
+        hidden, text = self.view.output.hidden, self.view.reading.inputs["tokens"]
+        return pick(self.head, hidden, text, None, self.view.model.spec.tokens)
+
+    def ways(self, logits: Tensor) -> Tensor:
+        """Log-probabilities of all there is to choose from in a row: [row, outcome], or for labels
+        that hold each by itself [row, outcome, does or does not]."""
+        logits = logits.float()
+        if self.by.several:
+            logits = torch.stack((logits, torch.zeros_like(logits)), -1)
+        return logits.log_softmax(-1)
+
+    def log_chances(self, logits: Tensor) -> Tensor:
+        """[row, outcome]"""
+        ways = self.ways(logits)
+        return ways[..., 0] if self.by.several else ways
+
+    def entropy(self, logits: Tensor) -> Tensor:
+        """[row], in nats."""
+        each: Tensor = torch.special.entr(self.ways(logits).exp())
+        return each.flatten(1).sum(-1)
+
+    def divergence(self, was: Tensor, now: Tensor) -> Tensor:
+        """[row]: KL(was, now) in nats."""
+        p, q = self.ways(was), self.ways(now)
+        far: Tensor = (p.exp() * (p - q)).nan_to_num().flatten(1).sum(-1)
+        return far
+
+    def says_the_same_as(self, other: Predicted) -> bool:
+        """Whether two models choose among the same outcomes."""
+        a, b = ((each.what, each.by.labels, each.by.several, each.shape) for each in (self, other))
+        return a == b
+
+
+def mask_token(view: View) -> int | None:
+    known = view.model.tokenizer
+    return None if known is None else known.special.get("mask")

@@ -1,0 +1,126 @@
+"""Inside room, predictions: what comes next, or what is said of a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.attribute.predicted import Predicted, output_names
+from glassformer.inside.displayable import Shown
+from glassformer.spec import Head, head_among
+from glassformer.tasks.model_protocol import Model, kind_of
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+
+@dataclass(frozen=True)
+class Prediction:
+    id: int
+    text: str
+    probability: float
+    logit: float
+
+
+class Predictions(list[Prediction], Shown):
+    """The most probable first."""
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.bars import predictions_html
+
+        return predictions_html(self)
+
+    @property
+    def heading(self) -> str:
+        return "What is predicted"
+
+
+def predictions(view: View, position: int | None, top: int, head: str | None) -> Predictions:
+    """Of a model for answers, where one starts, or ends at position 1; `id` is then a token's
+    place. Of one that says numbers, the logit is the number, and there is no probability."""
+    found = Predicted(view, head)
+    if found.what == "span":
+        row = found.row(position or 0)
+    else:
+        row = found.row(default_position(view, position))
+    logits = found.logits([row])
+    (chances,), (scores,) = found.log_chances(logits).exp(), logits.float()
+    if found.by.number:
+        chances = torch.full_like(chances, float("nan"))
+    best = scores.topk(min(top, len(scores))).indices
+    return Predictions(
+        Prediction(id, found.text(id), float(chances[id]), float(scores[id]))
+        for id in best.tolist()
+    )
+
+
+def head_with_outputs(model: Model, name: str | None) -> Head:
+    """The head whose logits are looked at: the one that is named, or else the first."""
+    heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
+    if not heads:
+        raise GlassformerError(
+            f"{model.architecture} has no head with outputs, so nothing is predicted; attention, "
+            "residuals and all other tensors are there."
+        )
+    return head_among(heads, name, " with outputs")
+
+
+def default_position(view: View, position: int | None) -> int:
+    """The last token of a decoder; of an encoder the first mask, or else its first token."""
+    size = len(view.tokens)
+    if position is not None:
+        check_index(position, size, "position")
+        return position % size
+    if view.stack == "decoder":
+        return size - 1
+    known = view.model.tokenizer
+    mask = None if known is None else known.special.get("mask")
+    ids = [token.id for token in view.tokens]
+    return ids.index(mask) if mask is not None and mask in ids else 0
+
+
+def output_text(view: View, head: Head, id: int) -> str:
+    """A token, or a label."""
+    if kind_of(head, view.model.spec) == "lm":
+        return view.token_text(id)
+    return output_names(view.model, head)[id]
+
+
+def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) -> int:
+    """A token or label by number, name or text; None is the most probable one."""
+    count = logits.shape[-1]
+    if what is None:
+        return int(logits.argmax(-1))
+    if isinstance(what, int):
+        check_index(what, count, "output")
+        return what % count
+    return _named_output(view, head, what)
+
+
+def _named_output(view: View, head: Head, what: str) -> int:
+    if kind_of(head, view.model.spec) != "lm":
+        labels = output_names(view.model, head)
+        if what in labels:
+            return labels.index(what)
+        raise GlassformerError(f"There is no label {what!r}, only {', '.join(labels)}.")
+    known = view.model.tokenizer
+    if known is None:
+        raise GlassformerError(
+            f"{view.model.architecture} has no tokenizer; give a token's number."
+        )
+    if what in known.target:
+        return known.target.id(what)
+    bare = known.target.ids(what.removeprefix(" "))  # of vocabularies that put the space there
+    for ids in (known.target.ids(what), bare):
+        if len(ids) != 1 or ids[0] == known.target.special.get("unk"):
+            continue
+        if ids is not bare or view.token_text(ids[0]) == what:
+            return ids[0]
+    raise GlassformerError(
+        f"{what!r} is not one token of the vocabulary; choose one, with its space if any."
+    )

@@ -1,0 +1,59 @@
+"""Inside room, attention roll-out (Abnar and Zuidema, 2020): how much of every token reaches each
+position through all layers, if attention and the stream around it were all there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import Named
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.stack_view import Side
+
+
+@torch.no_grad()
+def rollout(side: Side, residual: float = 0.5) -> Named:
+    """[query, key], rows that sum to one: the product over layers of `residual` * identity + (1 -
+    `residual`) * the mean pattern of the heads. For cross-attention the share of what the encoder
+    has read, through its own layers, too; the rest of a row comes from the decoder's own tokens."""
+    if not 0 <= residual < 1:
+        raise GlassformerError(
+            f"residual is the stream's share, from 0 to below 1, not {residual}."
+        )
+    size = len(side.tokens)
+    own = torch.eye(size, device=side.view.output.hidden.device)
+    view, crossed = side.view, bool(side.scope)
+    names = [side.name(layer, "pattern") for layer in range(len(side.spec.order))]
+    plain = [name.replace(".cross.", ".") for name in names]
+    view.capture([*names, *plain])
+    source = rollout(view.encoder, residual).array if crossed else None
+    other = None if source is None else own.new_zeros(size, len(source))
+    for name, cross in zip(plain, names, strict=True):
+        mix = residual * torch.eye(size, device=own.device) + (1 - residual) * _mean(
+            view.seen[name]
+        )
+        own = mix @ own
+        if other is not None and source is not None:
+            asked = view.seen[cross][0].float().mean(0) @ source
+            other = residual * (mix @ other) + (1 - residual) * asked
+            own = residual * own
+    words = [token.text for token in side.tokens]
+    if other is None:
+        return Named(own, ("query", "key"), {"query": words, "key": words}, "attention roll-out")
+    keys = [token.text for token in side.sources]
+    return Named(other, ("query", "key"), {"query": words, "key": keys}, "roll-out to the source")
+
+
+def _mean(pattern: Tensor) -> Tensor:
+    """[query, key] of the text itself: what an empty memory takes is shared out among the rest."""
+    mean = pattern[0].float().mean(0)
+    if mean.shape[1] < mean.shape[0]:
+        raise GlassformerError(
+            "In this model several tokens share a key, so attention cannot be rolled out by token."
+        )
+    mean = mean[:, -len(mean) :]
+    return mean / mean.sum(-1, keepdim=True).clamp(min=1e-12)

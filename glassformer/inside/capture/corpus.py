@@ -1,0 +1,146 @@
+"""Inside room, many texts: they come in one by one, and are read some at a time.
+
+A text that is longer than a window becomes several, each with what the tokenizer puts around a
+text. Only numbers are kept of them, so that many fit into memory; whoever reads them as a stream
+holds one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.cancellation import pause
+from glassformer.inside.capture.model_inputs import Text, read
+from glassformer.inside.capture.view import EnoughError, Until
+from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.windows import Frame
+
+LENGTH, TOKENS = 256, 2048  # tokens of a window, and of a batch
+MASKS = {"tokens": "mask", "source": "source_mask"}  # who says which of them are real
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A text, or a window of one: `inputs` is what the net is called with, [1, ...] each."""
+
+    number: int  # of the text
+    start: int  # the window's first token in it
+    inputs: dict[str, Tensor]
+    ids: dict[str, list[int | None]]  # of the tokens in each stack; None in a sound or an image
+
+    @property
+    def longest(self) -> int:
+        return max(map(len, self.ids.values()))
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is rows of tokens, which can be padded; no sound, image or story."""
+        rows = (x.ndim == 2 and not x.is_floating_point() for x in self.inputs.values())
+        return all(rows) and "source_mask" not in self.inputs
+
+
+def pieces(
+    model: Model, texts: Iterable[Text], targets: Iterable[Text] | None = None, length: int = LENGTH
+) -> Iterator[Piece]:
+    """As `look` reads them; of an encoder-decoder, `targets` are what its decoder has written of
+    each text. Empty texts are passed over."""
+    if isinstance(texts, str | Tensor):
+        raise GlassformerError("Many texts are a list of them, not one text; put it in brackets.")
+    spec = model.spec
+    both = spec.encoder is not None and spec.decoder is not None and not spec.shift_text
+    if both and targets is None:
+        raise GlassformerError(
+            f"{model.architecture} reads a text and has written another: give `targets`, one for "
+            "each text."
+        )
+    written = iter(targets) if targets is not None else None
+    for number, text in enumerate(texts):
+        target = None if written is None else next(written, None)
+        if written is not None and target is None:
+            raise GlassformerError(f"There is a text {number} without a target; give one for each.")
+        if isinstance(text, str) and not text.strip():
+            continue
+        windows = [(0, text)] if both else _windows(model, text, length)
+        for start, window in windows:
+            reading = read(model, window, target)
+            stacks = {"encoder": reading.encoder, "decoder": reading.decoder}
+            ids = {stack: [token.id for token in tokens] for stack, tokens in stacks.items()}
+            yield Piece(number, start, reading.inputs, ids)
+
+
+def _windows(model: Model, text: Text, length: int) -> Iterator[tuple[int, Text]]:
+    """Where each begins, and its tokens."""
+    known, stack = model.tokenizer, model.spec.last_stack
+    if not isinstance(text, str) or known is None:
+        yield 0, text
+        return
+    length = min(length, stack.context_length or length)
+    whole = known.encode(text)
+    if len(whole) <= length:
+        yield 0, text
+        return
+    frame = Frame.of(known)
+    room = frame.room(length)
+    ids = known.encode(text, special=False).ids
+    for start in range(0, len(ids), room):
+        yield start, [*frame.before.ids, *ids[start : start + room], *frame.behind.ids]
+
+
+def batches(given: Iterable[Piece], tokens: int) -> Iterator[list[Piece]]:
+    """As many as are at most so many tokens with their padding, in their order; one at least."""
+    batch: list[Piece] = []
+    longest = 0
+    for piece in given:
+        size = max(longest, piece.longest)
+        alone = not piece.flat or bool(batch and not batch[-1].flat)
+        if batch and (alone or size * (len(batch) + 1) > tokens):
+            yield batch
+            batch, size = [], piece.longest
+        batch.append(piece)
+        longest = size
+    if batch:
+        yield batch
+
+
+def together(batch: Sequence[Piece], pad: int) -> dict[str, Tensor]:
+    """What the net is called with for all of them; padding stands behind the shorter ones."""
+    if len(batch) == 1:
+        return batch[0].inputs
+    found: dict[str, Tensor] = {}
+    names = dict.fromkeys(name for piece in batch for name in piece.inputs)
+    for name in names:
+        rows = [piece.inputs.get(name, torch.zeros_like(piece.inputs["tokens"])) for piece in batch]
+        fill = pad if name in MASKS else 0
+        found[name] = pad_sequence([row[0] for row in rows], True, fill)
+        if name in MASKS and len({row.shape[1] for row in rows}) > 1:
+            sizes = torch.tensor([[row.shape[1]] for row in rows], device=rows[0].device)
+            places = torch.arange(found[name].shape[1], device=sizes.device)
+            found[MASKS[name]] = places < sizes
+    return found
+
+
+@torch.no_grad()
+def captured(model: Model, batch: Sequence[Piece], names: Sequence[str]) -> dict[str, Tensor]:
+    """What passes under some names of one stack, [row, ...]: the real tokens of all pieces, one
+    piece after the other. The pass ends with the last of them."""
+    pause()
+    seen = Until(names)
+    with suppress(EnoughError):
+        model.net(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
+    if seen.left:
+        raise GlassformerError(f"Nothing passed under the name {next(iter(seen.left))!r}.")
+    sizes = [len(piece.ids[names[0].partition(".")[0]]) for piece in batch]
+    longest = max(sizes)  # an adapter's own tokens may stand before those of the text
+    return {
+        name: torch.cat(
+            [row[-longest:][:size] for row, size in zip(seen.seen[name], sizes, strict=True)]
+        )
+        for name in names
+    }

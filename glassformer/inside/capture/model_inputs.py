@@ -1,0 +1,239 @@
+"""Inside room, its door: a text comes in, what a net is called with and its tokens go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.audio_image_embedding import Signal
+from glassformer.core.stack import Stack
+from glassformer.errors import GlassformerError
+from glassformer.generate.prompt import as_ids
+from glassformer.spec import Hop
+from glassformer.tasks.model_protocol import Model
+from glassformer.text import Tokenizer
+
+Text = str | tuple[str, str] | Sequence[int] | Tensor
+"""A text, a pair of them, token ids, or the sound or image that an encoder reads."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """`text` is how it is written, with the space before it where the vocabulary has one there."""
+
+    id: int | None  # None for a piece of a sound or an image
+    text: str
+    special: bool = False  # added by the tokenizer, or no part of a text
+    segment: int = 0  # 1 in the second text of a pair
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`inputs` is what the net is called with; the tokens are those of each stack."""
+
+    inputs: dict[str, Tensor]
+    encoder: tuple[Token, ...] = ()
+    decoder: tuple[Token, ...] = ()
+    story: tuple[Token, ...] = ()  # a sentence each, for a model that asks a memory
+
+    def length(self, name: str, axis: str) -> int:
+        """How many places of a tensor's axis are the text's own; an adapter's tokens, or an empty
+        memory, may stand before them."""
+        own = self.encoder if name.startswith("encoder.") else self.decoder
+        if axis == "key":
+            return len(self.encoder if ".cross." in name else self.story or own)
+        return len(own)
+
+    @property
+    def last(self) -> tuple[Token, ...]:
+        """Of the stack whose output the heads read."""
+        return self.decoder or self.encoder
+
+
+def read(model: Model, text: Text, target: Text | None = None) -> Reading:
+    net, spec = model.net, model.spec
+    both = net.encoder is not None and net.decoder is not None
+    if any(isinstance(layer, Hop) for layer in spec.last_stack.blocks):
+        return _story(model, text, target)
+    if target is not None and (not both or spec.shift_text):
+        raise GlassformerError(
+            f"{model.architecture} reads one text: leave `target` out (a pair is a tuple of two)."
+        )
+    if both and not spec.shift_text:
+        source, tokens = _stack_input(model, net.encoder, text)
+        begun = _beginning(model, source)
+        written = [] if target is None else _target_ids(model, target)
+        ids = [*begun, *written]
+        known = None if model.tokenizer is None else model.tokenizer.target
+        _check(net.decoder, ids, "target")
+        inputs = {"tokens": _row(ids, net), "source": source.to(_device(net))}
+        return Reading(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
+    stack = net.encoder if net.encoder is not None else net.decoder
+    row, tokens = _stack_input(model, stack, text)
+    inputs = {"tokens": row.to(_device(net))}
+    assert stack is not None
+    if not isinstance(text, Tensor) and any(token.segment for token in tokens):
+        if stack.spec.embed.segments > 1 or stack.spec.scores_segments:
+            inputs["segments"] = _row([token.segment for token in tokens], net)
+    elif stack.spec.scores_segments:
+        inputs["segments"] = torch.zeros_like(inputs["tokens"])
+    if not both:
+        return Reading(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
+    last = last_tokens(row, None) if spec.start_from_last else None
+    moved = shifted_right(row, None, spec.tokens.start if last is None else last)
+    return Reading(inputs, tokens, _shown(model.tokenizer, moved[0].tolist(), {0}))
+
+
+def _stack_input(model: Model, stack: Stack | None, text: Text) -> tuple[Tensor, tuple[Token, ...]]:
+    """A row for a stack, [1, position] or a signal, and its tokens."""
+    assert stack is not None
+    if isinstance(stack.embed, Signal):
+        if not isinstance(text, Tensor) or not text.is_floating_point():
+            raise GlassformerError(
+                f"{model.architecture} reads sound or images: give it what model.reader makes."
+            )
+        whole = text if text.ndim > stack.embed.axes else text[None]
+        count = stack.embed.length(whole)
+        return whole, tuple(Token(None, str(place)) for place in range(count))
+    parts = text if isinstance(text, tuple) else (text,)
+    if not all(isinstance(part, str) for part in parts):
+        ids = as_ids(text)
+        _check(stack, ids, "text")
+        return torch.tensor([ids]), _shown(model.tokenizer, ids, set())
+    if len(parts) > 2:
+        raise GlassformerError(f"A model reads a text or a pair of texts, not {len(parts)}.")
+    if not parts or not all(parts):
+        raise GlassformerError("The text is empty; give the model something to read.")
+    if model.tokenizer is None:
+        raise GlassformerError(
+            f"{model.architecture} has no tokenizer; give the text as a list of token ids."
+        )
+    encoded = model.tokenizer.encode(*parts)
+    _check(stack, encoded.ids, "text")
+    added = {i for i, flag in enumerate(encoded.special_mask) if flag}
+    tokens = _shown(model.tokenizer, encoded.ids, added, encoded.segments)
+    return torch.tensor([encoded.ids]), tokens
+
+
+def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
+    assert stack is not None
+    if not ids:
+        raise GlassformerError(f"The {what} is empty; give the model something to read.")
+    size = stack.spec.embed.vocabulary
+    if not all(0 <= id < size for id in ids):
+        raise GlassformerError(
+            f"The {what} has a token beyond the model's, which end at {size - 1}."
+        )
+    table = stack.spec.embed.position
+    taken: int = 0 if stack.around is None else stack.around.takes(stack)  # type: ignore[attr-defined]
+    if table is not None and len(ids) > table.length - taken:
+        room = table.length - taken
+        raise GlassformerError(
+            f"The {what} has {len(ids)} tokens, {len(ids) - room} more than the model's {room} "
+            "positions; shorten it."
+        )
+
+
+def _beginning(model: Model, source: Tensor) -> list[int]:
+    """With what the decoder starts; a model that writes knows it best."""
+    if any(head.pick == "each" and head.outputs is not None for head in model.spec.heads):
+        writer = model.writer
+        given: Any = source[0] if source.is_floating_point() else tuple(source[0].tolist())
+        return writer.beginning(given, writer.knobs({}))
+    special = model.spec.tokens
+    start = special.start if special.start is not None else special.bos
+    if start is None:
+        raise GlassformerError(
+            f"{model.architecture} does not say what its decoder starts from; give `target` to a "
+            "model that does (decoder_start_token_id)."
+        )
+    return [start]
+
+
+def _target_ids(model: Model, target: Text) -> list[int]:
+    """What stands behind the beginning; the end token is what is predicted last, not read."""
+    if not isinstance(target, str):
+        return as_ids(target)
+    if model.tokenizer is None:
+        raise GlassformerError(
+            f"{model.architecture} has no tokenizer; give the target as a list of token ids."
+        )
+    encoded = model.tokenizer.target.encode(target)
+    ended = encoded.ids and encoded.special_mask[-1]
+    return encoded.ids[:-1] if ended else encoded.ids
+
+
+def _shown(
+    tokenizer: Tokenizer | None,
+    ids: Sequence[int],
+    added: set[int],
+    segments: Sequence[int] | None = None,
+) -> tuple[Token, ...]:
+    special = frozenset[int]() if tokenizer is None else tokenizer.special_ids
+    return tuple(
+        Token(id, token_text(tokenizer, id), i in added or id in special, segment)
+        for i, (id, segment) in enumerate(zip(ids, segments or [0] * len(ids), strict=True))
+    )
+
+
+def token_text(tokenizer: Tokenizer | None, id: int) -> str:
+    """A token as it is written; one that is half a letter, as the vocabulary names it."""
+    if tokenizer is None or id >= tokenizer.size:
+        return f"#{id}"
+    name, text = tokenizer.token(id), tokenizer.decode([id], special=True)
+    if "\ufffd" in text or not text:
+        return name
+    return f" {text}" if name.startswith("▁") and text[:1] != " " else text
+
+
+def _story(model: Model, text: Text, target: Text | None) -> Reading:
+    """A model that asks a memory: `text` is a story, a sentence a line, `target` the question."""
+    if target is None:
+        raise GlassformerError(
+            f"{model.architecture} answers from a story: give the story as the text, a sentence a "
+            "line, and the question as `target`."
+        )
+    net = model.net
+    if isinstance(text, Tensor):
+        rows = [as_ids(row) for row in text]
+    elif isinstance(text, str) and model.tokenizer is not None:
+        rows = [model.tokenizer.ids(line) for line in text.splitlines() if line.strip()]
+    else:
+        raise GlassformerError(
+            f"{model.architecture} reads a story as lines of text, for which it needs a tokenizer, "
+            "or as a tensor of word ids, [sentence, word]."
+        )
+    if not any(rows):
+        raise GlassformerError("The text is empty; give the model something to read.")
+    known = model.tokenizer
+    asked = as_ids(target) if known is None or not isinstance(target, str) else known.ids(target)
+    longest = max(map(len, rows))
+    pad = model.spec.tokens.pad or 0
+    words = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+    real = torch.tensor([[i < len(row) for i in range(longest)] for row in rows])
+    sentences = tuple(
+        Token(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
+    )
+    inputs = {
+        "tokens": _row(asked, net),
+        "source": words[None].to(_device(net)),
+        "source_mask": real[None].to(_device(net)),
+    }
+    question = (Token(None, " ".join(token_text(known, id).strip() for id in asked)),)
+    if net.decoder is None:
+        return Reading(inputs, encoder=question, story=sentences)
+    return Reading(inputs, decoder=question, story=sentences)
+
+
+def _row(ids: Sequence[int], net: Any) -> Tensor:
+    return torch.tensor([list(ids)], device=_device(net))
+
+
+def _device(net: Any) -> torch.device:
+    device: torch.device = next(net.parameters()).device
+    return device

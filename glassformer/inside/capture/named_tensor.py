@@ -1,0 +1,119 @@
+"""Inside room, arrays: a tensor that knows what its axes are, and what stands along them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.displayable import Shown
+
+Index = int | slice | EllipsisType
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Shown):
+    """`array` is a torch tensor, `axes` has a name for each of its axes; `labels` says, for some
+    of them, what stands at each place (tokens, layers).
+
+    >>> view.attention[3, 1].axes
+    ('query', 'key')
+    """
+
+    array: Tensor
+    axes: tuple[str, ...]
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        assert len(self.axes) == self.array.ndim, (self.axes, self.array.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
+        """As a tensor is indexed, by numbers and slices; a number takes its axis away."""
+        given = [as_index(part) for part in (index if isinstance(index, tuple) else (index,))]
+        if Ellipsis in given:
+            at = given.index(Ellipsis)
+            given[at : at + 1] = [slice(None)] * (len(self.axes) - len(given) + 1)
+        if len(given) > len(self.axes):
+            raise GlassformerError(f"{len(given)} indices for the axes {', '.join(self.axes)}.")
+        axes, labels = [], {}
+        for number, axis in enumerate(self.axes):
+            part = given[number] if number < len(given) else slice(None)
+            if isinstance(part, slice):
+                axes.append(axis)
+                if axis in self.labels:
+                    labels[axis] = self.labels[axis][part]
+            elif isinstance(part, int):
+                check_index(part, self.shape[number], axis)
+        return Named(self.array[tuple(given)], tuple(axes), labels, self.title)
+
+    def mean(self, axis: str) -> Named:
+        """Over an axis, by its name."""
+        if axis not in self.axes:
+            raise GlassformerError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
+        rest = tuple(name for name in self.axes if name != axis)
+        labels = {name: self.labels[name] for name in rest if name in self.labels}
+        mean = self.array.float().mean(self.axes.index(axis))
+        return Named(mean, rest, labels, f"{self.title}, mean over {axis}")
+
+    def numpy(self) -> NDArray[Any]:
+        array = self.array.detach().cpu()
+        return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.numpy(), dtype=dtype)
+
+    def tolist(self) -> Any:
+        return self.array.tolist()
+
+    def __float__(self) -> float:
+        return float(self.array)
+
+    def __int__(self) -> int:
+        return int(self.array)
+
+    def __repr__(self) -> str:
+        size = ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True))
+        return f"<{self.title or 'array'} [{size}]>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.heatmap import html
+
+        return html(self)
+
+    @property
+    def heading(self) -> str:
+        return self.title or "array"
+
+
+def as_index(given: Any) -> Index:
+    """A number (NumPy's and torch's too), a slice, or `...`."""
+    if isinstance(given, slice) or given is Ellipsis:
+        return given
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise GlassformerError(
+            f"An index is a number or a slice, not {given!r:.40}; .array is a tensor, which takes "
+            "others."
+        ) from None
+
+
+def check_index(index: int, size: int, axis: str) -> None:
+    if not -size <= index < size:
+        ends = f"from 0 to {size - 1}" if size else "of none at all"
+        raise GlassformerError(f"There is no {axis} {index}: they go {ends}.")

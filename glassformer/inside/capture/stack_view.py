@@ -1,0 +1,190 @@
+"""Inside room, sides: the stacks of a model, whose tensors are asked for by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import Index, Named, as_index, check_index
+from glassformer.inside.capture.names import names_of
+from glassformer.inside.capture.model_inputs import Token
+from glassformer.inside.displayable import Shown
+from glassformer.spec import Block
+from glassformer.spec import Stack as StackSpec
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+
+class Layers(Shown):
+    """A tensor of every layer of a stack; `[layer, ...]` gives a `Named`, `[:]` all layers."""
+
+    def __init__(self, side: Side, tensor: str) -> None:
+        self.side, self.tensor = side, tensor
+
+    def __len__(self) -> int:
+        return len(self.side.spec.order)
+
+    def __iter__(self) -> Iterator[Named]:
+        return (self[layer] for layer in range(len(self)))
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
+        given, *rest = index if isinstance(index, tuple) else (index,)
+        first = as_index(given)
+        if first is Ellipsis:
+            first = slice(None)
+        if isinstance(first, slice):
+            return self.stacked(range(len(self))[first])[(slice(None), *rest)]
+        check_index(first, len(self), f"layer of the {self.side.stack}")
+        one = self.layers([range(len(self))[first]])[0]
+        return one[tuple(rest)] if rest else one
+
+    def stacked(self, layers: Sequence[int]) -> Named:
+        """[layer, ...]"""
+        found = self.layers(layers)
+        if len({one.shape for one in found}) > 1:
+            raise GlassformerError(
+                f"The {self.tensor} of these layers differ in shape; take them one by one."
+            )
+        labels = {"layer": [str(layer) for layer in layers], **found[0].labels}
+        whole = torch.stack([one.array for one in found])
+        title = f"{self.side.title} {self.tensor}"
+        return Named(whole, ("layer", *found[0].axes), labels, title)
+
+    def layers(self, layers: Iterable[int]) -> list[Named]:
+        return self.side.view.taps([self.side.name(layer, self.tensor) for layer in layers])
+
+    def __repr__(self) -> str:
+        return f"<{self.tensor} of {len(self)} layers of the {self.side.stack}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.attention import html
+
+        return html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"{self.side.title} {self.tensor}"
+
+
+class Side(Shown):
+    """A stack of the model, or its attention to the encoder (`scope` "cross.")."""
+
+    def __init__(self, view: View, stack: str, scope: str = "") -> None:
+        self.view, self.stack, self.scope = view, stack, scope
+
+    @property
+    def spec(self) -> StackSpec:
+        found = getattr(self.view.model.spec, self.stack)
+        assert isinstance(found, StackSpec)
+        return found
+
+    @property
+    def title(self) -> str:
+        return "cross-attention" if self.scope else self.stack
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """Those that ask; for cross-attention, too."""
+        found: tuple[Token, ...] = getattr(self.view.reading, self.stack)
+        return found
+
+    @property
+    def sources(self) -> tuple[Token, ...]:
+        """Those that are asked."""
+        reading = self.view.reading
+        return reading.encoder if self.scope else reading.story or self.tokens
+
+    def name(self, layer: int, tensor: str) -> str:
+        """The tap's name; one that the layer does not have is an error."""
+        check_index(layer, len(self.spec.order), f"layer of the {self.stack}")
+        layer %= len(self.spec.order)
+        found = f"{self.stack}.blocks.{layer}.{self.scope}{tensor}"
+        if found not in names_of(self.view.model.spec):
+            kind = type(self.spec.blocks[self.spec.order[layer]])
+            what = "a block of attention" if kind is Block else f"a {kind.__name__.lower()} layer"
+            raise GlassformerError(
+                f"Layer {layer} of the {self.stack} is {what}, which has no {self.scope}{tensor}."
+            )
+        return found
+
+    @property
+    def attention(self) -> Layers:
+        """[layer, head, query, key]: how much each token takes from each."""
+        return Layers(self, "pattern")
+
+    @property
+    def scores(self) -> Layers:
+        """[layer, head, query, key]: before the softmax; scaled, biased, masked."""
+        return Layers(self, "scores")
+
+    @property
+    def q(self) -> Layers:
+        """[layer, head, position, dim]: with the position in it, where it is turned."""
+        return Layers(self, "q")
+
+    @property
+    def k(self) -> Layers:
+        return Layers(self, "k")
+
+    @property
+    def v(self) -> Layers:
+        return Layers(self, "v")
+
+    @property
+    def z(self) -> Layers:
+        """[layer, head, position, dim]: the values, weighted by the pattern."""
+        return Layers(self, "z")
+
+    @property
+    def attention_out(self) -> Layers:
+        return Layers(self, "attn_out")
+
+    @property
+    def neurons(self) -> Layers:
+        """[layer, position, neuron]: the feed-forward layer's, behind the activation."""
+        return Layers(self, "ffn_post")
+
+    @property
+    def feed_forward_out(self) -> Layers:
+        return Layers(self, "ffn_out")
+
+    @property
+    def residual(self) -> Layers:
+        """[layer, position, width]: the stream behind each layer."""
+        return Layers(self, "resid_post")
+
+    @property
+    def residual_before(self) -> Layers:
+        return Layers(self, "resid_pre")
+
+    @property
+    def residual_between(self) -> Layers:
+        """The stream between attention and feed-forward."""
+        return Layers(self, "resid_mid")
+
+    @property
+    def embedding(self) -> Named:
+        return self.view.taps([f"{self.stack}.embed"])[0]
+
+    @property
+    def final(self) -> Named:
+        """[position, width]: what the heads, or cross-attention, read."""
+        return self.view.taps([f"{self.stack}.final"])[0]
+
+    def rollout(self, residual: float = 0.5) -> Named:
+        """[query, key]: attention through all layers; see `rollout.py`."""
+        from glassformer.inside.attribute.rollout import rollout
+
+        return rollout(self, residual)
+
+    def __repr__(self) -> str:
+        return f"<{self.title} of {self.view!r}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.view import side_html
+
+        return side_html(self)

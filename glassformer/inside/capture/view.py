@@ -1,0 +1,256 @@
+"""Inside room, the view: one text in one model, and whatever is asked about it.
+
+Nothing is computed before it is asked for. What is asked for first is captured by one more pass
+for just that, and kept; a pass of everything is `model.look(text, at="*")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Capture
+from glassformer.core.transformer import Output
+from glassformer.core.hooks import Tap
+from glassformer.errors import GlassformerError
+from glassformer.generate.prefix import State
+from glassformer.inside.intervene.edit import Edits, own_part
+from glassformer.inside.intervene.editing import active, standing
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.names import Axes, matching, names_of
+from glassformer.inside.capture.cancellation import pause
+from glassformer.inside.capture.model_inputs import Reading, token_text
+from glassformer.inside.capture.stack_view import Side
+from glassformer.tasks.model_protocol import Model
+
+if TYPE_CHECKING:
+    from glassformer.inside.attribute.contributions import Contributions
+    from glassformer.inside.attribute.gradients import Saliency
+    from glassformer.inside.lens.lens import Lens
+    from glassformer.inside.attribute.predictions import Predictions
+
+Made = TypeVar("Made")
+
+
+class EnoughError(Exception):
+    """All was seen; the rest of a pass is of no use."""
+
+
+class Until(Capture):
+    """Keeps what passes under some names, and ends the pass with the last of them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.left = dict.fromkeys(names)
+        super().__init__(*self.left)
+
+    def wants(self, name: str) -> bool:
+        return name in self.left
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if name in self.left:
+            del self.left[name]
+            self.seen[name] = value
+            if not self.left:
+                raise EnoughError
+        return value
+
+
+class View(Side):
+    """What `model.look` gives. It is itself the side whose output the heads read; an
+    encoder-decoder has `encoder`, `decoder` and `cross`. `head` is the one whose outputs are looked
+    at where a question does not name another; None is the first that fits."""
+
+    def __init__(
+        self,
+        model: Model,
+        reading: Reading,
+        edits: Edits | None = None,
+        head: str | None = None,
+    ) -> None:
+        super().__init__(self, "encoder" if model.spec.decoder is None else "decoder")
+        self.model, self.reading, self.head = model, reading, head
+        self.edits = [*active(model.net), *([] if edits is None else [edits])]
+        self.seen: dict[str, Tensor] = {}
+        self._state = State(model.net)
+        self._out: Output | None = None
+        self._once: dict[Any, Any] = {}
+
+    # --- passes ----------------------------------------------------------------------------------
+
+    def run(self, tap: Tap | None, **more: Any) -> Output:
+        """A pass of the same text through the same model, with the edits of this view."""
+        if not self._state.holds(self.model.net):
+            self._check_moved()
+        pause()
+        with standing(self.model.net, self.edits, alone=True):
+            out: Output = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
+        return out
+
+    def _check_moved(self) -> None:
+        if not self._state.only_moved(self.model.net):
+            raise GlassformerError(
+                "The model has changed since this view was taken (training, an adapter, new "
+                "weights); look again, or ask for all at once with at='*'."
+            )
+        self._state = State(self.model.net)
+
+    @torch.no_grad()
+    def read_through(self, names: Iterable[str] = ()) -> Output:
+        """A whole pass, if there was none yet, in which these are captured too."""
+        new = [name for name in names if name not in self.seen]
+        out = self.begin(new) if self._out is None else self._out
+        self.capture(new)
+        return out
+
+    @torch.no_grad()
+    def begin(self, names: Sequence[str]) -> Output:
+        """The first pass, with whatever passes under these names: a decoder by itself has nothing
+        to cross to, and not every text tokens that all others see."""
+        seen = Capture(*names) if names else None
+        self._out = self.run(seen)
+        self._keep({} if seen is None else seen.seen)
+        return self._out
+
+    @torch.no_grad()
+    def capture(self, names: Iterable[str]) -> None:
+        """A pass for what is not known yet, if anything; it ends where the last of it was seen."""
+        seen = Until(name for name in names if name not in self.seen)
+        if seen.left:
+            with suppress(EnoughError):
+                self.run(seen, heads=())
+        self._keep(seen.seen)
+        for name in seen.left:
+            raise GlassformerError(f"Nothing passed under the name {name!r} in this model.")
+
+    def _keep(self, seen: Mapping[str, Tensor]) -> None:
+        known = names_of(self.model.spec)
+        for name, tensor in seen.items():
+            asks = "key head" not in known[name]  # keys are kept whole, as patterns see them
+            own = own_part(name, known[name], tensor, self.reading) if asks else tensor
+            self.seen[name] = own
+
+    def once(self, what: Any, make: Callable[[], Made]) -> Made:
+        """What is made of this view when it is first asked for, and kept."""
+        if what not in self._once:
+            self._once[what] = make()
+        made: Made = self._once[what]
+        return made
+
+    def taps(self, names: Sequence[str]) -> list[Named]:
+        self.capture(names)
+        known = names_of(self.model.spec)
+        return [self._named(name, known[name]) for name in names]
+
+    def tap(self, name: str) -> Named:
+        """Any tensor by its name in core/tap.py, `blocks.3.z`; `encoder.` or `decoder.` in front
+        where the model has both."""
+        names = matching(self.model.spec, (name,))
+        if len(names) > 1:
+            raise GlassformerError(
+                f"{name!r} stands for {len(names)} tensors; name one of them, such as {names[0]!r}."
+            )
+        return self.taps(names)[0]
+
+    def _named(self, name: str, axes: Axes) -> Named:
+        array = self.seen[name][0]
+        stack, _, inner = name.partition(".")
+        side = Side(self, stack, "cross." if ".cross." in name else "")
+        own, asked = ([token.text for token in some] for some in (side.tokens, side.sources))
+        labels = {}
+        for axis, size in zip(axes, array.shape, strict=True):
+            words = {"position": own, "query": own, "key": asked}.get(axis)
+            if words is not None:  # an empty memory or an adapter's tokens stand in front
+                labels[axis] = [*["·"] * (size - len(words)), *words][-size:]
+        return Named(array, axes, labels, f"{stack} {inner}")
+
+    # --- sides -----------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Side:
+        return self._side("encoder")
+
+    @property
+    def decoder(self) -> Side:
+        return self._side("decoder")
+
+    @property
+    def cross(self) -> Side:
+        """The decoder's attention to what the encoder has read."""
+        if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
+            raise GlassformerError(f"{self.model.architecture} has no cross-attention to look at.")
+        return Side(self, "decoder", "cross.")
+
+    def _side(self, stack: str) -> Side:
+        if getattr(self.model.net, stack) is None:
+            raise GlassformerError(f"{self.model.architecture} has no {stack}.")
+        return Side(self, stack)
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    @property
+    def output(self) -> Output:
+        return self.read_through()
+
+    def token_text(self, id: int) -> str:
+        known = self.model.tokenizer
+        return token_text(None if known is None else known.target, id)
+
+    @property
+    def logits(self) -> Named:
+        """[position, token], or [label] of a head for whole texts."""
+        from glassformer.inside.attribute.predictions import head_with_outputs
+
+        array = self.output.heads[head_with_outputs(self.model, self.head).name][0]
+        axes = {0: (), 1: ("label",), 2: ("position", "token")}[array.ndim]
+        words = {"position": [token.text for token in self.tokens]}
+        return Named(array, axes, words if array.ndim == 2 else {}, "logits")
+
+    def predictions(
+        self, position: int | None = None, top: int = 10, head: str | None = None
+    ) -> Predictions:
+        """The most probable tokens (or labels) at a position: by default the last one of a
+        decoder, the first mask of an encoder."""
+        from glassformer.inside.attribute.predictions import predictions
+
+        return predictions(self, position, top, head)
+
+    def lens(self, **how: Any) -> Lens:
+        """What each layer would say; see `lens.py`."""
+        from glassformer.inside.lens.lens import lens
+
+        return self.once((repr(how), how.get("tuned")), lambda: lens(self, **how))
+
+    def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> Named:
+        """How far another run is from this one in what each stage would say; see `apart.py`."""
+        from glassformer.inside.lens.lens_divergence import apart
+
+        return apart(self, other, measure, **how)
+
+    def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
+        """Of what a logit is the sum; see `contributions.py`."""
+        from glassformer.inside.attribute.contributions import contributions
+
+        return contributions(self, token, **how)
+
+    def gradient_x_input(self, token: int | str | None = None, **how: Any) -> Saliency:
+        from glassformer.inside.attribute.gradients import gradient_x_input
+
+        return gradient_x_input(self, token, **how)
+
+    def integrated_gradients(self, token: int | str | None = None, **how: Any) -> Saliency:
+        from glassformer.inside.attribute.gradients import integrated_gradients
+
+        return integrated_gradients(self, token, **how)
+
+    def __repr__(self) -> str:
+        words = "".join(token.text for token in self.tokens)
+        return f"<{self.model.architecture} reads {len(self.tokens)} tokens: {words[:60]!r}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.view import html
+
+        return html(self)

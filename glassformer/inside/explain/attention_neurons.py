@@ -1,0 +1,61 @@
+"""Inside room, neurons of attention: one query and its keys, number by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.explain.recompute import array, layer_of
+from glassformer.inside.capture.named_tensor import Named, check_index
+from glassformer.inside.displayable import Shown
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.stack_view import Side
+
+
+@dataclass(frozen=True)
+class Neurons(Shown):
+    """`arrays`: q [dim], k and product (q * k) [key, dim], dot, scores (scaled, biased, masked) and
+    pattern [key], and where positions add something, bias [key]. `key_head` is whose keys are read,
+    where heads share them."""
+
+    arrays: dict[str, Named]
+    scale: float
+    key_head: int
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import arrays_html
+
+        return arrays_html(self.heading, self.arrays)
+
+    @property
+    def heading(self) -> str:
+        return "One query and its keys"
+
+
+def neurons(side: Side, layer: int, head: int, query: int) -> Neurons:
+    front = side.name(layer, "pattern").removesuffix("pattern")  # says if there is none
+    view = side.view
+    at = layer_of(view, side.stack, layer % len(side.spec.order))
+    if at is None:
+        raise GlassformerError(f"Layer {layer} of the {side.stack} is no block of attention.")
+    spec = at.attention(side.scope)
+    check_index(head, spec.heads, "head")
+    check_index(query, len(side.tokens), "query")
+    group = spec.heads // spec.key_heads
+    view.capture([f"{front}{name}" for name in ("q", "k", "scores", "pattern")])
+    q, k = view.tap(f"{front}q")[head, query], view.tap(f"{front}k")[head // group]
+    found = {
+        "q": q,
+        "k": k,
+        "scores": view.tap(f"{front}scores")[head, query],
+        "pattern": view.tap(f"{front}pattern")[head, query],
+    }
+    if spec.score == "dot":
+        found["product"] = Named(q.array * k.array, k.axes, k.labels, "q * k")
+        found["dot"] = array(view, f"{front}dot")[head, query]
+        added = array(view, f"{front}bias")[head, query]
+        if added.array.abs().max() > 1e-6:
+            found["bias"] = added
+    return Neurons(found, float(at.module(side.scope).attend.scale), head // group)

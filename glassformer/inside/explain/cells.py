@@ -1,0 +1,271 @@
+"""Inside room, cells: how one number of a tensor came about, with the numbers it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.explain.recompute import Layer, array, has_cross, layer_of, rotary_of
+from glassformer.inside.explain.ends import Ends
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.capture.names import full_name
+from glassformer.inside.explain.terms import Cell, Term
+from glassformer.spec import Rotary
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+
+@torch.no_grad()
+def cell(
+    view: View, name: str, row: int, col: int, *, head: int | None = None, limit: int = 12
+) -> Cell:
+    """Of a tensor by its name (see `derived.py`), at a row and a column, of a head where the tensor
+    has some; keys that heads share are found by the head that reads them."""
+    whole = name if name in ("logits", "probabilities") else full_name(view.model.spec, name)
+    found = array(view, whole)
+    values = found.array
+    if found.axes[0] in ("head", "key head"):
+        if head is None:
+            raise GlassformerError(f"{name!r} has heads; say which one is meant.")
+        group = _group(view, whole) if found.axes[0] == "key head" else 1
+        check_index(head // group, len(values), "head")
+        values = values[head // group]
+    check_index(row, values.shape[0], "row")
+    check_index(col, values.shape[1], "column")
+    place = Within(view, whole, row, col, head or 0, limit, float(values[row, col]))
+    return place.explained()
+
+
+def _group(view: View, name: str) -> int:
+    at = _layer(view, name)
+    spec = at.attention("cross." if ".cross." in name else "")
+    return spec.heads // spec.key_heads
+
+
+def _layer(view: View, name: str) -> Layer:
+    stack, _, rest = name.partition(".blocks.")
+    at = layer_of(view, stack, int(rest.split(".")[0])) if rest else None
+    if at is None:
+        raise GlassformerError(f"How {name!r} comes about is not told here.")
+    return at
+
+
+class Within(Ends):
+    def explained(self) -> Cell:
+        stack, _, rest = self.name.partition(".")
+        if self.name in ("logits", "probabilities"):
+            return self.logit() if self.name == "logits" else self.probability()
+        if rest.startswith("embed"):
+            return self.embedding(stack, rest)
+        if rest == "final":
+            return self.final(stack)
+        what = rest.split(".", 2)[2]
+        scope, what = ("cross.", what.removeprefix("cross.")) if "cross." in what else ("", what)
+        ways: dict[str, Callable[[Layer, str], Cell]] = {
+            "resid_pre": self.stream,
+            "attention_in": self.read,
+            "in": self.read,
+            "ffn_in": self.read,
+            "q": self.projected,
+            "k": self.projected,
+            "v": self.projected,
+            "q_raw": self.projected,
+            "k_raw": self.projected,
+            "dot": self.product,
+            "scaled": self.scaled,
+            "capped": self.capped,
+            "bias": lambda at, scope: Cell(self.value, "lookup"),
+            "scores": self.masked,
+            "pattern": self.softmax,
+            "z": self.weighted,
+            "joined": self.joined,
+            "attn_out": self.out,
+            "resid_mid": self.written,
+            "resid_cross": self.written,
+            "resid_post": self.written,
+            "ffn_pre": self.up,
+            "ffn_up": self.up,
+            "ffn_post": self.activated,
+            "ffn_out": self.down,
+        }
+        if what not in ways:
+            raise GlassformerError(f"How {self.name!r} comes about is not told here.")
+        return ways[what](_layer(self.view, self.name), scope)
+
+    def stream(self, at: Layer, scope: str) -> Cell:
+        """Where nothing stands behind the parts, the sum of all that was written so far."""
+        module = getattr(self.view.model.net, at.stack)
+        plain = all(block.placement == "pre" for block in module.spec.attention_blocks)
+        extra = hasattr(module, "tables") or module.spec.convolution is not None
+        if not plain or extra:
+            return Cell(self.value, "sum", (Term(f"layer {at.depth - 1}", self.value),))
+        names = [f"{at.stack}.embed"]
+        for depth in range(at.depth):
+            front = f"{at.stack}.blocks.{depth}."
+            names.append(f"{front}attn_out")
+            before = layer_of(self.view, at.stack, depth)
+            if before is not None and has_cross(before):
+                names.append(f"{front}cross.attn_out")
+            names.append(f"{front}ffn_out")
+        self.view.capture(names)
+        numbers = [float(self.view.seen[name][0, self.row, self.col]) for name in names]
+        labels = [name.removeprefix(f"{at.stack}.") for name in names]
+        return Cell(self.value, "sum", self.largest(labels, numbers))
+
+    def read(self, at: Layer, scope: str) -> Cell:
+        part = {"attention_in": "attention", "in": "cross"}.get(self.name.split(".")[-1], "ffn")
+        x = at.tap("resid_pre" if part == "attention" else "resid_mid")[0]
+        spec = at.block.spec
+        if part == "ffn" and has_cross(at):
+            x = array(self.view, f"{at.stack}.blocks.{at.depth}.resid_cross").array
+        if part == "ffn" and spec.residual != "serial":
+            x = at.tap("resid_pre")[0]
+            part = "ffn" if spec.residual == "parallel" else "attention"
+        term = Term("stream", float(x[self.row, self.col]))
+        if spec.placement == "post":
+            return Cell(self.value, "sum", (term,))
+        return self.normed(getattr(at.block, f"{part}_norm"), x[self.row], (term,))
+
+    def projected(self, at: Layer, scope: str) -> Cell:
+        what = self.name.split(".")[-1]
+        rotary = rotary_of(at)
+        if rotary is not None and what in ("q", "k") and not scope:
+            return self.rotated(at, what, rotary)
+        spec = at.attention(scope)
+        if spec.qk_norm is not None and what[0] != "v":
+            return Cell(self.value, "norm", (), {"norm": "heads"})
+        front = f"{at.stack}.blocks.{at.depth}."
+        number = "qkv".index(what[0])
+        if scope and number:
+            x, module = array(self.view, "encoder.final").array, at.block.cross.kv
+            number -= 1
+        elif scope:
+            x, module = array(self.view, f"{front}cross.in").array, at.block.cross.q
+        else:
+            x, module = array(self.view, f"{front}attention_in").array, at.block.attention.qkv
+        if self.row >= len(x) or spec.compress is not None:
+            raise GlassformerError("These keys are joined or remembered; they are not told here.")
+        shared = spec.heads // spec.key_heads if what[0] != "q" else 1
+        within = self.head // shared * spec.head_dim + self.col
+        weight = module.weight[sum(module.parts[:number]) + within]
+        return self.dot(x[self.row], weight, "width")
+
+    def rotated(self, at: Layer, what: str, rotary: Rotary) -> Cell:
+        front = f"{at.stack}.blocks.{at.depth}."
+        raw = array(self.view, f"{front}{what}_raw").array
+        spec = at.attention()
+        group = spec.heads // spec.key_heads if what == "k" else 1
+        x = raw[self.head // group, self.row]
+        if self.col >= rotary.dim:
+            return Cell(self.value, "rotate", (Term("as it is", float(x[self.col])),))
+        half = rotary.dim // 2
+        if rotary.pairing == "halves":
+            first = self.col < half
+            other = self.col + half if first else self.col - half
+        else:
+            first = self.col % 2 == 0
+            other = self.col + 1 if first else self.col - 1
+        place = getattr(self.view.model.net, at.stack)
+        module = place.positions[place.position_of[place.spec.order[at.depth]]]
+        device = x.device
+        cos, sin = module.angles(torch.tensor([[self.row]], device=device), torch.float32)
+        turn = float(sin[0, 0, 0, self.col]) * (-1 if first else 1)
+        own, near = float(x[self.col]), float(x[other])
+        cosine = float(cos[0, 0, 0, self.col])
+        terms = (Term("cos", own, cosine, own * cosine), Term("sin", near, turn, near * turn))
+        return Cell(self.value, "rotate", terms, {"partner": other, "position": self.row})
+
+    def product(self, at: Layer, scope: str) -> Cell:
+        q = at.tap(f"{scope}q")[0, self.head, self.row]
+        k = at.module(scope).attend.repeat(at.tap(f"{scope}k"))[0, self.head, self.col]
+        return self.dot(q, k, "dim")
+
+    def scaled(self, at: Layer, scope: str) -> Cell:
+        scale = at.module(scope).attend.scale
+        before = self.square(at, f"{scope}dot")
+        return Cell(self.value, "scale", (Term("dot", before, scale, before * scale),))
+
+    def capped(self, at: Layer, scope: str) -> Cell:
+        cap = at.attention(scope).softcap
+        term = Term("scaled", self.square(at, f"{scope}scaled"))
+        return Cell(self.value, "cap", (term,), {} if cap is None else {"cap": cap})
+
+    def masked(self, at: Layer, scope: str) -> Cell:
+        if at.attention(scope).score != "dot":
+            return Cell(self.value, "mask", (), {"score": "additive"})
+        hidden = self.square(at, f"{scope}mask")
+        terms = (
+            Term("scaled", self.square(at, f"{scope}capped")),
+            Term("bias", self.square(at, f"{scope}bias")),
+        )
+        return Cell(self.value, "mask", terms, {"hidden": hidden})
+
+    def softmax(self, at: Layer, scope: str) -> Cell:
+        return self.exponents(
+            at.tap(f"{scope}scores")[0, self.head, self.row].float(), self.key(scope)
+        )
+
+    def weighted(self, at: Layer, scope: str) -> Cell:
+        pattern = at.tap(f"{scope}pattern")[0, self.head, self.row]
+        v = at.module(scope).attend.repeat(at.tap(f"{scope}v"))[0, self.head, :, self.col]
+        return self.dot(pattern, v, self.key(scope), how="weighted")
+
+    def joined(self, at: Layer, scope: str) -> Cell:
+        size = at.attention(scope).head_dim
+        head, dim = divmod(self.col, size)
+        return Cell(self.value, "join", (), {"head": head, "dim": dim})
+
+    def out(self, at: Layer, scope: str) -> Cell:
+        x = array(self.view, f"{at.stack}.blocks.{at.depth}.{scope}joined").array[self.row]
+        return self.dot(x, at.module(scope).out.weight[self.col], "width")
+
+    def written(self, at: Layer, scope: str) -> Cell:
+        """The stream with what a part has said."""
+        end = self.name.split("_")[-1]
+        part, name, before = {
+            "mid": ("attention", "attn_out", "resid_pre"),
+            "cross": ("cross", "cross.attn_out", "resid_mid"),
+            "post": ("ffn", "ffn_out", "resid_cross" if has_cross(at) else "resid_mid"),
+        }[end]
+        x = array(self.view, f"{at.stack}.blocks.{at.depth}.{before}").array[self.row]
+        said = at.tap(name)[0, self.row]
+        if at.block.spec.placement == "sandwich":
+            said = getattr(at.block, f"{part}_norm_out")(said)
+        terms = (Term("stream", float(x[self.col])), Term(name, float(said[self.col])))
+        if at.block.spec.placement != "post":
+            return Cell(self.value, "sum", terms)
+        return self.normed(getattr(at.block, f"{part}_norm"), x + said, terms)
+
+    def up(self, at: Layer, scope: str) -> Cell:
+        ffn = at.block.ffn
+        x = array(self.view, f"{at.stack}.blocks.{at.depth}.ffn_in").array[self.row]
+        second = self.name.endswith("ffn_up") and ffn.spec.gated
+        return self.dot(x, ffn.up.weight[self.col + (ffn.spec.width if second else 0)], "width")
+
+    def activated(self, at: Layer, scope: str) -> Cell:
+        ffn = at.block.ffn
+        x = at.tap("ffn_pre")[0, self.row, self.col]
+        told: dict[str, float | str] = {"activation": ffn.spec.activation, "x": float(x)}
+        if not ffn.spec.gated:
+            return Cell(self.value, "activation", (Term("x", float(x)),), told)
+        gate = float(ffn.activation(x))
+        front = f"{at.stack}.blocks.{at.depth}."
+        up = float(array(self.view, f"{front}ffn_up").array[self.row, self.col])
+        return Cell(self.value, "product", (Term("gate", gate, up, gate * up),), told)
+
+    def down(self, at: Layer, scope: str) -> Cell:
+        x = at.tap("ffn_post")[0, self.row]
+        return self.dot(x, at.block.ffn.down.weight[self.col], "neuron")
+
+    def square(self, at: Layer, what: str) -> float:
+        found = array(self.view, f"{at.stack}.blocks.{at.depth}.{what}")
+        return float(found.array[self.head, self.row, self.col])
+
+    def key(self, scope: str) -> Callable[[int], str]:
+        stack = "encoder" if scope else self.name.partition(".")[0]
+        tokens = getattr(self.view.reading, stack)
+        return lambda place: tokens[place].text if place < len(tokens) else str(place)

@@ -1,0 +1,153 @@
+"""Inside room, the strongest texts of a neuron: many texts come in as a stream, and those stay in
+which it is most active, with where, and what stands around."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.corpus import LENGTH, TOKENS, Piece, batches, captured, pieces
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.capture.names import full_name, names_of
+from glassformer.inside.capture.model_inputs import Text, token_text
+from glassformer.inside.displayable import Shown
+from glassformer.tasks.model_protocol import Model
+
+AROUND = 24  # tokens on either side that are kept
+
+Found = tuple[float, int, int, int, list[int | None], list[float]]
+"""Value, the text's number below zero, position, its place in what is kept: ids and values."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """`value` is the largest in its text, at `position` of all its tokens; `tokens` are those
+    around it, with a value each, and `at` is its place among them."""
+
+    text: int  # the number of the text
+    position: int
+    value: float
+    tokens: tuple[str, ...]
+    values: tuple[float, ...]
+    at: int
+
+
+@dataclass(frozen=True)
+class Strongest(Shown):
+    """Of each neuron asked for, its excerpts, the strongest first: `found[neuron]`."""
+
+    name: str  # of the tensor
+    excerpts: dict[int, tuple[Excerpt, ...]]
+    read: int  # texts
+
+    def __getitem__(self, neuron: int) -> tuple[Excerpt, ...]:
+        if neuron not in self.excerpts:
+            raise GlassformerError(f"Neuron {neuron} was not looked at, only {[*self.excerpts]}.")
+        return self.excerpts[neuron]
+
+    def __repr__(self) -> str:
+        return f"<the strongest of {self.read} texts for neurons {[*self.excerpts]} of {self.name}>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.max_activating import html
+
+        return html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"Strongest texts, {self.name}"
+
+
+def strongest(
+    model: Model,
+    texts: Iterable[Text],
+    layer: int,
+    neuron: int | Sequence[int],
+    k: int = 10,
+    *,
+    targets: Iterable[Text] | None = None,
+    stack: str = "",
+    tensor: str = "ffn_post",
+    length: int = LENGTH,
+    tokens: int = TOKENS,
+    progress: Callable[[int], None] | None = None,
+) -> Strongest:
+    """The `k` texts in which a neuron of a layer is most active, or each of several neurons. Texts
+    may be any stream of them: a batch at a time is held, and what has been found. `tensor`: of
+    another tensor than the feed-forward neurons, such as `resid_post`; `stack`: the encoder of an
+    encoder-decoder. `progress` is told how many texts have been read.
+
+    >>> inside.strongest(model, texts, layer=3, neuron=17)[17][0].tokens
+    """
+    name = full_name(model.spec, f"{stack and stack + '.'}blocks.{layer}.{tensor}")
+    axes = names_of(model.spec).get(name, ())
+    if len(axes) != 2 or axes[0] != "position":
+        raise GlassformerError(
+            f"There is no {tensor} with a number for each token and neuron in layer {layer} "
+            f"({name}); layers go from 0."
+        )
+    asked = [neuron] if isinstance(neuron, int) else list(neuron)
+    if not asked or k < 1:
+        raise GlassformerError("Ask for at least one neuron, and one text.")
+    best: dict[int, list[Found]] = {one: [] for one in asked}
+    read, last = 0, -1
+    for batch in batches(pieces(model, texts, targets, length), tokens):
+        values = captured(model, batch, [name])[name].float()
+        for one in asked:
+            check_index(one, values.shape[1], "neuron")
+        columns = values[:, asked].T.cpu()  # [neuron, row]
+        end = 0
+        for piece in batch:
+            ids = piece.ids[name.partition(".")[0]]
+            rows = slice(end, end := end + len(ids))
+            for one, column in zip(asked, columns, strict=True):
+                _keep(best[one], k, piece, ids, column[rows])
+            read, last = read + (piece.number != last), piece.number
+        if progress is not None:
+            progress(read)
+    if not read:
+        raise GlassformerError("There is nothing to look at: no text has a word in it.")
+    ranked = {
+        one: sorted(found, key=lambda each: each[:2], reverse=True) for one, found in best.items()
+    }
+    excerpts = {
+        one: tuple(_excerpt(model, name, each) for each in found) for one, found in ranked.items()
+    }
+    return Strongest(name, excerpts, read)
+
+
+def _keep(
+    best: list[Found], k: int, piece: Piece, ids: Sequence[int | None], values: Tensor
+) -> None:
+    """Of a text in several windows the best alone; of equal ones, the first."""
+    at = int(values.argmax())
+    value, number = float(values[at]), -piece.number
+    mine = [i for i, found in enumerate(best) if found[1] == number]
+    if value <= best[mine[0]][0] if mine else len(best) == k and best[0][:2] > (value, number):
+        return
+    first = max(0, at - AROUND)
+    kept = slice(first, at + AROUND + 1)
+    found = (value, number, piece.start + at, at - first, [*ids[kept]], values[kept].tolist())
+    if mine:
+        best[mine[0]] = found
+        heapq.heapify(best)
+    elif len(best) < k:
+        heapq.heappush(best, found)
+    else:
+        heapq.heapreplace(best, found)
+
+
+def _excerpt(model: Model, name: str, found: Found) -> Excerpt:
+    value, number, position, at, ids, values = found
+    known = model.tokenizer
+    if known is not None and name.startswith("decoder."):
+        known = known.target
+    words = tuple(
+        str(position - at + place) if id is None else token_text(known, id)
+        for place, id in enumerate(ids)
+    )
+    return Excerpt(-number, position, value, words, tuple(values), at)

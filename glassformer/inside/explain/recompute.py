@@ -1,0 +1,275 @@
+"""Inside room, between the taps: tensors that no tap shows, made again by the net's own parts from
+those that do. With them every step from a text to its logits can be looked at.
+
+| name                           | axes                | what it is                               |
+|--------------------------------|---------------------|------------------------------------------|
+| embed.token, .position, .type  | position, width     | what each table gives                    |
+| embed.sum, .normed             | position, width     | their sum, and that behind a norm        |
+| blocks.i.attention_in, .ffn_in | position, width     | what a part reads                        |
+| blocks.i.q_raw, .k_raw         | head, position, dim | before positions turn them               |
+| blocks.i.dot, .scaled, .capped | head, query, key    | q k^T; times the scale; softly capped    |
+| blocks.i.bias                  | head, query, key    | what positions add, 0 where masked       |
+| blocks.i.mask                  | head, query, key    | 1 where nothing is seen                  |
+| blocks.i.joined                | position, width     | the heads side by side                   |
+| blocks.i.ffn_up                | position, neuron    | what a gate lets through                 |
+| blocks.i.cross.*               | as above            | the same of cross-attention (`cross.in`) |
+| blocks.i.resid_cross           | position, width     | the stream behind cross-attention        |
+| logits, probabilities          | see `predicted.py`  | what the head says                       |
+
+and every parameter under its own name, with the axes out and in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.core.attention.self_attention import SelfAttention, join_heads, split_heads
+from glassformer.core.block import Block
+from glassformer.core.pass_context import positions_of
+from glassformer.core.attention.cross_attention import CrossAttention
+from glassformer.core.embedding import Embedding
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.names import Axes, full_name, names_of
+from glassformer.inside.attribute.predicted import Predicted
+from glassformer.spec import Attention, Rotary
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+STREAM: Axes = ("position", "width")
+SQUARE: Axes = ("head", "query", "key")
+NAME = re.compile(r"(?P<stack>encoder|decoder)\.(?:blocks\.(?P<layer>\d+)\.)?(?P<what>[\w.]+)")
+
+
+@torch.no_grad()
+def array(view: View, name: str) -> Named:
+    """Any tensor on the way: one that a tap shows, or one of the list above."""
+    if name in ("logits", "probabilities"):
+        return _ending(view, name)
+    parameter = parameters(view).get(name)
+    if parameter is not None:
+        axes = ("out", "in")[-parameter.ndim :] if parameter.ndim < 3 else _numbered(parameter)
+        return Named(parameter.detach(), axes, {}, name)
+    whole = full_name(view.model.spec, name)
+    found = NAME.fullmatch(whole)
+    if whole in names_of(view.model.spec) or found is None:
+        return view.tap(whole)
+    stack, layer, what = found["stack"], found["layer"], found["what"]
+    if layer is None:
+        tables = embedded(view, stack)
+        if what in tables:
+            return Named(tables[what], STREAM, {}, whole)
+    else:
+        place = layer_of(view, stack, int(layer))
+        if place is not None and what in DERIVED:
+            axes, make = DERIVED[what]
+            return Named(make(place)[0], axes, {}, whole)
+    return view.tap(whole)  # which says what is wrong
+
+
+def parameters(view: View) -> dict[str, Tensor]:
+    return dict(view.model.net.named_parameters(remove_duplicate=False))
+
+
+def _numbered(tensor: Tensor) -> Axes:
+    return tuple(f"axis {number}" for number in range(tensor.ndim))
+
+
+def _ending(view: View, name: str) -> Named:
+    """What is predicted, a row a choice."""
+    said = Predicted(view)
+    logits = said.logits()
+    array = logits if name == "logits" else said.log_chances(logits).exp()
+    words = {"position": [token.text for token in view.tokens], "label": said.by.labels}
+    labels = {axis: words[axis] for axis in said.axes if axis in words}
+    return Named(array, said.axes, labels, name)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A block at a depth of a view's stack; of tensors, [1, ...]."""
+
+    view: View
+    stack: str
+    depth: int
+    block: Block
+
+    def tap(self, name: str) -> Tensor:
+        full = f"{self.stack}.blocks.{self.depth}.{name}"
+        self.view.capture([full])
+        return self.view.seen[full]
+
+    def attention(self, scope: str = "") -> Attention:
+        spec = self.block.spec.cross if scope else self.block.spec.attention
+        if spec is None:
+            raise GlassformerError(
+                f"Layer {self.depth} of the {self.stack} has no cross-attention."
+            )
+        return spec
+
+    def module(self, scope: str = "") -> SelfAttention | CrossAttention:
+        return self.block.cross if scope else self.block.attention
+
+
+def layer_of(view: View, stack: str, depth: int) -> Layer | None:
+    """None for a layer that is no block of attention."""
+    module = getattr(view.model.net, stack)
+    if module is None or depth >= len(module.spec.order):
+        return None
+    block = module.blocks[module.spec.order[depth]]
+    return Layer(view, stack, depth, block) if isinstance(block, Block) else None
+
+
+def attention_in(at: Layer) -> Tensor:
+    x = at.tap("resid_pre")
+    if at.block.spec.residual == "serial":
+        return at.block.read("attention", x)
+    out: Tensor = at.block.attention_norm(x)
+    return out
+
+
+def cross_in(at: Layer) -> Tensor:
+    return at.block.read("cross", at.tap("resid_mid"))
+
+
+def resid_cross(at: Layer) -> Tensor:
+    return at.block.write("cross", at.tap("resid_mid"), at.tap("cross.attn_out"))
+
+
+def has_cross(at: Layer) -> bool:
+    """Whether this run read a memory."""
+    return at.block.spec.cross is not None and at.view.model.net.encoder is not None
+
+
+def ffn_in(at: Layer) -> Tensor:
+    spec = at.block.spec
+    if spec.residual == "serial":
+        return at.block.read("ffn", resid_cross(at) if has_cross(at) else at.tap("resid_mid"))
+    norm = at.block.ffn_norm if spec.residual == "parallel" else at.block.attention_norm
+    out: Tensor = norm(at.tap("resid_pre"))
+    return out
+
+
+def ffn_up(at: Layer) -> Tensor:
+    up: Tensor = at.block.ffn.up(ffn_in(at))
+    return up.chunk(2, -1)[1] if at.block.spec.ffn.gated else up
+
+
+def raw(number: int) -> Callable[[Layer], Tensor]:
+    """Queries (0) or keys (1), normed where they are, before positions turn them."""
+
+    def make(at: Layer) -> Tensor:
+        attention = at.block.attention
+        part = attention.qkv(attention_in(at)).split(attention.qkv.parts, -1)[number]
+        x = split_heads(part, attention.spec.head_dim)
+        if attention.spec.qk_norm is None:
+            return x
+        out: Tensor = (attention.k_norm if number else attention.q_norm)(x)
+        return out
+
+    return make
+
+
+def dot(scope: str) -> Callable[[Layer], Tensor]:
+    def make(at: Layer) -> Tensor:
+        if at.attention(scope).score != "dot":
+            raise GlassformerError("A small network scores each pair here; there is no product.")
+        keys = at.module(scope).attend.repeat(at.tap(f"{scope}k"))
+        return at.tap(f"{scope}q") @ keys.transpose(-1, -2)
+
+    return make
+
+
+def scaled(scope: str) -> Callable[[Layer], Tensor]:
+    return lambda at: dot(scope)(at) * at.module(scope).attend.scale
+
+
+def capped(scope: str) -> Callable[[Layer], Tensor]:
+    def make(at: Layer) -> Tensor:
+        cap, x = at.attention(scope).softcap, scaled(scope)(at)
+        return x if cap is None else torch.tanh(x / cap) * cap
+
+    return make
+
+
+def mask(scope: str) -> Callable[[Layer], Tensor]:
+    def make(at: Layer) -> Tensor:
+        scores = at.tap(f"{scope}scores")
+        return scores.eq(torch.finfo(scores.dtype).min).to(scores.dtype)
+
+    return make
+
+
+def bias(scope: str) -> Callable[[Layer], Tensor]:
+    def make(at: Layer) -> Tensor:
+        added = at.tap(f"{scope}scores") - capped(scope)(at)
+        return added.masked_fill(mask(scope)(at).bool(), 0.0)
+
+    return make
+
+
+def joined(scope: str) -> Callable[[Layer], Tensor]:
+    return lambda at: join_heads(at.tap(f"{scope}z"))
+
+
+def of_attention(scope: str) -> dict[str, tuple[Axes, Callable[[Layer], Tensor]]]:
+    return {
+        f"{scope}dot": (SQUARE, dot(scope)),
+        f"{scope}scaled": (SQUARE, scaled(scope)),
+        f"{scope}capped": (SQUARE, capped(scope)),
+        f"{scope}mask": (SQUARE, mask(scope)),
+        f"{scope}bias": (SQUARE, bias(scope)),
+        f"{scope}joined": (STREAM, joined(scope)),
+    }
+
+
+DERIVED: dict[str, tuple[Axes, Callable[[Layer], Tensor]]] = {
+    "attention_in": (STREAM, attention_in),
+    "q_raw": (("head", "position", "dim"), raw(0)),
+    "k_raw": (("key head", "key", "dim"), raw(1)),
+    **of_attention(""),
+    "cross.in": (STREAM, cross_in),
+    **of_attention("cross."),
+    "resid_cross": (STREAM, resid_cross),
+    "ffn_in": (STREAM, ffn_in),
+    "ffn_up": (("position", "neuron"), ffn_up),
+}
+
+
+def rotary_of(at: Layer) -> Rotary | None:
+    """How positions turn queries and keys, where they do."""
+    position = at.block.spec.position
+    return position if isinstance(position, Rotary) else None
+
+
+def embedded(view: View, stack: str) -> dict[str, Tensor]:
+    """What each table gives to a stack's embedding, their sum and its norm: [position, width]."""
+    module = getattr(view.model.net, stack)
+    embed = None if module is None else module.embed
+    if not isinstance(embed, Embedding) or embed.spec.bag is not None:
+        return {}
+    spec, device = embed.spec, next(embed.parameters()).device
+    tokens = getattr(view.reading, stack)
+    ids = torch.tensor([[token.id for token in tokens]], device=device)
+    x = embed.token(ids) * spec.scale
+    if spec.factor is not None and spec.project == "token":
+        x = embed.project(x)
+    found = {"embed.token": x[0]}
+    if spec.position is not None:
+        pad = spec.position.pad
+        real = None if pad is None else ids.ne(pad)
+        found["embed.position"] = embed.position(positions_of(real, len(tokens), device))[0]
+    if spec.segments:
+        segments = torch.tensor([token.segment for token in tokens], device=device)
+        found["embed.type"] = embed.segment(segments)
+    found["embed.sum"] = sum(found.values(), torch.zeros((), device=device))
+    if spec.norm is not None:
+        found["embed.normed"] = embed.norm(found["embed.sum"])
+    return found

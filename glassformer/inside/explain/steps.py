@@ -1,0 +1,298 @@
+"""Inside room, the steps: how a text becomes a choice in this model, one after another, through one
+layer and one head. Each names the tensor to look at, and what its formula needs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.explain.recompute import Layer, has_cross, layer_of, rotary_of
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.capture.names import Axes
+from glassformer.inside.attribute.predicted import Predicted
+from glassformer.spec import Attention, Embed, Norm, Stack
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+STREAM: Axes = ("position", "width")
+ROWS: Axes = ("head", "position", "dim")
+KEYS: Axes = ("key head", "key", "dim")
+SQUARE: Axes = ("head", "query", "key")
+NEURONS: Axes = ("position", "neuron")
+NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm")  # where tables are
+
+
+@dataclass(frozen=True)
+class Step:
+    """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are
+    the ids of the steps that it is computed from."""
+
+    id: str
+    kind: str
+    stack: str
+    layer: int | None
+    array: str | None
+    axes: Axes
+    shape: tuple[int, ...]
+    origin: tuple[str, ...]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Steps:
+    """Collects steps; each follows the one before it unless it says from where it comes."""
+
+    def __init__(self, view: View, stack: str, depth: int, head: int) -> None:
+        self.view, self.stack, self.depth, self.head = view, stack, depth, head
+        spec = getattr(view.model.spec, stack)
+        if not isinstance(spec, Stack):
+            raise GlassformerError(f"{view.model.architecture} has no {stack}.")
+        self.spec = spec
+        check_index(depth, len(spec.order), f"layer of the {stack}")
+        at = layer_of(view, stack, depth)
+        if at is None:
+            raise GlassformerError(f"Layer {depth} of the {stack} is no block of attention.")
+        self.at: Layer = at
+        check_index(head, at.block.spec.attention.heads, "head")
+        self.weights = f"{stack}.blocks.{spec.order[depth]}."  # what its parameters begin with
+        self.found: list[Step] = []
+        self.said: Predicted | None = None
+        with suppress(GlassformerError):
+            self.said = Predicted(view)
+
+    def add(
+        self,
+        kind: str,
+        array: str | None,
+        axes: Axes = (),
+        *,
+        of: tuple[str, ...] | None = None,
+        layer: bool = True,
+        stack: str | None = None,
+        **facts: Any,
+    ) -> str:
+        where = stack or self.stack
+        front = f"{where}.blocks.{self.depth}." if layer else f"{where}."
+        whole = array if array in (None, "logits", "probabilities") else front + str(array)
+        if of is None:
+            of = (self.found[-1].id,) if self.found else ()
+        id = f"{where}.{kind}"
+        depth = self.depth if layer else None
+        step = Step(id, kind, where, depth, whole, axes, self.shape(axes, kind, where), of, facts)
+        self.found.append(step)
+        return id
+
+    def shape(self, axes: Axes, kind: str, stack: str) -> tuple[int, ...]:
+        if self.said is not None and axes == self.said.axes:
+            return self.said.shape
+        block = self.at.block.spec
+        cross = kind.startswith("cross_")
+        attention = block.cross if cross and block.cross is not None else block.attention
+        reading = self.view.reading
+        tokens, keys = getattr(reading, stack), getattr(reading, stack)
+        if cross:
+            keys = reading.encoder
+        count = len(keys)
+        if attention.compress is not None:  # the first as it is, then groups of them
+            count = 1 + count // attention.compress
+        spec = getattr(self.view.model.spec, stack)
+        width, embed = spec.width, spec.embed
+        if kind.endswith("joined"):
+            width = attention.heads * attention.head_dim
+        elif isinstance(embed, Embed) and embed.factor is not None and kind in NARROW:
+            width = embed.factor if embed.project == "sum" else width
+        sizes = {
+            "position": len(tokens),
+            "query": len(tokens),
+            "key": count,
+            "head": attention.heads,
+            "key head": attention.key_heads,
+            "dim": attention.head_dim,
+            "width": width,
+            "neuron": block.ffn.width,
+        }
+        return tuple(sizes[axis] for axis in axes)
+
+
+def steps(view: View, stack: str, layer: int, head: int) -> list[Step]:
+    """Through the embedding, a layer, and what stands behind the last one."""
+    way = Steps(view, stack, layer, head)
+    before = _embedding(way)
+    before = _attention(way, before)
+    if has_cross(way.at):
+        before = _cross(way, before)
+    _feed_forward(way, before)
+    _ending(way)
+    return way.found
+
+
+def _embedding(way: Steps) -> str:
+    embed = way.spec.embed
+    first = way.add("tokens", None, ("position",), layer=False, of=())
+    if not isinstance(embed, Embed) or embed.bag is not None:
+        return way.add("embed", "embed", STREAM, layer=False)
+    facts: dict[str, Any] = {
+        "scale": embed.scale,
+        "factor": embed.factor,
+        "vocabulary": embed.vocabulary,
+    }
+    facts |= {"weight": f"{way.stack}.embed.token.weight"} if embed.adaptive is None else {}
+    parts = [way.add("embed_token", "embed.token", STREAM, layer=False, **facts)]
+    if embed.position is not None:
+        layout = {"layout": embed.position.layout}
+        made = way.add(
+            "embed_position", "embed.position", STREAM, layer=False, of=(first,), **layout
+        )
+        parts.append(made)
+    if embed.segments:
+        made = way.add("embed_type", "embed.type", STREAM, layer=False, of=(first,))
+        parts.append(made)
+    more = embed.norm is not None or embed.factor is not None
+    whole = "embed.sum" if more else "embed"
+    added = way.add("embed", whole, STREAM, layer=False, of=tuple(parts), parts=len(parts))
+    projects = embed.factor is not None and embed.project == "sum"
+    if embed.norm is not None:
+        name = "embed.normed" if projects else "embed"
+        added = way.add("embed_norm", name, STREAM, layer=False, **_norm(embed.norm))
+    if projects:
+        weight = f"{way.stack}.embed.project.weight"
+        added = way.add("embed_project", "embed", STREAM, layer=False, weight=weight)
+    return added
+
+
+def _attention(way: Steps, before: str) -> str:
+    """To the stream behind attention."""
+    block = way.at.block.spec
+    if way.depth:  # what the layers before have made of it
+        before = way.add("stream", "resid_pre", STREAM, of=(before,), layers=way.depth)
+    normed = block.attention_normed and block.placement != "post"
+    facts = _norm(block.norm) if normed else {"norm": None}
+    read = way.add("norm", "attention_in", STREAM, of=(before,), **facts)
+    said = _heads(way, "", "", block.attention, (read, read))
+    return _written(way, "residual", "resid_mid", (before, said))
+
+
+def _cross(way: Steps, before: str) -> str:
+    block = way.at.block.spec
+    assert block.cross is not None
+    memory = way.add(
+        "memory", "final", STREAM, layer=False, stack="encoder", of=(), tokens="encoder"
+    )
+    facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
+    read = way.add("cross_norm", "cross.in", STREAM, of=(before,), **facts)
+    said = _heads(way, "cross_", "cross.", block.cross, (read, memory))
+    return _written(way, "cross_residual", "resid_cross", (before, said))
+
+
+def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, str]) -> str:
+    """From what is read to what attention says; `read` is of the queries, and of the keys."""
+    at, head = way.at, way.head
+    group = spec.heads // spec.key_heads
+    shared: dict[str, Any] = {"head": head, "key_head": head // group, "dim": spec.head_dim}
+    rotary = None if scope else rotary_of(at)
+    q_name, k_name = (f"{scope}q", f"{scope}k") if rotary is None else ("q_raw", "k_raw")
+    rows = {part: _rows(way, scope, part) for part in "qkv"}
+    q = way.add(f"{kind}q", q_name, ROWS, of=(read[0],), **shared, **rows["q"])
+    k = way.add(f"{kind}k", k_name, KEYS, of=(read[1],), **shared, **rows["k"])
+    v = way.add(f"{kind}v", f"{scope}v", KEYS, of=(read[1],), **shared, **rows["v"])
+    if rotary is not None:
+        theta = rotary.theta
+        q = way.add(f"{kind}rotate_q", "q", ROWS, of=(q,), theta=theta, **shared)
+        k = way.add(f"{kind}rotate_k", "k", KEYS, of=(k,), theta=theta, **shared)
+    if spec.score == "dot":
+        scale = at.module(scope).attend.scale
+        way.add(f"{kind}dot", f"{scope}dot", SQUARE, of=(q, k), **shared)
+        scores = way.add(f"{kind}scale", f"{scope}scaled", SQUARE, scale=scale, **shared)
+        if spec.softcap is not None:
+            scores = way.add(f"{kind}cap", f"{scope}capped", SQUARE, cap=spec.softcap, **shared)
+        if not scope and at.block.spec.position is not None and rotary is None:
+            position = type(at.block.spec.position).__name__.lower()
+            added = way.add(
+                f"{kind}bias", f"{scope}bias", SQUARE, of=(), position=position, **shared
+            )
+            scores, added = added, scores
+            way.add(f"{kind}mask", f"{scope}scores", SQUARE, of=(added, scores), **shared)
+        else:
+            way.add(f"{kind}mask", f"{scope}scores", SQUARE, of=(scores,), **shared)
+    else:
+        way.add(f"{kind}mask", f"{scope}scores", SQUARE, of=(q, k), score=spec.score, **shared)
+    pattern = way.add(f"{kind}softmax", f"{scope}pattern", SQUARE, **shared)
+    way.add(f"{kind}weighted", f"{scope}z", ROWS, of=(pattern, v), **shared)
+    way.add(f"{kind}joined", f"{scope}joined", STREAM, heads=spec.heads, dim=spec.head_dim)
+    weight = f"{way.weights}{scope or 'attention.'}out.weight"
+    return way.add(
+        f"{kind}projected", f"{scope}attn_out", STREAM, bias=spec.out_bias, weight=weight
+    )
+
+
+def _rows(way: Steps, scope: str, part: str) -> dict[str, Any]:
+    """Where the matrix stands that a head's queries, keys or values are made by, and whether there
+    is a bias."""
+    spec = way.at.attention(scope)
+    joined = "q" if scope and part == "q" else "kv" if scope else "qkv"
+    parts = getattr(way.at.module(scope), joined).parts
+    head = way.head if part == "q" else way.head // (spec.heads // spec.key_heads)
+    first = sum(parts[: joined.index(part)]) + head * spec.head_dim
+    name = f"{way.weights}{scope or 'attention.'}{joined}.weight"
+    bias = spec.bias and (part != "k" or spec.key_bias)
+    return {"weight": name, "rows": f"{first}:{first + spec.head_dim}", "bias": bias}
+
+
+def _written(way: Steps, kind: str, array: str, of: tuple[str, ...]) -> str:
+    """The stream with what a part has said; where norms stand behind the parts, normed."""
+    block = way.at.block.spec
+    facts = {} if block.placement == "pre" else _norm(block.norm)
+    return way.add(kind, array, STREAM, of=of, placement=block.placement, **facts)
+
+
+def _feed_forward(way: Steps, before: str) -> None:
+    block = way.at.block.spec
+    ffn = block.ffn
+    parallel = block.residual != "serial"
+    beside = next(step for step in way.found if step.kind == "norm")
+    origin = beside.origin if parallel else (before,)
+    facts = _norm(block.norm) if block.placement != "post" else {"norm": None}
+    read = way.add("norm_ffn", "ffn_in", STREAM, of=origin, residual=block.residual, **facts)
+    shape: dict[str, Any] = {"activation": ffn.activation, "gated": ffn.gated, "bias": ffn.bias}
+    up_weight: dict[str, Any] = {"weight": f"{way.weights}ffn.up.weight"}
+    if ffn.gated:
+        first, second = (f"{n * ffn.width}:{(n + 1) * ffn.width}" for n in (0, 1))
+        shape |= up_weight
+        gate = way.add("ffn_gate", "ffn_pre", NEURONS, of=(read,), rows=first, **shape)
+        up = way.add("ffn_up", "ffn_up", NEURONS, of=(read,), rows=second, **shape)
+        way.add("ffn_act", "ffn_post", NEURONS, of=(gate, up), **shape)
+    else:
+        way.add("ffn_up", "ffn_pre", NEURONS, **shape | up_weight)
+        way.add("ffn_act", "ffn_post", NEURONS, **shape)
+    shape["weight"] = f"{way.weights}ffn.down.weight"
+    said = way.add("ffn_down", "ffn_out", STREAM, **shape)
+    _written(way, "residual_ffn", "resid_post", (before, said))
+
+
+def _ending(way: Steps) -> None:
+    norm = way.spec.final_norm
+    later = len(way.spec.order) - 1 - way.depth
+    facts = {"norm": None} if norm is None else _norm(norm)
+    way.add("norm_final", "final", STREAM, layer=False, layers=later, **facts)
+    if way.stack != way.view.stack:
+        return
+    if way.said is None:
+        return
+    head = way.said.head
+    told: dict[str, Any] = {"scale": head.scale, "transform": head.transform is not None}
+    told |= {"cap": head.softcap, "pick": head.pick}
+    own = f"heads.{head.name}.out.weight"
+    told |= {"tied": any(own in pair for pair in way.view.model.spec.tie)}
+    told |= {} if head.adaptive is not None else {"weight": own}
+    way.add("logits", "logits", way.said.axes, layer=False, **told)
+    if way.said.by.number:
+        return
+    several = way.said.by.several
+    way.add("probabilities", "probabilities", way.said.axes, layer=False, several=several)
+    way.add("choice", None, layer=False)
+
+
+def _norm(norm: Norm) -> dict[str, Any]:
+    return {"norm": norm.kind, "eps": norm.eps, "norm_bias": norm.bias}

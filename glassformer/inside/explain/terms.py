@@ -1,0 +1,112 @@
+"""Inside room, terms: one number, told by the numbers that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from glassformer.core.norm import LayerNorm, RMSNorm
+
+if TYPE_CHECKING:
+    from glassformer.inside.capture.view import View
+
+REST = "rest"
+
+
+@dataclass(frozen=True)
+class Term:
+    """Of a product of two numbers, or of one that is added."""
+
+    label: str
+    a: float
+    b: float | None = None
+    product: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`how`: lookup, sum, dot and weighted (sum of a * b, and the bias in `parts`), norm ((a -
+    mean) / deviation * gain + bias, of the sum of the terms), rotate, scale, cap, mask, softmax
+    (exp(a - largest) / total), join, activation, product. The largest terms come first; others are
+    one."""
+
+    value: float
+    how: str
+    terms: tuple[Term, ...] = ()
+    parts: dict[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A number of a tensor, and how it can be told; of its terms the `limit` largest."""
+
+    view: View
+    name: str
+    row: int
+    col: int
+    head: int
+    limit: int
+    value: float
+
+    def dot(
+        self,
+        a: Tensor,
+        b: Tensor,
+        label: str | Callable[[int], str],
+        *,
+        how: str = "dot",
+        cap: float | None = None,
+    ) -> Cell:
+        """What is left beside the products is the bias, and what an adapter adds."""
+        a, b = a.double(), b.double()
+        products = a * b
+        named = label if callable(label) else lambda place: f"{label} {place}"
+        order = products.abs().argsort(descending=True)
+        first, others = order[: self.limit].tolist(), order[self.limit :]
+        terms = [Term(named(i), float(a[i]), float(b[i]), float(products[i])) for i in first]
+        if len(others):
+            rest = float(products[others].sum())
+            terms.append(Term(REST, rest, None, rest))
+        total = float(products.sum())
+        parts: dict[str, float | str] = {"sum": total}
+        if cap is not None:
+            parts["cap"] = cap
+        elif how == "dot":
+            parts["bias"] = self.value - total
+        return Cell(self.value, how, tuple(terms), parts)
+
+    def exponents(self, scores: Tensor, label: Callable[[int], str]) -> Cell:
+        """The one that is looked at first, then the largest."""
+        most, chances = float(scores.max()), scores.double().softmax(-1)
+        order = [self.col, *(i for i in chances.argsort(descending=True).tolist() if i != self.col)]
+        terms = [
+            Term(label(i), float(scores[i]), None, float(chances[i])) for i in order[: self.limit]
+        ]
+        if len(order) > self.limit:
+            rest = float(chances[order[self.limit :]].sum())
+            terms.append(Term(REST, rest, None, rest))
+        total = float((scores.double() - most).exp().sum())
+        return Cell(self.value, "softmax", tuple(terms), {"largest": most, "total": total})
+
+    def normed(self, module: nn.Module, x: Tensor, terms: tuple[Term, ...]) -> Cell:
+        parts: dict[str, float | str] = {"norm": type(module).__name__}
+        if isinstance(module, LayerNorm | RMSNorm):
+            x = x.double()
+            mean = float(x.mean()) if isinstance(module, LayerNorm) else 0.0
+            size = float(((x - mean).square().mean() + module.eps).sqrt())
+            gain = float(module.weight[self.col]) + float(getattr(module, "unit_offset", False))
+            bias = getattr(module, "bias", None)
+            shift = 0.0 if bias is None else float(bias[self.col])
+            parts |= {"mean": mean, "deviation": size, "gain": gain, "bias": shift}
+        return Cell(self.value, "norm", terms, parts)
+
+    def largest(self, labels: Sequence[str], numbers: Sequence[float]) -> tuple[Term, ...]:
+        order = sorted(range(len(numbers)), key=lambda i: -abs(numbers[i]))
+        terms = [Term(labels[i], numbers[i]) for i in order[: self.limit]]
+        rest = order[self.limit :]
+        if rest:
+            terms.append(Term(REST, sum(numbers[i] for i in rest)))
+        return tuple(terms)

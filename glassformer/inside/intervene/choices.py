@@ -1,0 +1,115 @@
+"""Inside room, choices: what might come at each position, or be said of a text, as the model has it
+and as the knobs of sampling leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from glassformer.generate.config import Knobs
+from glassformer.generate.sampling import shaped
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.lens.stages import stage_names
+
+if TYPE_CHECKING:
+    from glassformer.inside.lens.tuned_lens import TunedLens
+    from glassformer.inside.capture.view import View
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`token` is a token, or another outcome (see `predicted.py`). `logit`, `logprob` and `rank` (0
+    is the best) are the model's own; `probability` is what temperature, top-k, top-p and min-p make
+    of it, 0 where they leave the token out."""
+
+    token: int
+    text: str
+    logit: float
+    logprob: float
+    probability: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best candidates of a position (or another row, see `predicted.py`), and what really comes
+    there; `entropy` (in nats) and `left` (how many tokens there are) are of the distribution with
+    the knobs."""
+
+    position: int
+    candidates: tuple[Candidate, ...]
+    actual: Candidate | None
+    entropy: float
+    left: int
+
+
+@torch.no_grad()
+def choices(
+    view: View, positions: Sequence[int] | None = None, *, top: int = 10, **knobs: Any
+) -> list[Choice]:
+    """At all positions (or other rows), or some. The knobs are temperature, top_k, top_p, min_p of
+    `generate`.
+
+    >>> choices(model.look("To be, or"), [-1], temperature=0.8)[0].candidates
+    """
+    found = Predicted(view)
+    rows = [found.row(one) for one in (range(found.shape[0]) if positions is None else positions)]
+    turned = Knobs(do_sample=True, **knobs)
+    return choose(found, rows, found.logits(rows), [*map(found.actual, rows)], turned, top)
+
+
+@torch.no_grad()
+def stage_choice(
+    view: View, stage: int, position: int, top: int = 10, tuned: TunedLens | None = None
+) -> Choice:
+    """What a stage of the lens would say at a position."""
+    names = stage_names(view.model.spec)
+    check_index(stage, len(names), "row")
+    view.capture(names)
+    stream = view.seen[names[stage]][:, position : position + 1]
+    found = Predicted(view)
+    if tuned is not None:
+        stream = tuned.check(view.model, found.head.name).map(names[stage], stream)
+    logits = view.model.net.readout(stream, found.head.name)[0]
+    return choose(found, [position], logits, [found.actual(position)], Knobs(), top)[0]
+
+
+def choose(
+    predicted: Predicted,
+    rows: Sequence[int],
+    logits: Tensor,  # [row, outcome]
+    actual: Sequence[int | None],
+    knobs: Knobs,
+    top: int,
+) -> list[Choice]:
+    scores = logits.float()
+    logprobs = predicted.log_chances(scores)
+    left = shaped(scores, knobs)
+    chances = predicted.log_chances(left).exp()
+    entropy = predicted.entropy(left)
+    counts = left.isfinite().sum(-1)
+    best = scores.topk(min(top, scores.shape[-1])).indices  # [row, rank]
+
+    def candidate(row: int, token: int, rank: int) -> Candidate:
+        return Candidate(
+            token,
+            predicted.text(token),
+            float(scores[row, token]),
+            float(logprobs[row, token]),
+            float(chances[row, token]),
+            rank,
+        )
+
+    found = []
+    for row, (place, ids, true) in enumerate(zip(rows, best.tolist(), actual, strict=True)):
+        real = None
+        if true is not None:
+            real = candidate(row, true, int((scores[row] > scores[row, true]).sum()))
+        ranked = tuple(candidate(row, token, rank) for rank, token in enumerate(ids))
+        found.append(Choice(place, ranked, real, float(entropy[row]), int(counts[row])))
+    return found

@@ -1,0 +1,121 @@
+"""Inside room, changes: what edits do to what is predicted, beside the run without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.inside.intervene.choices import Choice, choices
+from glassformer.inside.compare import Mover, divergence, movers
+from glassformer.inside.lens.lens import pieces
+from glassformer.inside.capture.named_tensor import Named, check_index
+from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.attribute.predictions import output_text
+from glassformer.inside.lens.stages import language_head, stage_names, stage_of
+from glassformer.inside.capture.view import View
+from glassformer.spec import Head
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """At a position (or another row, see `predicted.py`) the candidates before and after, and those
+    that have moved most; `divergence` is KL(before, after) in nats, [position]."""
+
+    before: Choice
+    after: Choice
+    moved: list[Mover]
+    divergence: Named
+
+
+@torch.no_grad()
+def changes(before: View, after: View, position: int, *, top: int = 10, **knobs: Any) -> Changes:
+    """Of two views of one text. The knobs are those of `choices`."""
+    was, now = Predicted(before), Predicted(after)
+    (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
+    return Changes(first, second, movers(was, now, position, top), divergence(was, now))
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """The most probable token of every stage and position, and its probability."""
+
+    best: Named
+    probability: Named
+
+
+@dataclass(frozen=True, eq=False)
+class LensChanges:
+    """What layers would say if each were the last. Stages are the embedding, then every layer."""
+
+    stages: tuple[tuple[int | None, str], ...]
+    positions: tuple[int, ...]
+    before: Said
+    after: Said
+    words: dict[int, str]
+
+
+@torch.no_grad()
+def lens_changes(before: View, after: View, positions: Sequence[int] | None = None) -> LensChanges:
+    """Of two views of one text, at all positions or some. Only what the edits have touched is read
+    again."""
+    head, size = language_head(before.model, before.head), len(before.tokens)
+    places = list(range(size) if positions is None else positions)
+    for place in places:
+        check_index(place, size, "position")
+    names = [name for name in stage_names(before.model.spec) if stage_of(name)[1] != "attention"]
+    was, now = (_streams(view, names, places) for view in (before, after))
+    first = before.once(f"said at {places}", lambda: _said(before, head, was))
+    touched = (was != now).any(-1)
+    best, likely = (one.clone() for one in first)
+    best[touched], likely[touched] = _said(after, head, now[touched])
+    words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
+
+    def said(tokens: Tensor, chances: Tensor) -> Said:
+        shape = len(names), len(places)
+        return Said(
+            _named(before, places, tokens.view(shape), "best tokens"),
+            _named(before, places, chances.view(shape), "their probability"),
+        )
+
+    stages = tuple(stage_of(name) for name in names)
+    return LensChanges(stages, tuple(places), said(*first), said(best, likely), words)
+
+
+def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
+    """[stage * position, width]."""
+    view.read_through(names)
+    return torch.cat([view.seen[name][0, places] for name in names])
+
+
+def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable token of each row, and its probability."""
+    best = torch.empty(len(streams), dtype=torch.long, device=streams.device)
+    likely = torch.empty(len(streams), device=streams.device)
+    for at, logits in pieces(view, head, streams):
+        rows = slice(at, at + len(logits))
+        most, best[rows] = logits.float().max(-1)
+        likely[rows] = (most - logits.float().logsumexp(-1)).exp()
+    return best, likely
+
+
+def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Named:
+    axes = ("stage", "position")[-array.ndim :]
+    return Named(array, axes, {"position": [view.tokens[at].text for at in places]}, title)
+
+
+@torch.no_grad()
+def weight_changes(a: Net, b: Net) -> list[tuple[str, float]]:
+    """How far the parameters of two models are apart, the size of the difference over the size of
+    what was, the largest first. What was all zeros, as biases are first, has changed by 1."""
+    others = dict(b.named_parameters())
+    found = {
+        name: float((others[name] - weight).norm() / (weight.norm() or others[name].norm() or 1.0))
+        for name, weight in a.named_parameters()
+        if name in others and others[name].shape == weight.shape
+    }
+    return sorted(found.items(), key=lambda each: -each[1])

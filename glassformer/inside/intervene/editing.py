@@ -1,0 +1,147 @@
+"""Inside room, editing: edits are put around a model's stacks, and taken away again.
+
+They stand where adapters do that have a say in every pass (`Stack.around`), so that whatever calls
+the net is heard: tasks, generation with its cache, training. Generation leaves its fast paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Cache, Capture, Net
+from glassformer.core.pass_context import positions_of
+from glassformer.core.stack import Stack
+from glassformer.core.hooks import Tap, wants
+from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
+from glassformer.inside.capture.names import names_of
+from glassformer.inside.capture.model_inputs import read
+from glassformer.tasks.model_protocol import Model
+
+LONGEST = 1 << 12  # sentences of a story
+
+
+class Editing:
+    """Stands around a stack, and around what stood there before."""
+
+    def __init__(self, edits: Edits, inner: Any) -> None:
+        self.edits, self.inner = edits, inner
+
+    def takes(self, stack: Stack) -> int:
+        return 0 if self.inner is None else int(self.inner.takes(stack))
+
+    def __call__(self, run: Any, name: str, stack: Stack, tokens: Tensor, **given: Any) -> Tensor:
+        places = _places(stack, tokens, given, self.takes(stack))
+        given["tap"] = Editor(self.edits, places, given.get("tap"))
+        inner = run if self.inner is None else partial(self.inner, run)
+        hidden: Tensor = inner(name, stack, tokens, **given)
+        return hidden
+
+
+class Editor:
+    """A tap that edits, and then shows what is left to the tap that looks."""
+
+    def __init__(self, edits: Edits, places: Places, then: Tap | None) -> None:
+        self.edits, self.places, self.then = edits, places, then
+
+    def wants(self, name: str) -> bool:
+        return self.edits.wants(name) or (self.then is not None and wants(self.then, (name,)))
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        value = self.edits.apply(name, value, self.places)
+        return value if self.then is None else self.then(name, value)
+
+
+def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) -> Places:
+    if stack.spec.embed.bag is not None:  # a text is one vector, keys are sentences
+        one = torch.zeros(1, 1, dtype=torch.long, device=tokens.device)
+        return Places(one, torch.arange(LONGEST, device=tokens.device)[None])
+    cache: Cache | None = given.get("cache")
+    mask: Tensor | None = given.get("mask")
+    new = stack.embed.length(tokens)
+    begun = cache is not None and cache.length > 0
+    if given.get("positions") is not None:
+        here: Tensor = given["positions"] - (taken if begun else 0)
+    else:
+        here = positions_of(mask, new, tokens.device)
+        if cache is not None and begun and cache.positions is not None:
+            here = torch.where(here < 0, here, here + cache.positions - taken)
+    if cache is None or not begun:
+        return Places(here, here)
+    past = positions_of(cache.mask, cache.length, tokens.device) - taken
+    rows = max(len(past), len(here))
+    return Places(here, torch.cat((past.expand(rows, -1), here.expand(rows, -1)), 1))
+
+
+def stacks_of(net: Net) -> list[Stack]:
+    return [stack for stack in (net.encoder, net.decoder) if stack is not None]
+
+
+def active(net: Net) -> list[Edits]:
+    """The edits in force, those that apply first in front."""
+    found: list[Edits] = []
+    around: Any = stacks_of(net)[0].around
+    while isinstance(around, Editing):
+        found.insert(0, around.edits)
+        around = around.inner
+    return found
+
+
+@contextmanager
+def standing(net: Net, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
+    """Edits around a net, inside those that are in force, or in their place. The attribute is set
+    past torch, which keeps an adapter that stands there among the modules."""
+    before = [(stack, stack.__dict__.get("around", stack)) for stack in stacks_of(net)]
+    for stack, _ in before:
+        around: Any = stack.around
+        while alone and isinstance(around, Editing):
+            around = around.inner
+        for one in edits:
+            around = Editing(one, around)
+        stack.__dict__["around"] = around
+    try:
+        yield
+    finally:
+        for stack, was in before:
+            if was is stack:  # a module, which torch knows
+                del stack.__dict__["around"]
+            else:
+                stack.__dict__["around"] = was
+
+
+def resolve(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
+    """Reads what patches come from, in the model as it is without any edit."""
+    edits = [Edit.of(one) for one in given]
+    sources: dict[Any, dict[str, Tensor]] = {}
+    wanted: dict[Any, set[str]] = {}
+    for edit in edits:
+        names = touched(edit, model.spec)
+        if edit.kind == "patch":
+            wanted.setdefault(_key(edit), set()).update(names)
+    for edit in edits:
+        if edit.kind == "patch" and _key(edit) not in sources:
+            seen = Capture(*wanted[_key(edit)])
+            reading = read(model, edit.source, edit.source_target)
+            with standing(model.net, (), alone=True), torch.no_grad():
+                model.net(**reading.inputs, tap=seen)
+            known = names_of(model.spec)
+            sources[_key(edit)] = {
+                name: own_part(name, known[name], x, reading) for name, x in seen.seen.items()
+            }
+    held = [sources.get(_key(edit), {}) if edit.kind == "patch" else {} for edit in edits]
+    return Edits([Resolved.of(edit, model.spec, h) for edit, h in zip(edits, held, strict=True)])
+
+
+def _key(edit: Edit) -> str:
+    return repr((edit.source, edit.source_target))
+
+
+@contextmanager
+def edit(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[Model]:
+    with standing(model.net, (resolve(model, given),)):
+        yield model

@@ -1,0 +1,204 @@
+"""Inside room, the logit lens: the stream of every layer, read as if it were the last.
+
+After attention and after feed-forward, at every position: which tokens would be said, how probable
+a chosen one is, and how far that is from what is said in the end. Logits are made some rows at a
+time, so that memory does not grow with text and layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.attribute.gradients import Stand
+from glassformer.inside.capture.named_tensor import Named, check_index
+from glassformer.inside.capture.cancellation import pause
+from glassformer.inside.attribute.predictions import output_id, output_text
+from glassformer.inside.displayable import Shown
+from glassformer.inside.lens.stages import language_head, stage_label, stage_names, stage_of
+from glassformer.spec import Head
+
+if TYPE_CHECKING:
+    from glassformer.inside.lens.tuned_lens import TunedLens
+    from glassformer.inside.capture.view import View
+
+ROOM = 1 << 22  # logits at once: many more would be written to memory, and read from there again
+
+
+@dataclass(frozen=True, eq=False)
+class Lens(Shown):
+    """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
+    of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
+    `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
+    there in the end, -1 where none is chosen; `divergence` is KL(end, here) in nats; `norm` is the
+    length of the stream's vector."""
+
+    stages: tuple[tuple[int | None, str], ...]  # layer, and what stands before it
+    positions: tuple[int, ...]
+    tokens: tuple[str, ...]  # that are read there
+    best: Named
+    best_probability: Named
+    chosen: Tensor  # [position]
+    probability: Named
+    logit: Named
+    rank: Named
+    divergence: Named
+    entropy: Named
+    norm: Named
+    words: dict[int, str]
+    heading: str = "Logit lens"
+
+    def text(self, stage: int, position: int, rank: int = 0) -> str:
+        """The token that a stage would say, counted in stages and positions of this lens."""
+        return self.words[int(self.best.array[stage, position, rank])]
+
+    @property
+    def names(self) -> list[str]:
+        return [part if layer is None else f"{layer} {part}" for layer, part in self.stages]
+
+    def __repr__(self) -> str:
+        return f"<lens of {len(self.stages)} stages and {len(self.positions)} positions>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.lens_table import lens_html
+
+        return lens_html(self)
+
+
+@torch.no_grad()
+def lens(
+    view: View,
+    *,
+    token: int | str | Sequence[int] | None = None,
+    top: int = 5,
+    positions: Sequence[int] | None = None,
+    head: str | None = None,
+    through: int = 0,
+    tuned: TunedLens | None = None,
+) -> Lens:
+    """`token`: whose probability and rank are followed, one for all positions, or one for each (-1
+    for none). `positions`: those alone. `through`: the last so many layers read a stream too, as if
+    those between were not there. `tuned`: a trained lens (`tune.py`), whose map carries each stream
+    toward the last layer's before it is read."""
+    spec = language_head(view.model, head or view.head)
+    size = len(view.tokens)
+    places = list(range(size)) if positions is None else list(positions)
+    for place in places:
+        check_index(place, size, "position")
+    names = stage_names(view.model.spec)
+    view.read_through(names)
+    names, streams = _through(view, names, through)
+    if tuned is not None:
+        if through:
+            raise GlassformerError("A tuned lens maps to the last layer; leave out `through`.")
+        streams = tuned.check(view.model, spec.name).map_all(names, streams)
+    rows = torch.tensor([place % size for place in places], device=view.output.hidden.device)
+    ends = view.output.heads[spec.name][0][rows]  # [position, token]
+    if token is None:
+        chosen = ends.argmax(-1)
+    elif not isinstance(token, int | str):
+        if len(token) != len(places):
+            raise GlassformerError(f"{len(token)} tokens are chosen for {len(places)} positions.")
+        chosen = torch.tensor(list(token), device=rows.device)
+    else:
+        chosen = torch.full_like(rows, output_id(view, spec, token, ends[0]))
+    streams = streams[:, rows].flatten(0, 1)
+    end = ends.float().log_softmax(-1)
+    parts = []
+    for at, logits in pieces(view, spec, streams):
+        there = torch.arange(at, at + len(logits), device=rows.device) % len(rows)
+        parts.append(_read(logits, end[there], chosen[there], top))
+    best, likely, probability, logit, rank, divergence, entropy = (
+        _by_stage(torch.cat(each), len(names)) for each in zip(*parts, strict=True)
+    )
+    stages = tuple(stage_of(name) for name in names)
+    words = tuple(view.tokens[int(row)].text for row in rows)
+    labels = {
+        "stage": [*map(stage_label, names)],
+        "position": words,
+    }
+
+    def named(array: Tensor, title: str) -> Named:
+        axes = ("stage", "position", "rank")[: array.ndim]
+        return Named(array, axes, labels, f"lens, {title}")
+
+    said = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
+    return Lens(
+        stages=stages,
+        positions=tuple(rows.tolist()),
+        tokens=words,
+        best=named(best, "best tokens"),
+        best_probability=named(likely, "their probability"),
+        chosen=chosen,
+        probability=named(probability, "probability"),
+        logit=named(logit, "logit"),
+        rank=named(rank, "rank"),
+        divergence=named(divergence, "divergence"),
+        entropy=named(entropy, "entropy"),
+        norm=named(
+            torch.stack([view.seen[name][0, rows].float().norm(dim=-1) for name in names]),
+            "norm of the stream",
+        ),
+        words={id: output_text(view, spec, id) for id in said},
+        heading="Logit lens" if tuned is None else "Tuned lens",
+    )
+
+
+def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor]:
+    """The stages, and their streams [stage, position, width] behind the last so many layers."""
+    depth = len(view.spec.order)
+    if not 0 <= last < depth:
+        raise GlassformerError(f"through goes from 0 to {depth - 1} of {depth} layers, not {last}.")
+    if last == 0:
+        return names, torch.stack([view.seen[name][0] for name in names])
+    into, end = (view.name(depth - last, "resid_pre"), view.name(depth - 1, "resid_post"))
+    names = [name for name in names if (stage_of(name)[0] or 0) < depth - last]
+    found = []
+    for name in names:
+        seen = Stand({into: view.seen[name]}, end)
+        view.run(seen, heads=())
+        found.append(seen[end][0])
+    return names, torch.stack(found)
+
+
+def pieces(view: View, head: Head, streams: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """What a head reads in [row, width], some rows at a time: the first row, and [row, token]."""
+    step = max(1, ROOM // (head.outputs or 1))
+    for at in range(0, len(streams), step):
+        pause()
+        yield at, view.model.net.readout(streams[at : at + step][None], head.name)[0]
+
+
+def _by_stage(rows: Tensor, stages: int) -> Tensor:
+    """[stage * position, ...] as [stage, position, ...]."""
+    return rows.view(stages, -1, *rows.shape[1:])
+
+
+def _read(logits: Tensor, end: Tensor, chosen: Tensor, top: int) -> tuple[Tensor, ...]:
+    """Of [row, token], of which `end` has log-probabilities: the best, their probabilities;
+    probability, logit and rank of the chosen; the divergence from the end, and the entropy."""
+    here = logits.float().log_softmax(-1)
+    likely, best = here.topk(min(top, here.shape[-1]), -1)
+    none = chosen < 0
+    own = here.gather(1, chosen.clamp(min=0)[:, None])
+    rank = (here > own).sum(-1).masked_fill(none, -1)
+    logit = logits.float().gather(1, chosen.clamp(min=0)[:, None])[:, 0]
+    divergence = F.kl_div(here, end, reduction="none", log_target=True).sum(-1)
+    entropy = -(here.exp() * here).sum(-1)
+    nothing = float("nan")
+    probability = own[:, 0].exp().masked_fill(none, nothing)
+    return (
+        best,
+        likely.exp(),
+        probability,
+        logit.masked_fill(none, nothing),
+        rank,
+        divergence,
+        entropy,
+    )

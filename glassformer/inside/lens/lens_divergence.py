@@ -1,0 +1,72 @@
+"""Inside room, two runs apart: how far what each stage would say in one is from the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.lens.stages import language_head, stage_label, stage_names
+
+if TYPE_CHECKING:
+    from glassformer.inside.lens.tuned_lens import TunedLens
+    from glassformer.inside.capture.view import View
+
+
+@torch.no_grad()
+def apart(
+    view: View,
+    other: View,
+    measure: str = "divergence",
+    tuned: TunedLens | None = None,
+    head: str | None = None,
+) -> Named:
+    """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
+    and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
+    Jensen and Shannon's in bits, `variation` the total variation, 0 to 1. `tuned`: through a tuned
+    lens."""
+    if measure not in APART:
+        raise GlassformerError(f"measure is one of {', '.join(APART)}, not {measure!r}.")
+    names = stage_names(view.model.spec)
+    if len(view.tokens) != len(other.tokens) or names != stage_names(other.model.spec):
+        raise GlassformerError("Runs of one number of tokens and layers can be laid side by side.")
+    by, rows = language_head(view.model, head or view.head).name, []
+    for each in (view, other):
+        each.read_through(names)
+    for name in names:
+        p, q = (
+            each.model.net.readout(_mapped(tuned, name, each, by), by)[0].float().log_softmax(-1)
+            for each in (view, other)
+        )
+        rows.append(APART[measure](p, q))
+    labels = {
+        "stage": [*map(stage_label, names)],
+        "position": [token.text for token in view.tokens],
+    }
+    return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
+
+
+def _mapped(tuned: TunedLens | None, name: str, view: View, head: str) -> Tensor:
+    stream = view.seen[name]
+    return stream if tuned is None else tuned.check(view.model, head).map(name, stream)
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def _js(p: Tensor, q: Tensor) -> Tensor:
+    middle = torch.logaddexp(p, q) - math.log(2)
+    return (_kl(p, middle) + _kl(q, middle)) / (2 * math.log(2))
+
+
+APART: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of log-probabilities
+    "divergence": _kl,
+    "js": _js,
+    "variation": lambda p, q: (p.exp() - q.exp()).abs().sum(-1) / 2,
+}

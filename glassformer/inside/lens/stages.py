@@ -1,0 +1,55 @@
+"""Inside room, stages: the streams that a lens reads, and the head it reads them by."""
+
+from __future__ import annotations
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.capture.names import names_of
+from glassformer.spec import Head, ModelSpec, head_among
+from glassformer.tasks.model_protocol import Model
+
+STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
+
+
+def stage_names(spec: ModelSpec) -> list[str]:
+    """The streams that can be read; in baselines some are of another width than the last."""
+    stack, front = spec.last_stack, "encoder." if spec.decoder is None else "decoder."
+    widths = {f"{front}embed": stack.width}
+    for depth, width in enumerate(stack.widths[1:]):
+        widths[f"{front}blocks.{depth}.resid_mid"] = stack.widths[depth]
+        widths[f"{front}blocks.{depth}.resid_post"] = width
+    known = names_of(spec)
+    return [name for name, width in widths.items() if name in known and width == stack.widths[-1]]
+
+
+def stage_at(spec: ModelSpec, layer: int | None, part: str = "resid_post") -> str:
+    """The stream behind a layer, or behind its attention ("resid_mid"); None is the embedding."""
+    stages = stage_names(spec)
+    front = stages[0].partition(".")[0]
+    name = f"{front}.embed" if layer is None else f"{front}.blocks.{layer}.{part}"
+    if name not in stages:
+        raise GlassformerError(f"There is no stage {name!r}; stages are {', '.join(stages)}.")
+    return name
+
+
+def stage_of(name: str) -> tuple[int | None, str]:
+    """The layer, and what stands before the stream."""
+    parts = name.split(".")
+    return int(parts[2]) if parts[1] == "blocks" else None, STAGES[parts[-1]]
+
+
+def stage_label(name: str) -> str:
+    layer, part = stage_of(name)
+    return part if layer is None else f"{layer} {part}"
+
+
+def language_head(model: Model, name: str | None = None) -> Head:
+    """The head that says a token, or a tag, at every position: the one that is named, or else the
+    first."""
+    each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]
+    each = [head for head in each if (head.outputs or 1) > 1]
+    if not each:
+        raise GlassformerError(
+            f"{model.architecture} has no language head, so there is no lens; attention, "
+            "residuals, roll-out, edits and (with another head) attributions work without one."
+        )
+    return head_among(each, name, " that reads every position")

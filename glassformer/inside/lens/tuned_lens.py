@@ -1,0 +1,168 @@
+"""Inside room, the tuned lens: what a layer knows in its own words, put into the last layer's.
+
+A logit lens reads a layer as if it were the last; but layers turn and move what they hand on, so
+that it says of early ones what they never meant (Belrose et al., 2023). Here every stage has a map
+of its own, x + W x + b, trained (`tune.py`) so that what is read behind it comes as near as it can
+to what the model says in the end. The last stage is read as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.lens.stages import stage_names
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import settle, whole_folder
+from glassformer.tasks.model_protocol import Model
+
+FOLDER = "tuned_lens"  # within a model's own, where the page looks for one
+CONFIG, MAPS, BEGUN = "lens.json", "maps.safetensors", "training.safetensors"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a lens was made for, and how: `stages` are names of streams, `steps` and `tokens` what
+    it has learned from, `divergence` the mean KL(end, here) in nats of each stage in its last
+    steps."""
+
+    architecture: str
+    head: str
+    width: int
+    outputs: int
+    stages: tuple[str, ...]
+    steps: int
+    tokens: int
+    divergence: tuple[float, ...]
+
+
+class TunedLens:
+    """`weight` is [stage, out, in], `bias` [stage, out], in float32: what maps add to a stream.
+
+    >>> lens = inside.tune_lens(model, texts, folder="model/tuned_lens")
+    >>> view.lens(tuned=lens)
+    """
+
+    def __init__(self, facts: Facts, weight: Tensor, bias: Tensor) -> None:
+        self.facts, self.weight, self.bias = facts, weight, bias
+
+    def map(self, stage: str, stream: Tensor) -> Tensor:
+        """A stream of [..., width], carried to where the last norm and the head read."""
+        if stage not in self.facts.stages:  # the last
+            return stream
+        at = self.facts.stages.index(stage)
+        weight, bias = (x[at].to(stream.device) for x in (self.weight, self.bias))
+        return mapped(stream, weight, bias)
+
+    def map_all(self, stages: Sequence[str], streams: Tensor) -> Tensor:
+        """[stage, position, width]"""
+        return torch.stack([self.map(*each) for each in zip(stages, streams, strict=True)])
+
+    def check(self, model: Model, head: str | None = None) -> TunedLens:
+        """Itself, if it is one for models of this shape, and for the head that is named."""
+        facts, outputs = self.facts, {one.name: one.outputs for one in model.spec.heads}
+        width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
+        fits = (facts.head, facts.outputs, facts.width, list(facts.stages))
+        if fits != (head or facts.head, outputs.get(facts.head), width, stages):
+            raise GlassformerError(
+                f"This tuned lens is for {facts.architecture} with {len(facts.stages)} stages of "
+                f"{facts.width} numbers, read by the head {facts.head!r}; {model.architecture} has "
+                f"{len(stages)} of {width}, read by {repr(head) if head else ', '.join(outputs)}."
+            )
+        return self
+
+    def save(self, folder: str | Path) -> None:
+        """Into a folder of its own, or beside other files, which stay."""
+        check_place(Path(folder))
+        with whole_folder(Path(folder), keys=(CONFIG,)) as draft:
+            write_json(draft / CONFIG, asdict(self.facts))
+            maps = {"weight": self.weight, "bias": self.bias}
+            save_file(
+                {name: x.detach().cpu().contiguous() for name, x in maps.items()}, draft / MAPS
+            )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TunedLens:
+        facts, maps = facts_in(Path(folder)), tensors_in(Path(folder) / MAPS)
+        shape = len(facts.stages), facts.width
+        right = {"weight": (*shape, facts.width), "bias": shape}
+        if {name: tuple(x.shape) for name, x in maps.items()} != right:
+            raise GlassformerError(f"{folder} does not hold the maps that {CONFIG} speaks of.")
+        return cls(facts, maps["weight"], maps["bias"])
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        return (
+            f"<tuned lens of {len(facts.stages)} stages for {facts.architecture}: {facts.steps} "
+            f"steps, {facts.tokens:,} tokens>"
+        )
+
+
+def mapped(stream: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x + W x + b, as the stream's own kind of numbers."""
+    wide = stream.float()
+    return (wide + torch.nn.functional.linear(wide, weight, bias)).to(stream.dtype)
+
+
+def home(source: Path) -> Path:
+    """Where the lens of a model lies that was loaded from a folder, or a file."""
+    return (source if source.is_dir() else source.parent) / FOLDER
+
+
+def tuned_head(source: Path) -> str | None:
+    """The head that a lens which lies with a model is for; None where none does, or none that can
+    be read."""
+    with suppress(GlassformerError):
+        return facts_in(home(source)).head
+    return None
+
+
+def beside(source: Path) -> TunedLens:
+    """The lens that lies with a model."""
+    return TunedLens.load(home(source))
+
+
+def check_place(folder: Path) -> None:
+    """That no files of something else have the names of a lens's."""
+    settle(folder)
+    there = [name for name in (CONFIG, MAPS) if (folder / name).exists()]
+    if there:
+        try:
+            TunedLens.load(folder)
+        except GlassformerError:
+            raise GlassformerError(
+                f"{folder / there[0]} is not of a tuned lens and stays as it is; name another "
+                f"folder, as {folder / FOLDER}."
+            ) from None
+
+
+def facts_in(folder: Path) -> Facts:
+    settle(folder)
+    try:
+        given: Mapping[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
+        lists = {name: tuple(given[name]) for name in ("stages", "divergence")}
+        return Facts(**{**given, **lists})
+    except OSError as error:
+        raise GlassformerError(
+            f"{folder} holds no tuned lens ({CONFIG}: {error.strerror}); train one with "
+            "inside.tune_lens."
+        ) from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise GlassformerError(f"{folder / CONFIG} does not describe a lens ({error}).") from None
+
+
+def tensors_in(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise GlassformerError(f"{path} cannot be read ({error}).") from None

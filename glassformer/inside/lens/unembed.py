@@ -1,0 +1,97 @@
+"""Inside room, directions in words: which tokens a direction of the stream stands for.
+
+What is written to the stream is told by the head: how much each token's logit would grow by it.
+What is read from the stream is told by the embedding: which tokens' vectors lie along it. Of what
+stands between (norms, a head's transform) the linear part counts, without a text to hold the rest
+at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.core.adaptive_softmax import AdaptiveSoftmax
+from glassformer.core.embedding import Embedding
+from glassformer.core.heads import Head
+from glassformer.errors import GlassformerError
+from glassformer.inside.weights.factors import stack_of, straight
+from glassformer.inside.capture.model_inputs import token_text
+from glassformer.tasks.model_protocol import Model, kind_of
+
+ROWS = 8192  # of the embedding at a time
+
+
+@dataclass(frozen=True)
+class Word:
+    id: int
+    text: str
+    value: float
+
+
+Words = tuple[Word, ...]
+
+
+def ranked(model: Model, values: Tensor, top: int, stack: str = "") -> list[tuple[Words, Words]]:
+    """Of [direction, token]: the tokens at either end of each, the farthest first."""
+    known = model.tokenizer
+    if known is not None and (stack or "decoder") == "decoder":
+        known = known.target
+    count = min(top, values.shape[1])
+
+    def words(row: Tensor, largest: bool) -> Words:
+        found, ids = row.topk(count, largest=largest)
+        pairs = zip(ids.tolist(), found.tolist(), strict=True)
+        return tuple(Word(id, token_text(known, id), value) for id, value in pairs)
+
+    return [(words(row, True), words(row, False)) for row in values]
+
+
+@torch.no_grad()
+def written(model: Model, directions: Tensor, stack: str = "") -> Tensor:
+    """[direction, token]: how much logits grow by directions of [direction, width] that are
+    written; by the embedding where no head tells (an encoder that a decoder reads, clusters of
+    words, a bare model)."""
+    spec = next((h for h in model.spec.heads if kind_of(h, model.spec) == "lm"), None)
+    module, last = stack_of(model, stack), stack_of(model)
+    head = None if spec is None else model.net.heads[spec.name]
+    if module is not last or not isinstance(head, Head) or isinstance(head.out, AdaptiveSoftmax):
+        return read(model, directions, stack)
+    x = directions.float()
+    if module.spec.final_norm is not None:
+        x = straight(module.final_norm, x)
+    if module.spec.project is not None:
+        x = x @ module.project.weight.float().T
+    if head.spec.norm is not None:
+        x = straight(head.norm, x)
+    x = x * head.spec.scale
+    if head.spec.transform is not None:
+        made = head.transform
+        y = x @ made.dense.weight.float().T
+        if made.back is not None:
+            y = x + y @ made.back.weight.float().T
+        x = y if made.norm is None else straight(made.norm, y)
+    return x @ head.out.weight.float().T
+
+
+@torch.no_grad()
+def read(model: Model, directions: Tensor, stack: str = "") -> Tensor:
+    """[direction, token]: how far tokens' embeddings lie along directions of [direction, width]
+    that are read."""
+    embed = getattr(stack_of(model, stack), "embed", None)
+    if not isinstance(embed, Embedding):
+        raise GlassformerError("This stack reads sound or images: there are no words to tell.")
+    spec, x = embed.spec, directions.float()
+    if spec.factor is not None and spec.project == "sum":
+        x = x @ embed.project.weight.float()
+    if spec.norm is not None:
+        x = straight(embed.norm, x, back=True)
+    if spec.factor is not None and spec.project == "token":
+        x = x @ embed.project.weight.float()
+    parts = []
+    for start in range(0, spec.vocabulary, ROWS):
+        ids = torch.arange(start, min(start + ROWS, spec.vocabulary), device=x.device)
+        parts.append(x @ embed.token(ids[None])[0].float().T * spec.scale)
+    return torch.cat(parts, 1)

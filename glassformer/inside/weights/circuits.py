@@ -1,0 +1,152 @@
+"""Inside room, circuits: what a head or a feed-forward layer is made to do, told by its weights
+alone. A matrix is taken apart into directions, the strongest first, and these are read as words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.weights.factors import block_of, factors, reads, writes
+from glassformer.inside.capture.named_tensor import Named, check_index
+from glassformer.inside.displayable import Shown
+from glassformer.inside.lens.unembed import Words, ranked, read, written
+from glassformer.tasks.model_protocol import Model
+
+SIDES = {  # what stands on either side of each matrix, [left, right]
+    "ov": ("writes", "reads"),
+    "qk": ("asks", "is asked"),
+    "in": (None, "reads"),
+    "gate": (None, "reads"),
+    "out": ("writes", None),
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """Directions on one side of a matrix, [rank, width] of length 1, and of each the tokens at its
+    two ends. Which end is which is free, but the same on both sides."""
+
+    vectors: Named
+    words: list[tuple[Words, Words]]
+
+
+@dataclass(frozen=True)
+class Circuit(Shown):
+    """`strengths` are singular values, [rank]; `ends` by what they do: `writes` and `reads` of OV,
+    `asks` and `is asked` of QK, `reads` or `writes` of a feed-forward layer."""
+
+    which: str
+    layer: int
+    head: int | None
+    strengths: Named
+    ends: dict[str, End]
+
+    def __getitem__(self, end: str) -> End:
+        if end not in self.ends:
+            raise GlassformerError(f"{self.heading} has no {end!r}, only {', '.join(self.ends)}.")
+        return self.ends[end]
+
+    def __repr__(self) -> str:
+        return f"<{self.heading}: {len(self.strengths)} directions>"
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.circuits import circuit_html
+
+        return circuit_html(self)
+
+    @property
+    def heading(self) -> str:
+        where = f"layer {self.layer}" + ("" if self.head is None else f", head {self.head}")
+        return f"{self.which.upper() if self.head is not None else self.which} of {where}"
+
+
+@torch.no_grad()
+def circuit(
+    model: Model,
+    layer: int,
+    head: int | None = None,
+    which: str = "ov",
+    *,
+    count: int = 10,
+    top: int = 8,
+    stack: str = "",
+    cross: bool = False,
+) -> Circuit:
+    """The `count` strongest directions of a head's OV or QK (`which`), of what the neurons of a
+    feed-forward layer read (`in`; `gate` of a gated one) or write (`out`), with `top` tokens at
+    either end. `cross`: of the heads that ask an encoder.
+
+    >>> inside.circuit(model, 3, 1, "ov")["writes"].words[0]
+    """
+    if which not in SIDES:
+        raise GlassformerError(f"A circuit is one of {', '.join(SIDES)}, not {which!r}.")
+    if which in ("ov", "qk"):
+        left, right = _of_head(model, layer, head, which, stack, cross)
+    elif head is not None:
+        raise GlassformerError(f"{which!r} is of a whole layer; leave out the head.")
+    else:
+        left, right = _of_neurons(model, layer, which, stack)
+    u, strengths, v = product_svd(left, right)
+    count = min(count, len(strengths))
+    asked = "encoder" if cross else stack
+    tell: dict[str, Callable[[Tensor], Tensor]] = {
+        "writes": lambda x: written(model, x, stack),
+        "reads": lambda x: read(model, x, asked),
+        "asks": lambda x: read(model, x, stack),
+        "is asked": lambda x: read(model, x, asked),
+    }
+    found = {
+        name: (x[:, :count].T, tell[name](x[:, :count].T))
+        for name, x in zip(SIDES[which], (u, v), strict=True)
+        if name is not None
+    }
+    values = next(iter(found.values()))[1]  # the farther end of the first side is the positive one
+    sign = torch.where(values.amax(1) >= -values.amin(1), 1.0, -1.0)[:, None]
+    labels = {"rank": [str(rank) for rank in range(count)]}
+    ends = {
+        name: End(
+            Named(x * sign, ("rank", "width"), labels, f"{which} {name}"),
+            ranked(model, said * sign, top, asked if name in ("reads", "is asked") else stack),
+        )
+        for name, (x, said) in found.items()
+    }
+    return Circuit(which, layer, head, Named(strengths[:count], ("rank",), labels, which), ends)
+
+
+def _of_head(
+    model: Model, layer: int, head: int | None, which: str, stack: str, cross: bool
+) -> tuple[Tensor, Tensor]:
+    if head is None:
+        raise GlassformerError(f"{which!r} is of one head: name it.")
+    own = factors(model, layer, stack, cross)
+    check_index(head, len(own.q), "head")
+    if which == "ov":
+        return own.o[head], own.v[head]
+    if block_of(model, layer, stack).attention.spec.score != "dot" and not cross:
+        raise GlassformerError("Scores of this head are no products of queries and keys; no QK.")
+    return own.q[head].T, own.k[head]
+
+
+def _of_neurons(model: Model, layer: int, which: str, stack: str) -> tuple[Tensor, Tensor]:
+    """With what has no side of its own as ones."""
+    block = block_of(model, layer, stack)
+    if which == "out":
+        weight = writes(block, "ffn", block.ffn.down.weight)
+        return weight, torch.eye(weight.shape[1], device=weight.device)
+    parts = torch.split(block.ffn.up.weight, list(block.ffn.up.parts))
+    if which == "gate" and len(parts) == 1:
+        raise GlassformerError("This feed-forward layer has no gate; ask for 'in'.")
+    weight = reads(block, "ffn", parts[0 if which == "gate" else -1])
+    return torch.eye(len(weight), device=weight.device), weight
+
+
+def product_svd(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U, S and V of left @ right, [m, r] and [r, n], by way of matrices of their ranks."""
+    q, r = torch.linalg.qr(left)
+    p, t = torch.linalg.qr(right.T)
+    u, s, v = torch.linalg.svd(r @ t.T, full_matrices=False)
+    return q @ u, s, p @ v.T

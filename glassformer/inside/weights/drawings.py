@@ -1,0 +1,160 @@
+"""Inside room, drawings of positions: a module comes in, its numbers as named arrays go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core.positions.deberta import DisentangledPosition
+from glassformer.core.positions.modules import (
+    AlibiBias,
+    BucketBias,
+    RotaryPosition,
+    ShawPosition,
+    alibi_slopes,
+    rotary_frequencies,
+)
+from glassformer.core.positions.transformer_xl import RelativePosition
+from glassformer.core.stack import Stack
+from glassformer.inside.capture.named_tensor import Named
+
+Drawn = tuple[str, str, dict[str, Any], dict[str, Named]]
+"""Kind, title, facts and arrays: see `positions.Picture`."""
+
+
+def slots_of(stack: Stack, length: int) -> Tensor:
+    return torch.arange(length, device=next(stack.parameters()).device)
+
+
+def _by_distance(bias: Tensor) -> tuple[Tensor, list[str]]:
+    """[head, query, key] to [head, distance]: key - query, as the first and the last query see."""
+    last, first = bias[:, -1, :-1], bias[:, 0]
+    size = bias.shape[-1]
+    return torch.cat((last, first), -1), [str(d) for d in range(1 - size, size)]
+
+
+def _bias(bias: Tensor, title: str) -> dict[str, Named]:
+    heads = [str(i) for i in range(len(bias))]
+    curve, distances = _by_distance(bias)
+    return {
+        "bias": Named(bias, ("head", "query", "key"), {"head": heads}, title),
+        "by_distance": Named(
+            curve, ("head", "distance"), {"head": heads, "distance": distances}, title
+        ),
+    }
+
+
+def _buckets(module: BucketBias, block: Any, stack: Stack, length: int) -> Drawn:
+    slots = slots_of(stack, length)
+    distance = slots[None, :] - slots[:, None]
+    bucket = module.bucket(distance)
+    bias = module.weight[bucket].permute(2, 0, 1).float()
+    arrays = _bias(bias, "bias by bucket of distance")
+    arrays["buckets"] = Named(bucket, ("query", "key"), {}, "bucket of a distance")
+    spec = module.spec
+    facts = {
+        "buckets": spec.buckets,
+        "max_distance": spec.max_distance,
+        "bidirectional": spec.bidirectional,
+    }
+    return "bias", "a learned bias by distance", facts, arrays
+
+
+def _alibi(module: AlibiBias, block: Any, stack: Stack, length: int) -> Drawn:
+    slots, slopes = slots_of(stack, length), alibi_slopes(module.heads)
+    distance = (slots[None, :] - slots[:, None]).abs()
+    bias = -torch.tensor(slopes, device=slots.device)[:, None, None] * distance
+    return "bias", "a penalty that grows with distance", {"slopes": slopes}, _bias(bias, "ALiBi")
+
+
+def _rotary(module: RotaryPosition, block: Any, stack: Stack, length: int) -> Drawn:
+    """Angles in radians, and how alike a vector is to itself some positions on."""
+    slots = slots_of(stack, length)
+    frequencies = rotary_frequencies(module.spec, slots.device)
+    angles = slots[:, None] * frequencies  # [position, pair]
+    spec = module.spec
+    facts = {
+        "theta": spec.theta,
+        "dim": spec.dim,
+        "head_dim": block.spec.attention.head_dim,
+        "pairing": spec.pairing,
+        "scaling": None if spec.scaling is None else spec.scaling.kind,
+        "wavelengths": (2 * torch.pi / frequencies).tolist(),
+    }
+    places = [str(i) for i in range(length)]
+    return (
+        "rotary",
+        "queries and keys are turned",
+        facts,
+        {
+            "angles": Named(angles, ("position", "pair"), {"position": places}, "angle (radians)"),
+            "cosines": Named(angles.cos(), ("position", "pair"), {"position": places}, "cosine"),
+            "likeness": Named(
+                angles.cos().mean(-1),
+                ("distance",),
+                {"distance": places},
+                "mean cosine by distance",
+            ),
+        },
+    )
+
+
+def _shaw(module: ShawPosition, block: Any, stack: Stack, length: int) -> Drawn:
+    keys = module.keys if module.keys.ndim == 3 else module.keys[None]
+    reach, nearest = module.spec.max_distance, module.nearest
+    distances = [str(d) for d in range(-reach, nearest + 1)]
+    arrays = {
+        "keys": Named(
+            keys.float(), ("head", "distance", "dim"), {"distance": distances}, "vectors for keys"
+        )
+    }
+    if module.values is not None:
+        values = module.values if module.values.ndim == 3 else module.values[None]
+        arrays["values"] = Named(
+            values.float(), ("head", "distance", "dim"), {"distance": distances}, "for values"
+        )
+    facts = {"max_distance": reach, "per_head": module.spec.per_head}
+    return "distances", "a learned vector by distance", facts, arrays
+
+
+def _relative(module: RelativePosition, block: Any, stack: Stack, length: int) -> Drawn:
+    sin, cos = module.sinusoids(slots_of(stack, length))
+    rows = torch.cat((sin, cos), -1)
+    labels = {"distance": [str(i) for i in range(len(rows))]}
+    arrays = {
+        "sinusoids": Named(rows, ("distance", "width"), labels, "sinusoids of the distance"),
+        "content": Named(module.content.float(), ("head", "dim"), {}, "u, added for contents"),
+        "position": Named(module.position.float(), ("head", "dim"), {}, "v, added for positions"),
+    }
+    facts = {"clamp": module.spec.clamp, "segments": module.spec.segments}
+    return "distances", "sinusoids of the distance, projected in every layer", facts, arrays
+
+
+def _disentangled(module: DisentangledPosition, block: Any, stack: Stack, length: int) -> Drawn:
+    slots = slots_of(stack, length)
+    spec = module.spec
+    rows = module.rows(slots[:, None] - slots[None, :])
+    arrays = {
+        "table": Named(module.table().float(), ("row", "width"), {}, "a vector by distance"),
+        "rows": Named(rows, ("query", "key"), {}, "the row that a pair of positions reads"),
+    }
+    facts = {
+        "span": spec.span,
+        "max_distance": spec.max_distance,
+        "content_to_position": spec.to_position,
+        "position_to_content": spec.to_content,
+    }
+    return "distances", "content and position score each other", facts, arrays
+
+
+DRAW: dict[type, Callable[[Any, Any, Stack, int], Drawn]] = {
+    BucketBias: _buckets,
+    AlibiBias: _alibi,
+    RotaryPosition: _rotary,
+    ShawPosition: _shaw,
+    RelativePosition: _relative,
+    DisentangledPosition: _disentangled,
+}

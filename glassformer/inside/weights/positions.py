@@ -1,0 +1,199 @@
+"""Inside room, positions: the patterns by which a model knows where tokens stand, as data.
+
+Whatever a model has becomes pictures of one form: tables that are added (sinusoids, learned rows),
+biases by distance (T5, ALiBi), turning angles (rotary), vectors by distance (Shaw, Transformer-XL,
+DeBERTa, whose terms are shown for a text), and which keys are seen (causal, windows, BigBird).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.core.pass_context import Context
+from glassformer.core.positions.deberta import DisentangledPosition, bands
+from glassformer.core.embedding import PositionTable
+from glassformer.core.attention.mask import visible
+from glassformer.core.audio_image_embedding import PatchEmbedding
+from glassformer.core.stack import Stack
+from glassformer.errors import GlassformerError
+from glassformer.inside.weights.drawings import DRAW, slots_of
+from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.displayable import Shown
+from glassformer.inside.capture.stack_view import Side
+from glassformer.spec import Block, Blocks
+from glassformer.tasks.model_protocol import Model
+
+LENGTH = 64  # positions that are shown, if nobody says otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Picture(Shown):
+    """`kind`: table, bias, rotary, distances, terms or mask. `facts` are the numbers behind it,
+    `layers` those of the stack that it holds for."""
+
+    stack: str
+    kind: str
+    title: str
+    layers: tuple[int, ...]
+    facts: dict[str, Any]
+    arrays: dict[str, Named]
+
+    def _repr_html_(self) -> str:
+        from glassformer.inside.show.pictures import picture_html
+
+        return picture_html(self)
+
+    @property
+    def heading(self) -> str:
+        return f"{self.stack}: {self.title}"
+
+
+class Pictures(list[Picture], Shown):
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self)
+
+    @property
+    def heading(self) -> str:
+        return "Positions"
+
+
+@torch.no_grad()
+def positions(model: Model, length: int = LENGTH, side: Side | None = None) -> Pictures:
+    """All pictures of a model for so many positions. With a `side` of a view its text decides on
+    the length, and DeBERTa's terms are those of that text."""
+    if length < 1:
+        raise GlassformerError(f"length must be 1 or more, not {length}.")
+    net = model.net
+    named = [("encoder", net.encoder), ("decoder", net.decoder)]
+    found = Pictures()
+    for name, stack in named:
+        if stack is None or (side is not None and side.stack != name):
+            continue
+        size = length if side is None else len(side.tokens)
+        found += _tables(name, stack, size)
+        found += _modules(name, stack, size, side)
+        found += _masks(name, stack, size)
+    return found
+
+
+def _tables(name: str, stack: Stack, length: int) -> Iterator[Picture]:
+    layers = tuple(range(len(stack.spec.order)))
+    spec = stack.spec.embed.position
+    table = getattr(stack.embed, "position", None)
+    if isinstance(stack.embed, PatchEmbedding):
+        return
+    if spec is None or not isinstance(table, PositionTable):
+        return
+    every = [table, *getattr(stack, "tables", [])]
+    for depth, one in enumerate(every):
+        rows = one.weight[spec.offset : spec.offset + length].float()
+        labels = {"position": [str(i) for i in range(len(rows))]}
+        near = F.normalize(rows, dim=-1)
+        facts = {"layout": spec.layout, "length": spec.length, "offset": spec.offset}
+        yield Picture(
+            name,
+            "table",
+            "learned positions" if spec.layout == "learned" else f"sinusoids ({spec.layout})",
+            layers[:1] if len(every) == 1 else (depth,),
+            facts,
+            {
+                "table": Named(rows, ("position", "width"), labels, "position table"),
+                "likeness": Named(
+                    near @ near.T,
+                    ("position", "other"),
+                    {**labels, "other": labels["position"]},
+                    "cosine between positions",
+                ),
+            },
+        )
+
+
+def _modules(name: str, stack: Stack, length: int, side: Side | None) -> Iterator[Picture]:
+    """A position module is shown once, with all layers that use it."""
+    users: dict[int, list[int]] = {}
+    for depth, index in enumerate(stack.spec.order):
+        place = stack.position_of[index]
+        if place is not None:
+            users.setdefault(place, []).append(depth)
+    for place, layers in users.items():
+        module: Any = stack.positions[place]
+        block = stack.blocks[stack.spec.order[layers[0]]]
+        kind, title, facts, arrays = DRAW[type(module)](module, block, stack, length)
+        yield Picture(name, kind, title, tuple(layers), facts, arrays)
+        if side is not None and isinstance(module, DisentangledPosition):
+            for layer in layers:
+                yield _terms(name, module, stack, side, layer)
+
+
+def _terms(
+    name: str, module: DisentangledPosition, stack: Stack, side: Side, layer: int
+) -> Picture:
+    """The three parts of a score, [head, query, key] each, for the text of a view."""
+    attention: Any = stack.blocks[stack.spec.order[layer]].attention
+    q, k = side.q[layer].array[None], side.k[layer].array[None]
+    length = q.shape[2]
+    farther = torch.arange(1 - length, length, device=q.device)
+    table, empty = module.table(), q.new_zeros(*q.shape[:3], length)
+    to_position, to_content = empty.clone(), empty.clone()
+    if module.spec.to_position:
+        keys = module.projected(attention, "key", table)[:, module.rows(-farther)]
+        for rows, scores in bands(q, keys):
+            to_position[:, :, rows] = scores
+    if module.spec.to_content:
+        queries = module.projected(attention, "query", table)[:, module.rows(farther)]
+        for columns, scores in bands(k, queries):
+            to_content[..., columns] = scores.transpose(-1, -2)
+    content = q @ k.transpose(-1, -2) * attention.attend.scale
+    words = [token.text for token in side.tokens]
+    labels = {"query": words, "key": words}
+    terms = {
+        "content_to_content": content,
+        "content_to_position": to_position,
+        "position_to_content": to_content,
+    }
+    arrays = {
+        key: Named(x[0].float(), ("head", "query", "key"), labels, key.replace("_", " "))
+        for key, x in terms.items()
+    }
+    return Picture(name, "terms", f"the terms of layer {layer}'s scores", (layer,), {}, arrays)
+
+
+def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
+    """Which keys a query sees, for every pattern that the stack has."""
+    users: dict[Any, list[int]] = {}
+    for depth, index in enumerate(stack.spec.order):
+        layer = stack.spec.blocks[index]
+        if isinstance(layer, Block):
+            users.setdefault(layer.pattern, []).append(depth)
+    slots = slots_of(stack, length)
+    for pattern, layers in users.items():
+        ctx = Context(stack=name, q_slot=slots, k_slot=slots, q_pos=slots[None])
+        seen = visible(ctx, pattern)
+        whole = torch.ones(length, length, dtype=torch.bool, device=slots.device)
+        if seen.causal:
+            block = slots // (seen.block or length)
+            whole = whole.tril() & (block[:, None] == block)
+        elif seen.mask is not None:
+            whole = seen.mask[0, 0].expand(length, length)
+        facts = {field: getattr(pattern, field) for field in pattern.__dataclass_fields__}
+        if isinstance(pattern, Blocks):
+            facts["whole"] = pattern.whole
+            title = f"blocks of {pattern.size}"
+        else:
+            title = _said(pattern)
+        picture = Named(whole, ("query", "key"), {}, "what is seen")
+        yield Picture(name, "mask", title, tuple(layers), facts, {"mask": picture})
+
+
+def _said(pattern: Any) -> str:
+    if pattern.block is not None:
+        return f"blocks of {pattern.block}"
+    if pattern.left is not None or (pattern.right or 0) > 0:
+        steps = "" if pattern.dilation == 1 else f", every {pattern.dilation}th"
+        return f"a window from {pattern.left} before to {pattern.right} after{steps}"
+    return "all before, and itself" if pattern.right == 0 else "all"

@@ -1,0 +1,161 @@
+"""Metrics room: entities, as tags of words mean them. Tags come in, a list a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Literal
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.report_table import Table, share
+
+Entity = tuple[str, int, int]  # its type, its first word and its last
+Scheme = Literal["IOB2", "IOBES"]
+MARKS = dict(zip("BIESMLU", "BIESIES", strict=True))  # how tags begin; BMES and BILOU, as IOBES
+ALLOWED = {"IOB2": "OBI", "IOBES": "OBIES"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """`entities` counts whole ones, right when type and words agree; None where tags name none, as
+    parts of speech. `tokens` counts words by their type, without those outside of all entities;
+    `accuracy` is of the tags as they are written."""
+
+    entities: Table | None
+    tokens: Table
+    accuracy: float
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "entities": None if self.entities is None else self.entities.record(),
+            "tokens": self.tokens.record(),
+            "accuracy": self.accuracy,
+        }
+
+
+def report(
+    predicted: Iterable[Sequence[str]],
+    gold: Iterable[Sequence[str]],
+    scheme: Scheme | None = None,
+) -> Report:
+    """How well tags agree with the right ones, a list of tags a text on either side.
+
+    Without a `scheme` tags are read leniently, as conlleval and seqeval's default do; with one,
+    what does not keep to it is no entity, as in seqeval's strict mode.
+    """
+    pairs = [(list(p), list(g)) for p, g in zip(predicted, gold, strict=True)]
+    for number, (p, g) in enumerate(pairs):
+        if len(p) != len(g):
+            raise GlassformerError(
+                f"Text {number} has {len(p)} predicted tags and {len(g)} right ones."
+            )
+    names = {tag for pair in pairs for tag in chain(*pair)}
+    return Report(
+        entities=_of_entities(pairs, scheme) if names_entities(names) else None,
+        tokens=_of_tokens(pairs, names_entities(names)),
+        accuracy=share(
+            sum(a == b for p, g in pairs for a, b in zip(p, g, strict=True)),
+            sum(len(g) for _, g in pairs),
+        ),
+    )
+
+
+def names_entities(tags: Iterable[str]) -> bool:
+    """Whether these are tags of entities: marked ones, or with O for what is outside of them."""
+    return any(tag == "O" or (tag[:1] in MARKS and tag[1:2] == "-") for tag in tags)
+
+
+def entities(tags: Sequence[str], scheme: Scheme | None = None) -> set[Entity]:
+    """The spans that tags mean, strictly in a scheme; or IOB1, IOB2, IOE, IOBES and types without
+    a mark alike, read as leniently as conlleval does: an entity ends where the type changes."""
+    return {*(_lenient(tags) if scheme is None else _strict(tags, scheme))}
+
+
+def entity_scores(
+    predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Precision, recall and F1 of whole entities over all texts, as seqeval has them."""
+    row = _of_entities([*zip(predicted, gold, strict=True)], None).micro
+    return {"precision": row.precision, "recall": row.recall, "f1": row.f1}
+
+
+def type_of(tag: str) -> str:
+    """Without the mark; empty for what is outside of all entities."""
+    return split(tag)[1]
+
+
+@lru_cache  # the same few tags again and again, and then one text for each of their types
+def split(tag: str) -> tuple[str, str]:
+    """A tag's mark and its type. A type without a mark is inside."""
+    if tag == "O":
+        return "O", ""
+    if tag[:1] in MARKS and tag[1:2] in ("", "-"):
+        return MARKS[tag[0]], tag[2:] or "_"
+    return "I", tag
+
+
+def _lenient(tags: Sequence[str]) -> Iterator[Entity]:
+    start, open_type = 0, ""
+    mark_before, kind_before = "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        mark, kind = split(tag)
+        apart = mark_before in "ESO" or mark in "BSO" or kind != kind_before
+        if open_type and apart:
+            yield open_type, start, place - 1
+            open_type = ""
+        if mark != "O" and apart:
+            start, open_type = place, kind
+        mark_before, kind_before = mark, kind
+
+
+def _strict(tags: Sequence[str], scheme: Scheme) -> Iterator[Entity]:
+    """IOB2: B, I, I. IOBES: B, I, E or S. Of one type; tags elsewhere mean nothing."""
+    closed = scheme == "IOBES"  # an entity of several words ends by a mark
+    place = 0
+    pairs = [*(_allowed(tag, scheme) for tag in tags), ("O", "")]
+    while place < len(tags):
+        start, (mark, kind) = place, pairs[place]
+        place += 1
+        if mark not in "BS":
+            continue
+        while mark in "BI" and pairs[place][0] in "IE" and pairs[place][1] == kind:
+            mark = pairs[place][0]
+            place += 1
+        if not closed or mark in "SE":
+            yield kind, start, place - 1
+
+
+def _allowed(tag: str, scheme: Scheme) -> tuple[str, str]:
+    mark, kind = split(tag)
+    marked = tag == "O" or tag[1:2] in ("", "-")
+    if not marked or mark not in ALLOWED[scheme]:
+        raise GlassformerError(
+            f"The tag {tag!r} is none of {scheme}, whose marks are {', '.join(ALLOWED[scheme])}; "
+            "leave the scheme out to read tags leniently."
+        )
+    return mark, kind
+
+
+def _of_entities(
+    pairs: Sequence[tuple[Sequence[str], Sequence[str]]], scheme: Scheme | None
+) -> Table:
+    hits, found, right = Counter[str](), Counter[str](), Counter[str]()
+    for p, g in pairs:
+        said, true = entities(p, scheme), entities(g, scheme)
+        for counter, spans in ((hits, said & true), (found, said), (right, true)):
+            counter.update(kind for kind, _, _ in spans)
+    return Table.of(hits, found, right)
+
+
+def _of_tokens(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], marked: bool) -> Table:
+    hits, found, right = Counter[str](), Counter[str](), Counter[str]()
+    for p, g in pairs:
+        for said, true in zip(p, g, strict=True):
+            a, b = (type_of(said), type_of(true)) if marked else (said, true)
+            found.update([a] if a else [])
+            right.update([b] if b else [])
+            hits.update([a] if a and a == b else [])
+    return Table.of(hits, found, right)

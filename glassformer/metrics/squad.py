@@ -1,0 +1,73 @@
+"""Metrics room: answers that are texts, judged as SQuAD's evaluation script does it."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.report_table import share
+
+
+def normalized(answer: str) -> str:
+    """Without case, punctuation, articles and needless spaces."""
+    letters = "".join(c for c in answer.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
+
+
+def exact_match(predicted: str, answers: Sequence[str]) -> float:
+    """Whether one of the answers was given; a question without answers wants an empty one."""
+    return max(float(normalized(predicted) == normalized(one)) for one in rights(answers))
+
+
+def word_f1(predicted: str, answers: Sequence[str]) -> float:
+    """The words that a prediction shares with the answer most like it."""
+    return max(
+        _word_f1(normalized(predicted).split(), normalized(a).split()) for a in rights(answers)
+    )
+
+
+def rights(answers: Sequence[str]) -> Sequence[str]:
+    """Those that say something, or else that nothing is to be said."""
+    return [one for one in answers if normalized(one)] or [""]
+
+
+def _word_f1(predicted: list[str], answer: list[str]) -> float:
+    if not predicted or not answer:
+        return float(predicted == answer)
+    shared = sum((Counter(predicted) & Counter(answer)).values())
+    return share(2 * shared, len(predicted) + len(answer))
+
+
+def right_answers(record: Mapping[str, Any]) -> list[str]:
+    """Those of a record, whose `answers` are texts or objects with a text, as in SQuAD's files, or
+    one object of all texts, as in tables made of them. There are none where it is impossible."""
+    found = record["answers"]
+    texts = found.get("text") if isinstance(found, Mapping) else found
+    if isinstance(texts, list | tuple):
+        texts = [one.get("text") if isinstance(one, Mapping) else one for one in texts]
+        if all(isinstance(text, str) for text in texts):
+            return [] if record.get("impossible", record.get("is_impossible")) else texts
+    raise GlassformerError("answers must be a list of texts, or of objects with a text")
+
+
+def squad_scores(
+    given: Mapping[str, str], right: Mapping[str, Sequence[str]]
+) -> dict[str, float | int]:
+    """Percentages over all questions with an answer in `given`, and over those that have a right
+    answer and those that have none, named as in SQuAD's script."""
+    asked = [id for id in right if id in given]
+    exact = {id: exact_match(given[id], right[id]) for id in asked}
+    f1 = {id: word_f1(given[id], right[id]) for id in asked}
+    with_answer = [id for id in asked if right[id]]
+    without = [id for id in asked if not right[id]]
+    found: dict[str, float | int] = {}
+    for name, ids in (("", asked), ("HasAns_", with_answer), ("NoAns_", without)):
+        if ids:
+            found[f"{name}exact"] = 100.0 * sum(exact[id] for id in ids) / len(ids)
+            found[f"{name}f1"] = 100.0 * sum(f1[id] for id in ids) / len(ids)
+            found[f"{name}total"] = len(ids)
+    return found

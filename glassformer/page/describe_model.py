@@ -1,0 +1,216 @@
+"""Page room, facts: what a model is made of, a spec, comes in and goes out as the page tells it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.inside.attribute.predicted import Predicts, output_names, predicting_heads, predicts
+from glassformer.spec import (
+    Attention,
+    Block,
+    Blocks,
+    Convolutional,
+    Embed,
+    Frames,
+    Head,
+    Hop,
+    Layer,
+    ModelSpec,
+    Norm,
+    Pattern,
+    Position,
+    Recurrent,
+    Stack,
+    Table,
+)
+from glassformer.tasks.model_protocol import Model, kind_of
+from glassformer.weights.quantization import count_parameters
+
+KINDS = {Recurrent: "recurrent", Convolutional: "convolutional", Hop: "hop"}
+OF_BLOCKS = (
+    "attention",
+    "cross",
+    "ffn",
+    "norm",
+    "placement",
+    "residual",
+    "position",
+    "pattern",
+)
+Facts = dict[str, Any]
+
+
+def model_kind(spec: ModelSpec) -> str:
+    if spec.encoder is None:
+        return "decoder"
+    return "encoder" if spec.decoder is None else "encoder-decoder"
+
+
+def structure(model: Model, tuned: str | None) -> Facts:
+    """`tuned` is the head that a tuned lens lies there for."""
+    spec = model.spec
+    stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
+    there = {name: stack for name, stack in stacks.items() if stack is not None}
+    speaking: list[str | None] = [head.name for head in predicting_heads(model)]
+    return {
+        "kind": model_kind(spec),
+        "architecture": model.architecture,
+        "parameters": count_parameters(model.net),
+        "reads": {"pair": reads_pairs(model), "target": len(there) == 2 and not spec.shift_text},
+        "sights": sights(spec),
+        "stacks": {name: stack_facts(stack) for name, stack in there.items()},
+        "last": "encoder" if spec.decoder is None else "decoder",
+        "heads": [head_facts(model, head) for head in spec.heads],
+        "outputs": [output_facts(model, name, tuned) for name in speaking or [None]],
+        "tie": [list(pair) for pair in spec.tie],
+    }
+
+
+def output_facts(model: Model, head: str | None, tuned: str | None) -> Facts:
+    """What there is to ask about a head; None where none predicts anything."""
+    said, why = said_by(model, head)
+    return {
+        "head": head,
+        "predicts": {
+            "what": said and said.what,
+            "why": why,
+            "labels": list(said.labels) if said else [],
+            "several": bool(said and said.several),
+            "number": bool(said and said.number),
+            "ends": (said.head.outputs or 0) if said and said.what == "span" else 0,
+            "lens": bool(said and said.lens),
+        },
+        "tuned": bool(said and said.lens and head == tuned),
+        "writes": bool(said and said.what == "next" and model.tokenizer is not None),
+        "mask": mask_of(model) if said and said.what == "masked" else None,
+    }
+
+
+def said_by(model: Model, head: str | None) -> tuple[Predicts | None, str | None]:
+    """What is predicted, or why nothing is."""
+    try:
+        return predicts(model, head), None
+    except GlassformerError as error:
+        return None, str(error)
+
+
+def sights(spec: ModelSpec) -> list[str]:
+    found = []
+    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if stack is not None and stack.attention_blocks:
+            found.append(name)
+    if spec.decoder is not None and any(b.cross for b in spec.decoder.attention_blocks):
+        found.append("cross")
+    return found
+
+
+def reads_pairs(model: Model) -> bool:
+    """Whether a second sentence can be told apart from the first."""
+    stack = model.spec.encoder or model.spec.last_stack
+    return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
+
+
+def _frames_pairs(model: Model) -> bool:
+    """An encoder without segments tells them apart by the separators between them."""
+    if model.spec.encoder is None or model.spec.decoder is not None or model.tokenizer is None:
+        return False
+    return any(model.tokenizer.encode("a", "b").special_mask[1:-1])
+
+
+def mask_of(model: Model) -> Facts | None:
+    tokenizer = model.tokenizer
+    if tokenizer is None or "mask" not in tokenizer.special:
+        return None
+    token = tokenizer.special["mask"]
+    return {"token": token, "text": tokenizer.token(token)}
+
+
+def stack_facts(stack: Stack) -> Facts:
+    embed, table = stack.embed, stack.embed.position
+    words = embed if isinstance(embed, Embed) else None
+    return {
+        "width": stack.width,
+        "vocabulary": embed.vocabulary,
+        "context": stack.context_length,
+        "reads": "text" if words else "sound" if isinstance(embed, Frames) else "images",
+        "embed": {
+            "scale": words.scale if words else 1.0,
+            "position": position_facts(table),
+            "segments": embed.segments,
+            "norm": norm_facts(words.norm if words else None),
+            "factor": words.factor if words else None,
+        },
+        "layers": [layer_facts(stack.blocks[index], index) for index in stack.order],
+        "final_norm": norm_facts(stack.final_norm),
+    }
+
+
+def layer_facts(layer: Layer, index: int) -> Facts:
+    if not isinstance(layer, Block):
+        return {"block": index, "kind": KINDS[type(layer)], **dict.fromkeys(OF_BLOCKS)}
+    ffn = layer.ffn
+    return {
+        "block": index,
+        "kind": "attention",
+        "attention": attention_facts(layer.attention),
+        "cross": attention_facts(layer.cross),
+        "ffn": {"width": ffn.width, "activation": ffn.activation, "gated": ffn.gated},
+        "norm": norm_facts(layer.norm),
+        "placement": layer.placement,
+        "residual": layer.residual,
+        "position": position_facts(layer.position),
+        "pattern": pattern_facts(layer.pattern),
+    }
+
+
+def attention_facts(spec: Attention | None) -> Facts | None:
+    if spec is None:
+        return None
+    return {
+        "heads": spec.heads,
+        "key_heads": spec.key_heads,
+        "head_dim": spec.head_dim,
+        "scale": spec.head_dim**-0.5 if spec.scale is None else spec.scale,
+        "softcap": spec.softcap,
+        "qk_norm": spec.qk_norm is not None,
+        "score": spec.score,
+    }
+
+
+def norm_facts(norm: Norm | None) -> Facts | None:
+    return None if norm is None else {"kind": norm.kind, "eps": norm.eps, "bias": norm.bias}
+
+
+def position_facts(position: Position | Table | None) -> Facts | None:
+    if position is None:
+        return None
+    if isinstance(position, Table):
+        kind = "learned" if position.layout == "learned" else "sinusoid"
+    else:
+        kind = type(position).__name__.lower()
+    return {"kind": kind, **asdict(position)}
+
+
+def pattern_facts(pattern: Pattern | Blocks) -> Facts:
+    none = {
+        "left": None,
+        "right": None,
+        "dilation": 1,
+        "block": None,
+        "random": None,
+        "whole": None,
+    }
+    if isinstance(pattern, Blocks):
+        own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
+        return {**none, "kind": "blocks", **own}
+    plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
+    kind = "window" if not plain else "full" if pattern.right is None else "causal"
+    return {**none, "kind": kind, **asdict(pattern)}
+
+
+def head_facts(model: Model, head: Head) -> Facts:
+    kind = kind_of(head, model.spec)
+    labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
+    return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}

@@ -1,0 +1,50 @@
+"""Page room, questions: one function each, a file a panel. What was asked comes in, answers go out.
+
+Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
+page/src/protocol.ts describes.
+"""
+
+from glassformer.page.handlers import attention
+from glassformer.page.handlers import circuits
+from glassformer.page.handlers import compare
+from glassformer.page.handlers import edit
+from glassformer.page.handlers import lens
+from glassformer.page.handlers import models
+from glassformer.page.handlers import neurons
+from glassformer.page.handlers import next_token
+from glassformer.page.handlers import parameters
+from glassformer.page.handlers import positions
+from glassformer.page.handlers import text
+from glassformer.page.handlers import walk
+from glassformer.page.session import Question
+
+QUESTIONS: dict[str, Question] = {
+    "models": models.models,
+    "structure": models.structure,
+    "read": text.read,
+    "array": text.array,
+    "vocabulary": text.vocabulary,
+    "attention": attention.attention,
+    "heads": attention.heads,
+    "walk": walk.walk,
+    "cell": walk.cell,
+    "next": next_token.next_tokens,
+    "continue": next_token.continued,
+    "beams": next_token.beams,
+    "step": next_token.step,
+    "lens": lens.lens,
+    "lens_cell": lens.lens_cell,
+    "contributions": lens.contributions,
+    "saliency": lens.saliency,
+    "strongest": neurons.strongest,
+    "positions": positions.positions,
+    "edit": edit.edit,
+    "edit_lens": edit.edit_lens,
+    "edit_text": edit.edit_text,
+    "sweep": edit.sweep,
+    "compare": compare.compare,
+    "parameters": parameters.parameters,
+    "histogram": parameters.histogram,
+    "circuit": circuits.circuit,
+    "composition": circuits.composition,
+}

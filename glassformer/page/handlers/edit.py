@@ -1,0 +1,92 @@
+"""Page room, questions about edits: before and after, and patches swept over the model."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from glassformer.inside import View
+from glassformer.inside.intervene.edit_effects import changes, lens_changes
+from glassformer.inside.intervene.patching import sweep as sweep_patches
+from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.lens.stages import stage_names
+from glassformer.inside.generation_trace import write
+from glassformer.page.request_args import Asked
+from glassformer.page.binary_response import Packed
+from glassformer.page.handlers.lens import check_lens, logit_of, rows
+from glassformer.page.handlers.next_token import LONGEST, knobs, row, tokens_of
+from glassformer.page.session import Session, paired
+
+AXES = ("row", "position")
+SWEPT = ("resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern")
+
+
+def edit(session: Session, asked: Asked) -> Packed:
+    """What is predicted, which is all that comes at once."""
+    began = time.perf_counter()
+    before, after = both(session, asked)
+    said = Predicted(before)
+    for view in (before, after) if said.by.lens else ():
+        view.read_through(stage_names(view.model.spec))  # the lens will be asked for next
+    found = changes(before, after, row(said, asked), **knobs(asked))
+    told = {
+        "before": asdict(found.before),
+        "after": asdict(found.after),
+        "moved": [asdict(one) for one in found.moved],
+        "tokens": len(before.tokens),
+        "milliseconds": (time.perf_counter() - began) * 1000,
+    }
+    return Packed(told, {"divergence": (found.divergence.array, found.divergence.axes)})
+
+
+def edit_lens(session: Session, asked: Asked) -> Packed:
+    """Of the positions that are in sight."""
+    before, after = both(session, asked)
+    check_lens(before)
+    size = len(before.tokens)
+    first = asked.index("first", 0, most=size - 1)
+    count = asked.index("count", size - first, least=1, most=size - first)
+    found = lens_changes(before, after, range(first, first + count))
+    arrays: dict[str, Any] = {}
+    for name, said in (("before", found.before), ("after", found.after)):
+        arrays[f"best_{name}"] = (said.best.array.int(), AXES)
+        arrays[f"lens_{name}"] = (said.probability.array, AXES)
+    told = {"rows": rows(found.stages), "texts": found.words, "first": first, "tokens": size}
+    return Packed(told, arrays)
+
+
+def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
+    """What is written from the text."""
+    length = asked.index("length", 16, least=1, most=LONGEST)
+    views = both(session, asked)
+    tokens_of(views[0])
+    before, after = (written(view, length) for view in views)
+    return {"before": before, "after": after}
+
+
+def both(session: Session, asked: Asked) -> tuple[View, View]:
+    """Without the edits, and with them."""
+    return session.view(asked, edited=False), session.view(asked)
+
+
+def written(view: View, length: int) -> str:
+    steps, _ = write(view, length, top=1)
+    tokenizer = view.model.tokenizer
+    ids = [one.chosen.token for one in steps]
+    return "" if tokenizer is None else tokenizer.target.decode(ids)
+
+
+def sweep(session: Session, asked: Asked) -> Packed:
+    view = session.view(asked, edited=False)
+    options: dict[str, Any] = {"target": session.target(asked), **logit_of(Predicted(view), asked)}
+    found = sweep_patches(
+        view.model,
+        paired(asked, "text"),
+        paired(asked, "from"),
+        asked.choice("at", SWEPT),
+        **options,
+    )
+    return Packed(
+        {"title": found.title, "axes": list(found.axes)}, {"effect": (found.array, found.axes)}
+    )

@@ -1,0 +1,71 @@
+"""Page room, questions about models: which there are, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import glassformer
+from glassformer.inside.lens.tuned_lens import tuned_head
+from glassformer.page import describe_model as facts
+from glassformer.page.request_args import Asked
+from glassformer.page.session import Session
+from glassformer.page.model_sources import Source
+from glassformer.weights.mapping import make_net
+from glassformer.weights.quantization import count_parameters
+
+EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of their own
+    "decoder": [
+        {"text": "The animal didn't cross the street because it was too tired"},
+        {"text": "Thanks for all the"},
+    ],
+    "encoder": [
+        {"text": "time flies like an arrow", "pair": "fruit flies like a banana"},
+        {"text": "A robot must obey the orders given it by human beings"},
+    ],
+    "encoder-decoder": [
+        {"text": "je suis étudiant"},
+        {"text": "The animal didn't cross the street because it was too tired"},
+    ],
+}
+
+
+def models(session: Session, asked: Asked) -> dict[str, Any]:
+    entries = [entry(source) for source in session.sources]
+    first = dict(entries[0]["examples"][0])
+    if session.text is not None:
+        first = {"text": session.text}
+    if session.head is not None:
+        first["output"] = session.head
+    start = {"model": entries[0]["id"], **first}
+    return {"models": entries, "start": start, "version": glassformer.__version__}
+
+
+def entry(source: Source) -> dict[str, Any]:
+    architecture, spec = source.describe()
+    kind = facts.model_kind(spec)
+    return {
+        "id": source.id,
+        "name": source.id,
+        "kind": kind,
+        "architecture": architecture,
+        "parameters": count_parameters(make_net(spec)),
+        "examples": [*source.samples] or EXAMPLES[kind],
+        "checkpoints": [checkpoint(one) for one in source.checkpoints],
+    }
+
+
+def checkpoint(source: Source) -> dict[str, Any]:
+    snapshot = source.snapshot
+    assert snapshot is not None
+    return {
+        "id": source.id,
+        "step": snapshot.step,
+        "name": snapshot.name,
+        "loss": snapshot.loss,
+    }
+
+
+def structure(session: Session, asked: Asked) -> dict[str, Any]:
+    id = asked.text("model")
+    tuned = tuned_head(session.source(id).place)
+    return {"model": id, **facts.structure(session.model(id), tuned)}

@@ -1,0 +1,39 @@
+"""Page room, questions about positions: how a model knows where tokens stand, as pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glassformer.inside.weights.positions import positions as pictures
+from glassformer.page.request_args import Asked
+from glassformer.page.binary_response import Packed
+from glassformer.page.session import Session
+
+MOST = 1024
+
+
+def positions(session: Session, asked: Asked) -> Packed:
+    model = session.model(asked.text("model"))
+    length = asked.index("length", 64, least=1, most=MOST)
+    told: list[dict[str, Any]] = []
+    arrays = {}
+    side = None
+    if "text" in asked:  # some patterns are of a text
+        side = session.view(asked)
+    for number, picture in enumerate(pictures(model, length, side)):
+        for part, array in picture.arrays.items():
+            name = f"{number}.{part}"
+            arrays[name] = (array.array.float(), array.axes)
+            told.append(
+                {
+                    "array": name,
+                    "stack": picture.stack,
+                    "kind": picture.kind,
+                    "part": part,
+                    "title": picture.title,
+                    "layers": list(picture.layers),
+                    "axes": list(array.axes),
+                    "facts": picture.facts,
+                }
+            )
+    return Packed({"pictures": told}, arrays)

@@ -1,0 +1,106 @@
+"""Page room, questions about a text: its tokens, and any tensor on its way through the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.inside import Named, View
+from glassformer.inside.explain.recompute import array as named_array
+from glassformer.inside.capture.model_inputs import Token, token_text
+from glassformer.page.request_args import Asked
+from glassformer.page.binary_response import Packed
+from glassformer.page.session import Session
+from glassformer.page.downsample import shrunk
+from glassformer.tasks.model_protocol import require_tokenizer
+
+DTYPES = {"float16": torch.float16, "float32": torch.float32}
+
+
+def read(session: Session, asked: Asked) -> dict[str, Any]:
+    view = session.view(asked)
+    target = session.target(asked)
+    return {
+        "encoder": tokens(view, "encoder"),
+        "decoder": tokens(view, "decoder"),
+        "target": None if target is None else {"text": target, "written": "target" not in asked},
+    }
+
+
+def tokens(view: View, stack: str) -> list[dict[str, Any]] | None:
+    found: tuple[Token, ...] = getattr(view.reading, stack)
+    return [token_facts(view, token) for token in found] or None
+
+
+def token_facts(view: View, token: Token) -> dict[str, Any]:
+    tokenizer = view.model.tokenizer
+    piece = token.text
+    if tokenizer is not None and token.id is not None and token.id < tokenizer.size:
+        piece = tokenizer.token(token.id)
+    return {
+        "id": token.id,
+        "text": token.text,
+        "piece": piece,
+        "special": token.special,
+        "sentence": None if token.special else token.segment,
+    }
+
+
+def array(session: Session, asked: Asked) -> Packed:
+    name = asked.text("name")
+    found = named_array(session.view(asked), name)
+    facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
+    part = cut(found, asked.table("at"))
+    values = part.array.float()
+    if not values.numel():
+        raise GlassformerError(f"Nothing of {name!r} stands there; its shape is {found.shape}.")
+    facts |= {"min": float(values.min()), "max": float(values.max())}
+    by = asked.choice("shrink_by", ("mean", "max", "absmax"), "mean")
+    for axis, most in asked.table("shrink").items():
+        if axis in part.axes:
+            values = shrunk(values, part.axes.index(axis), whole(most, f"shrink.{axis}"), by)
+    dtype = DTYPES[asked.choice("dtype", tuple(DTYPES), "float16")]
+    return Packed(facts, {"array": (values.to(dtype), part.axes)})
+
+
+def whole(value: Any, name: str) -> int:
+    return Asked({name: value}).index(name, least=1)
+
+
+def cut(named: Named, at: Any) -> Named:
+    """By the names of axes: an index, which takes its axis away, or [from, to)."""
+    index: list[int | slice] = [slice(None)] * len(named.axes)
+    for axis, where in at.items():
+        match where:
+            case bool():
+                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r}.")
+            case int():
+                index[axis_of(named, axis)] = where
+            case [int(first), int(end)] if 0 <= first < end:
+                index[axis_of(named, axis)] = slice(first, end)
+            case _:
+                raise GlassformerError(f"at.{axis} is an index or [from, to), not {where!r:.40}.")
+    return named[tuple(index)]
+
+
+def axis_of(named: Named, axis: str) -> int:
+    if axis not in named.axes:
+        raise GlassformerError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
+    return named.axes.index(axis)
+
+
+def vocabulary(session: Session, asked: Asked) -> dict[str, Any]:
+    """Tokens that begin with what was typed, the shortest first; as they stand in a text, or as the
+    vocabulary writes them."""
+    tokenizer = require_tokenizer(session.model(asked.text("model"))).target
+    begins = asked.text("begins", "").casefold()
+    count = asked.index("count", 20, least=1, most=200)
+    found = []
+    for piece, token in tokenizer.vocabulary.items():
+        text = token_text(tokenizer, token)
+        if text.casefold().startswith(begins) or text.strip().casefold().startswith(begins):
+            found.append((len(text), token, text, piece))
+    ranked = sorted(found)[:count]
+    return {"tokens": [{"token": id, "text": text, "piece": p} for _, id, text, p in ranked]}

@@ -1,0 +1,103 @@
+"""Page room, sources: what was named on the command line comes in, models to load go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.loading import describe, find_folder, load
+from glassformer.spec import ModelSpec
+from glassformer.train.saved_steps import Snapshot, is_run, snapshots
+from glassformer.weights.folder_kind import ADAPTER_CONFIG
+from glassformer.weights.quantization import count_parameters
+from glassformer.zoo import HOME, samples_of
+from glassformer.zoo import published as real
+
+CONFIG = "config.json"
+PACKED = 10**9  # parameters up to which it is worth a second copy of them to be faster
+Sample = Mapping[str, str]  # a text; a pair or a target with it
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that can be loaded, perhaps with an adapter that was named; of a run folder, the last
+    of its `checkpoints`. `samples` are texts that show something with this very model."""
+
+    id: str
+    folder: Path
+    snapshot: Snapshot | None = None
+    adapter: Path | None = None
+    checkpoints: tuple[Source, ...] = field(default=(), repr=False)
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def place(self) -> Path:
+        """The folder of the very model, in which its tuned lens lies."""
+        return self.adapter or (self.folder if self.snapshot is None else self.snapshot.folder)
+
+    def load(self) -> Model:
+        for needed in (self.folder, self.adapter):
+            if self.snapshot is None and needed is not None and not needed.exists():
+                raise GlassformerError(f"{needed} is gone; put it back, or open another model.")
+        if self.snapshot is not None:
+            model = self.snapshot.load()
+        else:
+            model = load(self.folder, dtype=torch.float32, adapter=self.adapter)
+        model.net.eval()
+        return model.pack() if count_parameters(model.net) < PACKED else model
+
+    def describe(self) -> tuple[str, ModelSpec]:
+        """The class and what it is made of; without the weights, where config.json says it."""
+        files = (self.place / name for name in (CONFIG, ADAPTER_CONFIG))
+        if self.snapshot is not None and not any(file.is_file() for file in files):
+            model = self.load()
+            return model.architecture, model.spec
+        folder = self.folder if self.snapshot is None else self.snapshot.folder
+        _, architecture, spec = describe(folder, self.adapter)
+        return architecture, spec
+
+
+def find_sources(names: Sequence[str], adapter: str | None = None) -> list[Source]:
+    """Of one name several times, each has its own number. The adapter is that of one model."""
+    found: dict[str, Source] = {}
+    for name in names:
+        folder = Path(name) if is_run(name) else find_folder(name)
+        own = name_of(name, folder)
+        id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
+        if adapter is not None:
+            made = Source(id, find_folder(name), adapter=find_folder(adapter))
+        elif is_run(folder) and not is_plain(folder):
+            made = of_run(id, folder)
+        else:
+            made = Source(id, folder)
+        found[id] = replace(made, samples=samples(name, folder))
+    return list(found.values())
+
+
+def name_of(name: str, folder: Path) -> str:
+    if name.startswith(real.PREFIX):
+        return name.removeprefix(real.PREFIX)
+    return folder.resolve().name or "model"
+
+
+def is_plain(folder: Path) -> bool:
+    """A model that has its recipe beside it, and no steps."""
+    return (folder / CONFIG).is_file() and not (folder / "steps").is_dir()
+
+
+def samples(name: str, folder: Path) -> tuple[Sample, ...]:
+    """What the card or the list of published weights has; none of others."""
+    if name.startswith(real.PREFIX):
+        text = real.published(name)[1].sample
+        return () if text is None else ({"text": text},)
+    return tuple(samples_of(folder.name)) if folder.parent == HOME else ()
+
+
+def of_run(id: str, folder: Path) -> Source:
+    steps = tuple(Source(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder))
+    return Source(id, folder, steps[-1].snapshot, checkpoints=steps)

@@ -1,0 +1,157 @@
+"""Text room, the ear: sound comes in, log-mel spectrograms go out, as Whisper hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.spec import Frames
+from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
+from glassformer.signals.wav import read_wave, resample
+
+KIND = "WhisperFeatureExtractor"
+HIGHEST = 8000.0  # Hz, of the last band
+FLOOR, DEPTH = 1e-10, 8.0  # the least power, and how far below the loudest is still told apart
+SILENT = {"dither": 0.0, "padding_value": 0.0, "padding_side": "right", "do_normalize": False}
+
+Sound = str | Path | np.ndarray | Tensor | Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundReader:
+    """Sounds of one length: shorter ones end in silence, and what is longer than `seconds` is cut.
+
+    >>> reader = SoundReader()
+    >>> net(tokens, source=reader("hello.wav"))
+    """
+
+    bands: int = 80
+    rate: int = 16_000  # samples a second
+    window: int = 400  # samples that a frame looks at
+    hop: int = 160  # samples from frame to frame
+    seconds: float = 30
+
+    @classmethod
+    def of(cls, frames: Frames) -> Self:
+        """As is usual for a model that reads such spectrograms."""
+        return cls(bands=frames.bands, seconds=2 * frames.position.length * cls.hop / cls.rate)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        path, values = read_reader(Path(folder), "feature_extractor")
+        kind = values.get("feature_extractor_type", KIND)
+        if kind != KIND:
+            raise GlassformerError(f"{path} is for a {kind}; sound is read here by a {KIND}.")
+        for key, known in SILENT.items():
+            if values.get(key, known) != known:
+                raise GlassformerError(
+                    f"{path} sets {key} to {values[key]!r}; it is read here with {known!r} alone."
+                )
+        keys = {"bands": "feature_size", "rate": "sampling_rate", "window": "n_fft",
+                "hop": "hop_length", "seconds": "chunk_length"}  # fmt: skip
+        found = {ours: values[theirs] for ours, theirs in keys.items() if theirs in values}
+        for ours, number in found.items():
+            if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
+                raise GlassformerError(f"{path} has {keys[ours]} = {number!r}; it is a number.")
+        return cls(**found)
+
+    def save(self, folder: str | Path) -> None:
+        write_files(Path(folder), {READER_FILE: json_bytes(self.settings)})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As they stand in preprocessor_config.json."""
+        whole = int(self.seconds) if self.seconds == int(self.seconds) else self.seconds
+        return {
+            "feature_extractor_type": KIND,
+            "feature_size": self.bands,
+            "sampling_rate": self.rate,
+            "n_fft": self.window,
+            "hop_length": self.hop,
+            "chunk_length": whole,
+            "n_samples": self.samples,
+            "nb_max_frames": self.samples // self.hop,
+            "padding_side": "right",
+            "padding_value": 0.0,
+            "dither": 0.0,
+            "return_attention_mask": False,
+        }
+
+    @property
+    def samples(self) -> int:
+        return round(self.seconds * self.rate)
+
+    def __call__(self, *sounds: Sound, rate: int | None = None, pad: bool = True) -> Tensor:
+        """Spectrograms of [sound, band, frame]. A sound is a .wav file, or samples between -1 and 1
+        of [sample], `rate` of them a second (if not as many as the reader's). Without `pad` a short
+        sound stays short, and several must be equally long."""
+        rows = [self.samples_of(sound, rate)[: self.samples] for sound in sounds]
+        if pad:
+            rows = [F.pad(row, (0, self.samples - len(row))) for row in rows]
+        lengths = {len(row) for row in rows}
+        if len(lengths) != 1:
+            raise GlassformerError("Sounds of different lengths make no batch; leave `pad` on.")
+        if min(lengths) <= self.window // 2:
+            raise GlassformerError(
+                f"The sound has {min(lengths)} samples, which is less than a frame; leave `pad` on."
+            )
+        return self.spectrogram(torch.stack(rows))
+
+    def samples_of(self, sound: Sound, rate: int | None) -> Tensor:
+        if isinstance(sound, str | Path):
+            samples, rate = read_wave(sound)
+        else:
+            samples = torch.as_tensor(sound)
+        if samples.ndim != 1 or not samples.is_floating_point():
+            raise GlassformerError(
+                f"A sound is samples between -1 and 1 in one row, and this one is {samples.dtype} "
+                f"of {list(samples.shape)}; mix channels by their mean, divide whole numbers by "
+                "their range."
+            )
+        return resample(samples.float(), self.rate if rate is None else rate, self.rate)
+
+    def spectrogram(self, rows: Tensor) -> Tensor:
+        """Power in each band of [row, sample], on a log scale that ends `DEPTH` below a row's
+        loudest: [row, band, frame]."""
+        window = torch.hann_window(self.window, device=rows.device)
+        waves = torch.stft(rows, self.window, self.hop, window=window, return_complex=True)
+        power = (waves[..., :-1].abs() ** 2).contiguous()
+        bands = mel_bands(self.bands, self.window, self.rate).to(rows.device)
+        log = (bands @ power).clamp(min=FLOOR).log10()
+        log = torch.maximum(log, log.amax((-2, -1), keepdim=True) - DEPTH)
+        return (log + 4.0) / 4.0
+
+
+@lru_cache(maxsize=8)
+def mel_bands(bands: int, window: int, rate: int) -> Tensor:
+    """How much of each frequency goes into each band, [band, frequency]: triangles of equal area,
+    evenly spaced on Slaney's mel scale, which is linear to 1,000 Hz and logarithmic above."""
+    edges = hertz(np.linspace(0.0, mels(HIGHEST), bands + 2))
+    frequencies = np.linspace(0.0, rate // 2, 1 + window // 2)
+    rising = (frequencies - edges[:-2, None]) / np.diff(edges)[:-1, None]
+    falling = (edges[2:, None] - frequencies) / np.diff(edges)[1:, None]
+    triangles = np.maximum(0.0, np.minimum(rising, falling))
+    triangles *= 2.0 / (edges[2:, None] - edges[:-2, None])
+    return torch.from_numpy(triangles).float()
+
+
+KNEE, STEP = 15.0, np.log(6.4) / 27.0  # 15 mel are 1,000 Hz; from there 27 mel are a factor of 6.4
+
+
+def mels(frequency: float) -> float:
+    if frequency < 1000.0:
+        return frequency * KNEE / 1000.0
+    return float(KNEE + np.log(frequency / 1000.0) / STEP)
+
+
+def hertz(mel: np.ndarray) -> np.ndarray:
+    return np.where(mel < KNEE, mel * 1000.0 / KNEE, 1000.0 * np.exp(STEP * (mel - KNEE)))

@@ -1,0 +1,168 @@
+"""Text room, the eye: images come in, pixel values of one size go out, as ViT sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.spec import Patches
+from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
+
+KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
+         "ViTFeatureExtractor")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageReader:
+    """Images of one size, (height, width); pixels from 0 to 255 times `scale`, less `mean`, over
+    `std`, channel by channel. What is None is not done.
+
+    >>> reader = ImageReader()
+    >>> net(reader("cat.png"))
+    """
+
+    size: tuple[int, int] | None = (224, 224)
+    resample: int = 2  # the filter, as Pillow numbers them: bilinear
+    scale: float | None = 1 / 255
+    mean: tuple[float, ...] | None = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] | None = (0.5, 0.5, 0.5)
+
+    @classmethod
+    def of(cls, patches: Patches) -> Self:
+        """As is usual for a model that reads such images."""
+        half = (0.5,) * patches.channels
+        return cls(size=patches.image, mean=half, std=half)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        path, values = read_reader(Path(folder), "image_processor")
+        kind = values.get("image_processor_type", values.get("feature_extractor_type", KINDS[0]))
+        if kind not in KINDS:
+            raise GlassformerError(f"{path} is for a {kind}; images are read here by a {KINDS[0]}.")
+        for key in ("do_center_crop", "do_pad"):
+            if values.get(key):
+                raise GlassformerError(f"{path} sets {key}, which is not done here; crop before.")
+        resample = values.get("resample", cls.resample)
+        if resample not in range(6):
+            raise GlassformerError(f"{path} has resample = {resample!r}; it is a number, 0 to 5.")
+        normal = values.get("do_normalize", True)
+        try:
+            return cls(
+                size=_size(values.get("size", 224)) if values.get("do_resize", True) else None,
+                resample=resample,
+                scale=float(values.get("rescale_factor", 1 / 255))
+                if values.get("do_rescale", True)
+                else None,
+                mean=tuple(map(float, values.get("image_mean") or (0.5,) * 3)) if normal else None,
+                std=tuple(map(float, values.get("image_std") or (0.5,) * 3)) if normal else None,
+            )
+        except (TypeError, KeyError, ValueError):
+            raise GlassformerError(
+                f"{path} must give size as height and width, and image_mean and image_std as "
+                "numbers; get it again."
+            ) from None
+
+    def save(self, folder: str | Path) -> None:
+        write_files(Path(folder), {READER_FILE: json_bytes(self.settings)})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As they stand in preprocessor_config.json."""
+        values: dict[str, Any] = {
+            "image_processor_type": KINDS[0],
+            "do_resize": self.size is not None,
+            "do_rescale": self.scale is not None,
+            "do_normalize": self.mean is not None,
+            "resample": self.resample,
+        }
+        if self.size is not None:
+            values["size"] = {"height": self.size[0], "width": self.size[1]}
+        if self.scale is not None:
+            values["rescale_factor"] = self.scale
+        if self.mean is not None and self.std is not None:
+            values |= {"image_mean": list(self.mean), "image_std": list(self.std)}
+        return values
+
+    def __call__(self, *images: Any) -> Tensor:
+        """Pixel values of [image, channel, height, width]. An image is a file, a Pillow image, or
+        whole numbers from 0 to 255, [height, width] or [height, width, channel]. Files are read and
+        sizes changed by Pillow; an array of the right size needs none."""
+        read = [self.resized(self.pixels_of(image)) for image in images]
+        if len({tuple(image.shape) for image in read}) != 1:
+            raise GlassformerError("Images of different sizes make no batch; give them one by one.")
+        values = torch.stack(read).float()
+        if self.scale is not None:
+            values = values * self.scale
+        if self.mean is None or self.std is None:
+            return values
+        mean, std = (torch.tensor(numbers)[:, None, None] for numbers in (self.mean, self.std))
+        return (values - mean) / std
+
+    def pixels_of(self, image: Any) -> Tensor:
+        """Bytes of [channel, height, width]; gray becomes as many channels as `mean` has."""
+        channels = None if self.mean is None else len(self.mean)
+        if isinstance(image, str | Path):
+            image = open_image(Path(image))
+        if hasattr(image, "convert") and image.mode not in ("L", "RGB"):
+            image = image.convert("RGB")  # palettes, transparency, ink
+        pixels = torch.from_numpy(np.array(image))
+        if pixels.dtype != torch.uint8 or pixels.ndim not in (2, 3):
+            raise GlassformerError(
+                f"An image is whole numbers from 0 to 255 (uint8) of [height, width, channel], and "
+                f"this one is {pixels.dtype} of {list(pixels.shape)}."
+            )
+        pixels = pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
+        if channels is not None and len(pixels) == 1:
+            pixels = pixels.expand(channels, -1, -1)
+        if channels is not None and len(pixels) != channels:
+            raise GlassformerError(
+                f"The image has {len(pixels)} channels and the model reads {channels}; channels "
+                "come last, [height, width, channel]."
+            )
+        return pixels.contiguous()
+
+    def resized(self, pixels: Tensor) -> Tensor:
+        if self.size is None or tuple(pixels.shape[1:]) == self.size:
+            return pixels
+        pillow = import_pillow("Changing an image's size")
+        channels = [
+            np.array(pillow.fromarray(channel.numpy()).resize(self.size[::-1], self.resample))
+            for channel in pixels
+        ]
+        return torch.from_numpy(np.stack(channels))
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """{"height": .., "width": ..}, or the side of a square in older files."""
+    if isinstance(value, int):
+        return value, value
+    return int(value["height"]), int(value["width"])
+
+
+def import_pillow(what: str) -> Any:
+    try:
+        return import_module("PIL.Image")
+    except ImportError:
+        raise GlassformerError(
+            f"{what} needs Pillow: pip install 'glassformer[images]', or give an array of the "
+            "right size."
+        ) from None
+
+
+def open_image(path: Path) -> Any:
+    pillow = import_pillow(f"Reading {path.name}")
+    try:
+        image = pillow.open(path)
+        image.load()
+    except FileNotFoundError:
+        raise GlassformerError(f"The file {path} does not exist.") from None
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read as an image ({error}).") from None
+    return image

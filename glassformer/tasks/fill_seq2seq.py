@@ -1,0 +1,47 @@
+"""Tasks room, fill with an encoder-decoder (T5, BART): it writes what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.generate.infill import filler_of, infill
+from glassformer.generate.config import samples
+from glassformer.generate.result import Generation
+from glassformer.tasks.model_protocol import Model, purpose
+from glassformer.tasks.fill_types import Filled, Filling
+
+
+class Written:
+    """An encoder-decoder at work: it writes its fillings, the most probable first."""
+
+    def __init__(self, model: Model, top: int, beam: int, knobs: dict[str, Any]) -> None:
+        self.model, self.top = model, top
+        try:
+            filler_of(model.writer)
+        except GlassformerError as error:
+            said = f"{error} {model.architecture} is {purpose(model)}."
+            raise GlassformerError(said) from None
+        usual = {} if samples(knobs) else {"num_beams": beam}
+        self.knobs = {**usual, "num_return_sequences": top, **knobs}
+
+    def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
+        for text in texts:
+            if isinstance(text, str):
+                try:
+                    yield self.filled(text)
+                except GlassformerError as error:
+                    yield error
+            elif isinstance(text, GlassformerError):
+                yield text
+
+    def filled(self, text: str) -> Filled:
+        best = infill(self.model.writer, text, self.knobs)
+        found = tuple(map(_written, (best, *best.alternatives)))
+        return Filled(found[0].text, (), found)
+
+
+def _written(said: Generation) -> Filling:
+    return Filling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))

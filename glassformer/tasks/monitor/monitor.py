@@ -1,0 +1,145 @@
+"""Tasks room, watch: dated texts come in; the shares of their labels over time, and alerts, go out.
+
+>>> report = watch([{"date": "2026-11-15", "text": "..."}, ...], model)
+>>> report.alerts, report.svg(), report.html()
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.model_protocol import Model, raised
+from glassformer.tasks.classify import Classifier
+from glassformer.tasks.monitor.statistics import Alert, Rule, Shares
+from glassformer.tasks.monitor.report_page import page, picture
+
+Every = Literal["hour", "day", "week"]
+
+
+class Watch:
+    """Counts labels by their dates. A bucket is judged as soon as a text of a later one comes, or,
+    if texts come in no order (`live` is False), all are judged at the end."""
+
+    def __init__(
+        self,
+        *,
+        every: Every = "day",
+        rule: Rule | None = None,
+        labels: Iterable[str] = (),
+        live: bool = False,
+        title: str = "Shares of labels",
+    ) -> None:
+        if every not in ("hour", "day", "week"):
+            raise GlassformerError(f"Buckets are of an hour, day or week, not of {every!r}.")
+        self.every, self.live, self.title = every, live, title
+        self.shares = Shares(rule or Rule(), labels)
+        self._newest: float | None = None
+
+    @property
+    def rule(self) -> Rule:
+        return self.shares.rule
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return self.shares.alerts
+
+    def add(self, date: datetime, labels: Iterable[str]) -> list[Alert]:
+        """A text; gives the alerts of buckets that are over by that."""
+        start = begin_of(date, self.every)
+        begin = start.timestamp()
+        later = self._newest is not None and begin > self._newest
+        found = self.shares.judge(before=begin) if self.live and later else []
+        self._newest = begin if self._newest is None else max(begin, self._newest)
+        self.shares.add(begin, name_of(start, self.every), labels)
+        return found
+
+    def finish(self) -> list[Alert]:
+        """The alerts of what is left to judge."""
+        return self.shares.judge()
+
+    def svg(self) -> str:
+        return picture(self.shares, self.title, self.every)
+
+    def html(self) -> str:
+        """One page that needs nothing else."""
+        return page(self.shares, self.title, self.every)
+
+
+def watch(
+    records: Iterable[Mapping[str, Any]],
+    model: Model | None = None,
+    *,
+    every: Every = "day",
+    rule: Rule | None = None,
+    date_format: str | None = None,
+    **options: Any,
+) -> Watch:
+    """Records have a `date` and a `text`; without a model a `label`, or `labels`, instead. The
+    options are those of `classify.Classifier`."""
+    if model is None:
+        watched = Watch(every=every, rule=rule)
+        for date, record in dated(records, date_format):
+            watched.add(date, given_labels(record))
+    else:
+        classifier = Classifier(model, **options)
+        watched = Watch(every=every, rule=rule, labels=classifier.labels)
+        dates: deque[datetime] = deque()
+
+        def texts() -> Iterator[Any]:
+            for date, record in dated(records, date_format):
+                dates.append(date)
+                yield record.get("text")
+
+        for result in raised(classifier.stream(texts())):
+            watched.add(dates.popleft(), result.labels)
+    watched.finish()
+    return watched
+
+
+def dated(
+    records: Iterable[Mapping[str, Any]], pattern: str | None
+) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
+    for number, record in enumerate(records):
+        if not isinstance(record, Mapping) or "date" not in record:
+            raise GlassformerError(f"Record {number} is no dict with a date.")
+        yield date_of(record["date"], pattern), record
+
+
+def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
+    """The labels that a record carries already; one that has none is a text all the same."""
+    found = record.get("labels", record.get(field)) if field == "label" else record.get(field)
+    if found is None and field not in record:
+        raise GlassformerError(f"there is no field {field!r} with a label")
+    several = found if isinstance(found, list | tuple) else [found]
+    return [str(label) for label in several if label not in (None, "")]
+
+
+def date_of(value: Any, pattern: str | None = None) -> datetime:
+    """Of ISO 8601, seconds since 1970, or a pattern of strptime's. A time of another zone is moved
+    to UTC; one without a zone is taken for it."""
+    try:
+        if pattern is not None:
+            date = datetime.strptime(str(value), pattern)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            date = datetime.fromtimestamp(value, UTC)
+        else:
+            date = datetime.fromisoformat(str(value).strip())
+    except (ValueError, OverflowError, OSError):
+        wanted = "one like 2026-11-15 or 2026-11-15T13:30" if pattern is None else repr(pattern)
+        raise GlassformerError(f"{value!r} is no date ({wanted} is expected)") from None
+    return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
+
+
+def begin_of(date: datetime, every: Every) -> datetime:
+    """Weeks begin on Monday."""
+    hour = date.replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    return {"hour": hour, "day": day, "week": day - timedelta(days=day.weekday())}[every]
+
+
+def name_of(begin: datetime, every: Every) -> str:
+    return begin.strftime("%Y-%m-%dT%H:00" if every == "hour" else "%Y-%m-%d")

@@ -1,0 +1,64 @@
+"""Tasks room: texts of several lengths as one long row on a CPU, so that no layer computes padding.
+What a net is called with comes in, what it says goes out as if each text had a row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.core.heads import pick
+from glassformer.native import attention as cpu
+from glassformer.spec import CAUSAL, FULL, Block, ModelSpec, Rotary
+
+
+def flattens(net: Net) -> bool:
+    """Whether texts side by side are as quick as each by itself: where layers only attend, by a
+    kernel that is told where texts begin."""
+    stack = net.decoder or net.encoder
+    assert stack is not None
+    here = cpu.plain(next(net.parameters())) and not net.training and stack.around is None
+    return here and is_plain(net.spec) and cpu.library() is not None
+
+
+def is_plain(spec: ModelSpec) -> bool:
+    stack = spec.last_stack
+    single = spec.encoder is None or spec.decoder is None
+    usual = stack.convolution is None and not stack.blanks and not stack.scores_segments
+    return single and usual and stack.embed.bag is None and all(map(only_attends, stack.blocks))
+
+
+def only_attends(block: object) -> bool:
+    if not isinstance(block, Block) or block.pattern not in (FULL, CAUSAL):
+        return False
+    own, position = block.attention, block.position
+    wide = own.head_dim % cpu.LANES == 0
+    plain = own.score == "dot" and own.softcap is None and own.compress is None
+    return wide and plain and not own.own_global and isinstance(position, Rotary | None)
+
+
+def states_of_texts(net: Net, inputs: dict[str, Tensor]) -> Tensor:
+    """The last hidden states, [text, position, width], zero at padding; of `inputs` with a mask."""
+    mask = inputs["mask"]
+    sizes = mask.sum(-1)
+    runs = torch.cat((sizes.new_zeros(1), sizes.cumsum(0))).int()
+    row = {name: value[mask][None] for name, value in inputs.items() if name != "mask"}
+    texts = torch.arange(len(sizes)).repeat_interleave(sizes)[None]
+    hidden = net(**row, documents=texts, runs=runs, heads=()).hidden
+    states: Tensor = hidden.new_zeros(*mask.shape, hidden.shape[-1])
+    states[mask] = hidden[0]
+    return states
+
+
+def said_by(net: Net, inputs: dict[str, Tensor], name: str) -> Tensor:
+    """What a head says of texts."""
+    (head,) = (head for head in net.spec.heads if head.name == name)
+    usual = not head.mixes and head.depth is None and not head.after_question and not head.choices
+    found: Tensor
+    if "mask" in inputs and usual and flattens(net):
+        states = states_of_texts(net, inputs)
+        where = pick(head, states, inputs["tokens"], inputs["mask"], net.spec.tokens)
+        found = net.heads[name](states, where)
+    else:
+        found = net(**inputs, heads=(name,)).heads[name]
+    return found

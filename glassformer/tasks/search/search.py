@@ -1,0 +1,297 @@
+"""Tasks room, search: a folder of texts becomes an index; a question comes in, and the passages
+that are nearest to it go out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.model_protocol import Model, raised, require_tokenizer, texts_of
+from glassformer.tasks.batching import Pause, chunks
+from glassformer.tasks.embed import Embedder
+from glassformer.tasks.search.index import Added, Kept, Rows
+from glassformer.tasks.search.passages import Passage, passages
+from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.search.text_files import decoded, digest_of, found_files, texts_folder
+from glassformer.weights.save import dtype_of
+
+PATTERNS = ("*.txt", "*.text", "*.md", "*.markdown", "*.rst")
+LENGTH = 200  # tokens of a passage, if the model reads as many
+COMMIT = 512  # passages that are lost, at most, when indexing is stopped
+TOGETHER = 64  # questions that are compared with the passages at a time
+DOCUMENTS = ("document", "passage", "corpus")  # what models call their prompt for what is searched
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage: where it stands in which file, and the cosine of its vector and the question's."""
+
+    score: float
+    file: str
+    start: int
+    end: int
+    text: str
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class Changes:
+    """What an update has done; `skipped` are files that could not be read, and why."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    unchanged: int = 0
+    passages: int = 0
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    path: Path
+    digest: str
+    size: int
+    done: int  # passages that the index has already
+
+
+class Index:
+    """Passages of the texts of a folder, with their vectors. Made by `create`, found again by
+    `open`; `update` brings it up to date and `search` asks it."""
+
+    def __init__(self, rows: Rows, model: Model) -> None:
+        said = fingerprint(model)
+        if said != rows.header["fingerprint"]:
+            raise GlassformerError(
+                f"The index {rows.folder} was made with another model ({rows.header['model']}), "
+                "whose vectors cannot be compared with this one's; use that, or make a new index."
+            )
+        self.rows, self.model = rows, model
+        self._pooling = Pooling.of(rows.header["pooling"])
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        model: Model,
+        texts: str | Path,
+        *,
+        name: str = "",
+        pooling: str | Sequence[str] | None = None,
+        length: int | None = None,
+        kept: Kept = "float16",
+        patterns: Sequence[str] = PATTERNS,
+    ) -> Index:
+        """An empty index over the files in `texts` that match one of the patterns. `name` is where
+        the model is found again, `length` how many tokens a passage may have, `kept` the numbers'
+        precision."""
+        if kept not in ("float16", "float32"):
+            raise GlassformerError(f"Vectors are kept as float16 or float32, not {kept!r}.")
+        embedder = Embedder.of(model, pooling, normalize=True)
+        frame = len(require_tokenizer(model).encode(""))
+        room = None if embedder.length is None else embedder.length - frame
+        if length is not None and (length < 1 or (room is not None and length > room)):
+            raise GlassformerError(
+                f"A passage has 1 to {room} tokens with this model, not {length}."
+            )
+        header = {
+            "model": name,
+            "fingerprint": fingerprint(model),
+            "dtype": dtype_of(model.net),
+            "texts": str(texts_folder(texts).resolve()),
+            "patterns": list(patterns),
+            "length": length or min(LENGTH, room or LENGTH),
+            "width": embedder.width,
+            "kept": kept,
+            "pooling": embedder.pooling.record(),
+        }
+        return cls(Rows.create(Path(folder), header), model)
+
+    @classmethod
+    def open(cls, folder: str | Path, model: Model) -> Index:
+        return cls(Rows.open(Path(folder)), model)
+
+    def __len__(self) -> int:
+        """Passages."""
+        return self.rows.live
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(self.rows.entries)
+
+    def update(
+        self,
+        texts: str | Path | None = None,
+        *,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Changes:
+        """Reads the files that are new or have changed since, and forgets those that are gone. If
+        it is stopped, the next update goes on where it was. `texts` is where the folder is now;
+        `progress` is told how many bytes of how many are done."""
+        with self.rows.writing():
+            folder = texts_folder(texts or self.rows.header["texts"])
+            if str(folder.resolve()) != self.rows.header["texts"]:
+                self.rows.header["texts"] = str(folder.resolve())
+                self.rows.write_header()
+            changes = Changes()
+            waiting = self._compared(folder, changes, on_error)
+            self.rows.forget(changes.removed)
+            total, done = sum(file.size for file in waiting), 0
+            progress(done, total)
+            for added in self._embedded(waiting, changes, on_error):
+                self.rows.add(added)
+                changes.passages += sum(len(one.passages) for one in added)
+                whole = {one.file for one in added if one.whole}
+                done += sum(file.size for file in waiting if file.name in whole)
+                progress(done, total)
+            self.rows.compact()
+        return changes
+
+    def _compared(self, folder: Path, changes: Changes, on_error: str) -> list[_File]:
+        """The files with something to do."""
+        entries, waiting, there = self.rows.entries, [], set()
+        for name, path in found_files(folder, self.rows.header["patterns"]):
+            there.add(name)
+            try:
+                content = path.read_bytes()
+                decoded(content, path)
+            except (OSError, GlassformerError) as error:
+                _failed(error, name, path, changes, on_error)
+                continue
+            digest, entry = digest_of(content), entries.get(name)
+            same = entry is not None and entry.digest == digest
+            if entry is not None and same and entry.whole:
+                changes.unchanged += 1
+                continue
+            (changes.added if entry is None or same else changes.changed).append(name)
+            done = entry.count if entry is not None and same else 0
+            waiting.append(_File(name, path, digest, len(content), done))
+        changes.removed += sorted(set(entries) - there)
+        return waiting
+
+    def _embedded(
+        self, files: Sequence[_File], changes: Changes, on_error: str
+    ) -> Iterator[list[Added]]:
+        """What is added at a time: about `COMMIT` passages, of as many files as have them."""
+        names = [name for name in DOCUMENTS if name in self._pooling.prompts][:1]
+        embedder = Embedder.of(self.model, self._pooling, prompt=names[0] if names else None)
+        told: list[tuple[_File, Passage | None]] = []  # in the order of the vectors; None: its end
+
+        def asked() -> Iterator[str]:
+            for file in files:
+                try:
+                    content = file.path.read_bytes()
+                    if digest_of(content) != file.digest:
+                        raise GlassformerError(f"{file.path} has changed while it was read.")
+                except (OSError, GlassformerError) as error:
+                    _failed(error, file.name, file.path, changes, on_error)
+                    continue
+                text, tokenizer = decoded(content, file.path), require_tokenizer(self.model)
+                cut = passages(text, tokenizer, self.rows.header["length"])
+                for passage in islice(cut, file.done, None):
+                    told.append((file, passage))
+                    yield passage.text
+                told.append((file, None))
+
+        vectors = raised(embedder(asked()))
+        while True:
+            group = list(islice(vectors, COMMIT))
+            if not group and not told:
+                return
+            yield _grouped(told, group)
+
+    @overload  # a str is a sequence of them, too
+    def search(self, question: str, top: int = 5) -> list[Hit]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def search(self, question: Sequence[str], top: int = 5) -> list[list[Hit]]: ...
+
+    def search(self, question: str | Sequence[str], top: int = 5) -> list[Hit] | list[list[Hit]]:
+        """The passages that are nearest to a question, the nearest first; all of the index are
+        compared. A list of questions gives a list of such lists."""
+        several = [question] if isinstance(question, str) else texts_of(question)
+        found = list(raised(self.stream(several, top)))
+        return found[0] if isinstance(question, str) else found
+
+    def stream(
+        self, questions: Iterable[str | Pause], top: int = 5
+    ) -> Iterator[list[Hit] | GlassformerError]:
+        """Results as they come; a question that cannot be read gives an error in its place."""
+        if top < 1:
+            raise GlassformerError(f"At least one passage is asked for, not {top}.")
+        if not len(self):
+            raise GlassformerError(f"The index {self.rows.folder} is empty; update it first.")
+        prompt = "query" if "query" in self._pooling.prompts else None
+        embedder = Embedder.of(self.model, self._pooling, prompt=prompt)
+        for some in chunks(questions, TOGETHER):
+            vectors = list(embedder(some))
+            known = [vector for vector in vectors if not isinstance(vector, GlassformerError)]
+            near = iter(self._near(np.stack(known), top) if known else ())
+            for vector in vectors:
+                yield vector if isinstance(vector, GlassformerError) else next(near)
+
+    def _near(self, asked: NDArray[np.float32], top: int) -> list[list[Hit]]:
+        """Of vectors, [question, width]."""
+        near = self.rows.nearest(asked, top)
+        files = iter(self.rows.files_of([row for rows in near for _, row in rows]))
+        return [
+            [Hit(score, next(files), *self.rows.passage(row)) for score, row in rows]
+            for rows in near
+        ]
+
+
+def _grouped(
+    told: list[tuple[_File, Passage | None]], vectors: Sequence[np.ndarray[Any, Any]]
+) -> list[Added]:
+    """Takes from `told` what these vectors belong to, and the ends that follow."""
+    added: list[Added] = []
+    rest = list(vectors)
+    while told and (rest or told[0][1] is None):
+        file = told[0][0]
+        own: list[Passage] = []
+        whole = False
+        while told and told[0][0] is file and not whole:
+            passage = told[0][1]
+            if passage is not None and len(own) == len(rest):
+                break
+            told.pop(0)
+            whole = passage is None
+            if passage is not None:
+                own.append(passage)
+        width = rest[0].shape if rest else (0,)
+        made = np.stack(rest[: len(own)]) if own else np.zeros((0, *width), np.float32)
+        added.append(Added(file.name, file.digest, own, made, whole))
+        rest = rest[len(own) :]
+    return added
+
+
+def _failed(error: Exception, name: str, path: Path, changes: Changes, on_error: str) -> None:
+    why = f"{path} cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
+    if on_error == "stop":
+        why = why.rstrip(".")
+        raise GlassformerError(f"{why}, or leave such files out (--on-error skip).") from None
+    changes.skipped[name] = why
+
+
+def fingerprint(model: Model) -> str:
+    """Another one for every model that makes other vectors of texts: of all its weights, but for
+    heads, which have no part in it, and of its tokenizer."""
+    digest = hashlib.sha256(require_tokenizer(model).fingerprint.encode())
+    for name, tensor in sorted(model.net.state_dict().items()):
+        if name.startswith("heads."):
+            continue
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,54 @@
+"""Text room, byte pairs inside words, as FSMT, XLM and CTRL cut them. Words come in.
+
+A word falls into characters, the last of which carries the end of the word; then neighbors are
+joined, the pair that was learned first before all others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from glassformer.text.loading.files import read_merges
+
+END_OF_WORD = "</w>"
+REMEMBERED = 2**16
+"""How many words are kept with their pieces."""
+
+
+@dataclass(frozen=True)
+class BytePairs:
+    ranks: Mapping[tuple[str, str], int]
+    known: dict[str, list[str]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> "BytePairs":
+        pairs = read_merges(path, counted=True)
+        return cls({pair: rank for rank, pair in enumerate(pairs)})
+
+    def cut(self, word: str) -> list[str]:
+        pieces = self.known.get(word)
+        if pieces is None:
+            pieces = merged([*word[:-1], word[-1] + END_OF_WORD], self.ranks)
+            if len(self.known) < REMEMBERED:
+                self.known[word] = pieces
+        return pieces
+
+    def joined(self, pieces: list[str]) -> str:
+        return "".join(piece.replace(END_OF_WORD, " ") for piece in pieces)
+
+
+def merged(parts: list[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
+    """Join the neighbors whose merge was learned first, until no merge is left."""
+    while True:
+        pairs = [pair for pair in pairwise(parts) if pair in ranks]
+        if not pairs:
+            return parts
+        first = min(pairs, key=ranks.__getitem__)
+        joined: list[str] = []
+        for part in parts:
+            if joined and (joined[-1], part) == first:
+                joined[-1] += part
+            else:
+                joined.append(part)
+        parts = joined

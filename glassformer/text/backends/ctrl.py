@@ -1,0 +1,54 @@
+"""Text room, CTRL's codec: words between white space, cut into byte pairs.
+
+A folder with `vocab.json` and `merges.txt` comes in. A piece that does not end its word is written
+with `@@`; a line break belongs to the word before it.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.text.backends.bpe_merge import END_OF_WORD, BytePairs
+from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.backends.python_backend import Cut, ForeignCodec, numbered
+from glassformer.text.loading.tokenizer_config import Settings
+
+WORD = re.compile(r"\S+\n?")
+CONTINUES = "@@"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CtrlCodec(ForeignCodec):
+    byte_pairs: BytePairs
+
+    @property
+    def piecewise(self) -> bool:
+        return True
+
+    def reference_class(self) -> str:
+        return "CTRLTokenizer"
+
+    def cut(self, text: str) -> list[Cut]:
+        cuts: list[Cut] = []
+        for word in WORD.finditer(text):
+            at = word.start()
+            *inner, last = self.byte_pairs.cut(word.group())
+            last = last.removesuffix(END_OF_WORD)
+            for piece, mark in [*((piece, CONTINUES) for piece in inner), (last, "")]:
+                cuts.append((piece + mark, at, at + len(piece)))
+                at += len(piece)
+        return cuts
+
+    def write(self, tokens: list[str]) -> str:
+        return " ".join(tokens).replace(f"{CONTINUES} ", "").strip()
+
+
+def load_ctrl(folder: Path, settings: Settings) -> CtrlCodec:
+    path = folder / "vocab.json"
+    return CtrlCodec(
+        vocabulary=numbered(read_vocabulary(path), settings, path),
+        unknown=settings.roles["unk"],
+        end=None,
+        originals={name: read_bytes(folder / name) for name in ("vocab.json", "merges.txt")},
+        byte_pairs=BytePairs.read(folder / "merges.txt"),
+    )

@@ -1,0 +1,100 @@
+"""Text room, words by Moses: what FSMT, XLM and Transformer-XL share. Texts come in.
+
+Moses is the optional package `sacremoses`.
+"""
+
+import re
+import unicodedata
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.text.backends.bpe_merge import END_OF_WORD
+from glassformer.text.backends.python_backend import Cut, ForeignCodec
+
+ASCII_FORMS = str.maketrans(
+    "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％",
+    ',,""::?"")!(;1""032569784~\'-<>[]%',
+)
+REACH = 16
+"""How far to look for a word of Moses in the text, which may have been normalized away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MosesCodec(ForeignCodec):
+    language: str
+
+    @abstractmethod
+    def words(self, text: str) -> list[str]: ...
+
+    @abstractmethod
+    def pieces(self, word: str) -> list[str]: ...
+
+    def fold(self, character: str) -> str:
+        """What `words` makes of one character; only to find the words again in the text."""
+        return character.translate(ASCII_FORMS)
+
+    def written(self, word: str) -> str:
+        """A word as it stands in the folded text."""
+        return word
+
+    @property
+    def piecewise(self) -> bool:
+        """No: Moses needs all words to decide on the spaces around quotation marks."""
+        return False
+
+    def cut(self, text: str) -> list[Cut]:
+        folded = [(form, at) for at, character in enumerate(text) for form in self.fold(character)]
+        source = "".join(form for form, _ in folded)
+        places = [at for _, at in folded] + [len(text)]
+        cuts: list[Cut] = []
+        at = 0
+        for word in self.words(text):
+            written = self.written(word)
+            start = source.find(written, at, at + len(written) + REACH)
+            start, end = (at, at) if start < 0 else (start, start + len(written))
+            pieces = placed(self.pieces(word), start, end)
+            cuts += [(piece, places[first], places[last]) for piece, first, last in pieces]
+            at = end
+        return cuts
+
+    @cached_property
+    def moses(self) -> Any:
+        try:
+            import sacremoses  # type: ignore[import-untyped]
+        except ImportError:
+            raise GlassformerError(
+                'This tokenizer needs the package sacremoses: pip install "glassformer[moses]".'
+            ) from None
+        return sacremoses
+
+    @cached_property
+    def normalizer(self) -> Any:
+        return self.moses.MosesPunctNormalizer(lang=self.language)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return self.moses.MosesTokenizer(lang=self.language)
+
+    def detokenized(self, words: list[str]) -> str:
+        return str(self.moses.MosesDetokenizer(lang=self.language).detokenize(words))
+
+    def normalized(self, text: str) -> str:
+        """Punctuation in its plain form, and nothing that cannot be printed."""
+        text = re.sub(r"[。．]\s*", ". ", text.translate(ASCII_FORMS)).replace("…", "...")
+        text = self.normalizer.normalize(text)
+        return "".join(c for c in text if not unicodedata.category(c).startswith("C"))
+
+
+def placed(pieces: list[str], start: int, end: int) -> list[Cut]:
+    """The pieces of one word with their places; all of the word where it was changed."""
+    lengths = [len(piece.removesuffix(END_OF_WORD)) for piece in pieces]
+    if sum(lengths) != end - start:
+        return [(piece, start, end) for piece in pieces]
+    cuts = []
+    for piece, length in zip(pieces, lengths, strict=True):
+        cuts.append((piece, start, start + length))
+        start += length
+    return cuts

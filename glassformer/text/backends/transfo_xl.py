@@ -1,0 +1,97 @@
+"""Text room, Transformer-XL's codec: whole words, as WikiText-103 writes them.
+
+A folder with `vocab.txt` comes in, one word a line, or with the `vocab.bin` or `vocab.pkl` that was
+published. Those two are pickles: they are read as plain lists and dictionaries, and one that names
+any other object is refused, so that nothing in them is ever executed.
+"""
+
+import pickle
+import re
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.text.loading.files import read_bytes, read_lines
+from glassformer.text.backends.python_backend import numbered
+from glassformer.text.backends.moses import MosesCodec
+from glassformer.text.loading.tokenizer_config import Settings
+
+FILES = ("vocab.txt", "vocab.bin", "vocab.pkl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordCodec(MosesCodec):
+    lowercase: bool
+
+    def reference_class(self) -> str:
+        return "TransfoXLTokenizer"
+
+    def words(self, text: str) -> list[str]:
+        text = self.normalizer.normalize((text.lower() if self.lowercase else text).strip())
+        words = self.tokenizer.tokenize(text, aggressive_dash_splits=True, escape=False)
+        spaced = [re.sub(r"(?<=\d)[,.](?=\d)", r" @\g<0>@ ", word) for word in words]
+        return " ".join(spaced).split()
+
+    def pieces(self, word: str) -> list[str]:
+        return [word]
+
+    def fold(self, character: str) -> str:
+        return character.lower() if self.lowercase else character
+
+    def written(self, word: str) -> str:
+        return word[1:-1] if re.fullmatch("@.@", word) else word
+
+    def write(self, tokens: list[str]) -> str:
+        return self.detokenized(tokens).replace(" @,@ ", ",").replace(" @.@ ", ".").strip()
+
+
+def load_transfo_xl(folder: Path, settings: Settings) -> WordCodec:
+    path = next(folder / name for name in FILES if (folder / name).is_file())
+    words = read_words(path)
+    return WordCodec(
+        vocabulary=numbered({word: i for i, word in enumerate(words)}, settings, path),
+        unknown=settings.roles["unk"],
+        end=None,
+        originals={"vocab.txt": "".join(f"{word}\n" for word in words).encode("utf-8")},
+        language=str(settings.values["language"]),
+        lowercase=settings.flag("lower_case", False),
+    )
+
+
+def read_words(path: Path) -> list[str]:
+    if path.suffix == ".txt":
+        first_of_line = (line.split() for line in read_lines(path))
+        return list(dict.fromkeys(parts[0] for parts in first_of_line if parts))
+    content = read_pickle(path)
+    words = content.get("idx2sym") if isinstance(content, dict) else None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise GlassformerError(f"The file {path} holds no list of words (idx2sym); copy it again.")
+    return words
+
+
+def read_pickle(path: Path) -> Any:
+    content = read_bytes(path)
+    try:
+        value = PlainUnpickler(BytesIO(content)).load() if content[:2] != b"PK" else None
+        # What torch saved begins with a number of its own, or is a zip archive.
+        if value is None or isinstance(value, int):
+            value = torch.load(path, weights_only=True)
+    except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
+        raise GlassformerError(
+            f"The file {path} cannot be read without running code that it names "
+            f"({str(error).splitlines()[0]}); write its words to vocab.txt, one a line."
+        ) from None
+    return value
+
+
+class PlainUnpickler(pickle.Unpickler):
+    """Knows only the two kinds of dictionary that a vocabulary is made of."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "collections" and name in ("OrderedDict", "Counter"):
+            return dict
+        raise pickle.UnpicklingError(f"{module}.{name}")

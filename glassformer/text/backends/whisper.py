@@ -1,0 +1,157 @@
+"""Text room, Whisper's codec and the tokens by which its decoder is told what to do.
+
+A folder comes in with `vocab.json` and `merges.txt`, or with OpenAI's own `multilingual.tiktoken`
+or `gpt2.tiktoken` (English), after whose tokens the special ones follow in a fixed order.
+"""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import BPE
+
+from glassformer.errors import GlassformerError
+from glassformer.text.loading.byte_bpe import byte_level, files_of
+from glassformer.text.backend import Codec, LibraryCodec, surround
+from glassformer.text.loading.files import read_json_if_there, read_lines
+from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.tiktoken import read_tiktoken
+
+ENGLISH, MANY = "gpt2.tiktoken", "multilingual.tiktoken"
+TABLES = {MANY: (99, 100), ENGLISH: (99,)}
+"""With each of OpenAI's tables, how many languages a model may have."""
+ORIGIN = "from whisper/assets of OpenAI's repository or package openai-whisper"
+MULTILINGUAL = 51865  # the vocabularies of English models end one word earlier
+START = "<|startoftranscript|>"
+NAMES = """
+    en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese
+    pt:portuguese tr:turkish pl:polish ca:catalan nl:dutch ar:arabic sv:swedish it:italian
+    id:indonesian hi:hindi fi:finnish vi:vietnamese he:hebrew uk:ukrainian el:greek ms:malay
+    cs:czech ro:romanian da:danish hu:hungarian ta:tamil no:norwegian th:thai ur:urdu
+    hr:croatian bg:bulgarian lt:lithuanian la:latin mi:maori ml:malayalam cy:welsh sk:slovak
+    te:telugu fa:persian lv:latvian bn:bengali sr:serbian az:azerbaijani sl:slovenian kn:kannada
+    et:estonian mk:macedonian br:breton eu:basque is:icelandic hy:armenian ne:nepali
+    mn:mongolian bs:bosnian kk:kazakh sq:albanian sw:swahili gl:galician mr:marathi pa:punjabi
+    si:sinhala km:khmer sn:shona yo:yoruba so:somali af:afrikaans oc:occitan ka:georgian
+    be:belarusian tg:tajik sd:sindhi gu:gujarati am:amharic yi:yiddish lo:lao uz:uzbek
+    fo:faroese ht:haitian_creole ps:pashto tk:turkmen nn:nynorsk mt:maltese sa:sanskrit
+    lb:luxembourgish my:myanmar bo:tibetan tl:tagalog mg:malagasy as:assamese tt:tatar
+    haw:hawaiian ln:lingala ha:hausa ba:bashkir jw:javanese su:sundanese yue:cantonese
+"""
+LANGUAGES = dict(entry.split(":") for entry in NAMES.split())
+"""Code to English name, in the order of their ids."""
+TASKS = ("translate", "transcribe")
+TIMES = [f"<|{step * 0.02:.2f}|>" for step in range(1501)]
+"""Up to 30 seconds, the length of audio that the model hears at once."""
+
+
+def start_tokens(
+    language: str | None = None, task: str | None = None, timestamps: bool = False
+) -> list[str]:
+    """What the decoder is given first: the language that is spoken, as "de" or "german", whether to
+    "transcribe" or to "translate" it into English, and whether to say when each part is spoken.
+
+    >>> ids = [tokenizer.id(token) for token in start_tokens("de", "transcribe")]
+    """
+    tokens = [START]
+    if language is not None:
+        tokens.append(f"<|{language_code(language)}|>")
+    if task is not None:
+        if task not in TASKS:
+            raise GlassformerError(f"The task is one of {', '.join(TASKS)}, not {task!r}.")
+        tokens.append(f"<|{task}|>")
+    return tokens if timestamps else [*tokens, "<|notimestamps|>"]
+
+
+def language_code(language: str) -> str:
+    name = language.lower().replace(" ", "_")
+    code = next((code for code in LANGUAGES if name in (code, LANGUAGES[code])), None)
+    if code is None:
+        raise GlassformerError(
+            f"Whisper has no language {language!r}; it has {', '.join(LANGUAGES)}."
+        )
+    return code
+
+
+def load_whisper(folder: Path, settings: Settings) -> Codec:
+    if (folder / "vocab.json").is_file():
+        return transcribing(byte_level(files_of(folder), settings), settings)
+    size = read_json_if_there(folder / "config.json").get("vocab_size")
+    return load_table(folder, settings, size)
+
+
+def holds_table(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in TABLES)
+
+
+def load_table(folder: Path, settings: Settings, size: int | None) -> Codec:
+    """OpenAI's table for a model of `size` tokens."""
+    path = find_table(folder, size)
+    vocabulary, merges = read_tiktoken(path)
+    special = special_tokens(languages_of(path, size))
+    numbers = {token: len(vocabulary) + i for i, token in enumerate(special)}
+    added = {str(id): {"content": t, "special": True} for t, id in numbers.items()}
+    settings = Settings({**settings.values, "added_tokens_decoder": added})
+    return transcribing(byte_level(BPE(vocabulary, merges), settings), settings)
+
+
+def transcribing(backend: Backend, settings: Settings) -> Codec:
+    """With the start and the end of a transcript around a text."""
+    language, task = settings.values.get("language"), settings.values.get("task")
+    start = start_tokens(language, task, settings.flag("predict_timestamps", False))
+    end = settings.roles["eos"]
+    surround(backend, [*start, "$A", end], [*start, "$A", "$B:1", f"{end}:1"])
+    return LibraryCodec(backend)
+
+
+def find_table(folder: Path, size: int | None) -> Path:
+    """The one that a model of `size` tokens was made with."""
+    there = [folder / name for name in TABLES if (folder / name).is_file()]
+    if size is None:
+        if len(there) > 1:
+            raise GlassformerError(
+                f"{folder} has both {MANY} and {ENGLISH}, and no config.json that says by its "
+                "vocab_size which of them is meant; load them with their model."
+            )
+        return there[0]
+    fitting = [path for path in there if languages_of(path, size) in TABLES[path.name]]
+    if not fitting:
+        raise GlassformerError(
+            f"A model of {size} tokens was not made with {' or '.join(p.name for p in there)}: it "
+            f"would not be of 99 or 100 languages; put {table_for(size)} in {folder}, {ORIGIN}."
+        )
+    return fitting[0]
+
+
+def languages_of(table: Path, size: int | None) -> int:
+    """How many languages a model of `size` tokens has."""
+    return 99 if size is None else size - len(read_lines(table)) - len(special_tokens(0))
+
+
+def table_for(size: int) -> str:
+    return MANY if size >= MULTILINGUAL else ENGLISH
+
+
+def start_id(size: int) -> int:
+    """Of the start token in a published model of `size` tokens."""
+    return 50258 if size >= MULTILINGUAL else 50257
+
+
+def without_words(path: Path, size: int | None) -> str:
+    """What a .pt file needs to write text."""
+    table = f"{ENGLISH} (English models) or {MANY}" if size is None else table_for(size)
+    return f"to write text, {path} needs {table} beside it, {ORIGIN}."
+
+
+def special_tokens(languages: int) -> list[str]:
+    """Those that follow the tokens of a table."""
+    return [
+        "<|endoftext|>",
+        START,
+        *(f"<|{code}|>" for code in list(LANGUAGES)[:languages]),
+        *(f"<|{task}|>" for task in TASKS),
+        "<|startoflm|>",
+        "<|startofprev|>",
+        "<|nospeech|>",
+        "<|notimestamps|>",
+        *TIMES,
+    ]

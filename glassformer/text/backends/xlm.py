@@ -1,0 +1,112 @@
+"""Text room, XLM's codec: words by the text's language, without accents, cut into byte pairs.
+
+A folder with `vocab.json` and `merges.txt` comes in.
+"""
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.text.backends.bpe_merge import BytePairs
+from glassformer.text.backend import Codec
+from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.backends.python_backend import numbered
+from glassformer.text.backends.moses import MosesCodec
+from glassformer.text.loading.tokenizer_config import Settings
+
+ROMANIAN = str.maketrans("ŞşŢţȘșȚțĂăÂâÎî", "SsTtSsTtAaAaIi")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XlmCodec(MosesCodec):
+    byte_pairs: BytePairs
+    plain: bool
+    """Whether texts lose their capitals and accents."""
+
+    @property
+    def ends_both(self) -> bool:
+        return True
+
+    def reference_class(self) -> str:
+        return "XLMTokenizer"
+
+    def with_languages(self, source: str | None, target: str | None) -> Codec:
+        return replace(self, language=source or self.language)
+
+    def words(self, text: str) -> list[str]:
+        words = WORDS.get(self.language, by_moses)(self, text)
+        if self.plain:
+            words = plain(" ".join(words)).split(" ")
+        return [word for word in words if word]
+
+    def pieces(self, word: str) -> list[str]:
+        return self.byte_pairs.cut(word)
+
+    def fold(self, character: str) -> str:
+        character = super().fold(character)
+        return plain(character) if self.plain else character
+
+    def write(self, tokens: list[str]) -> str:
+        return self.byte_pairs.joined(tokens).strip()
+
+
+def plain(text: str) -> str:
+    letters = unicodedata.normalize("NFD", text.lower())
+    return "".join(c for c in letters if unicodedata.category(c) != "Mn").lower()
+
+
+def by_moses(codec: XlmCodec, text: str) -> list[str]:
+    text = codec.normalized(text)
+    if codec.language == "ro":
+        text = text.translate(ROMANIAN)
+    return list(codec.tokenizer.tokenize(text, escape=False))
+
+
+def by_jieba(codec: XlmCodec, text: str) -> list[str]:
+    cut = segmenter("rjieba", "Chinese").cut
+    return codec.normalized(" ".join(cut(text))).split()
+
+
+def by_pythainlp(codec: XlmCodec, text: str) -> list[str]:
+    return list(segmenter("pythainlp", "Thai").word_tokenize(codec.normalized(text)))
+
+
+def by_kytea(codec: XlmCodec, text: str) -> list[str]:
+    raise GlassformerError(
+        "XLM cuts Japanese into words by KyTea, which is not part of this; put spaces between the "
+        'words yourself and choose another language, as with_languages("en").'
+    )
+
+
+WORDS: dict[str, Callable[[XlmCodec, str], list[str]]] = {
+    "zh": by_jieba,
+    "th": by_pythainlp,
+    "ja": by_kytea,
+}
+
+
+def segmenter(package: str, language: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise GlassformerError(
+            f"XLM cuts {language} into words by the package {package}: pip install {package}."
+        ) from None
+
+
+def load_xlm(folder: Path, settings: Settings) -> XlmCodec:
+    path = folder / "vocab.json"
+    return XlmCodec(
+        vocabulary=numbered(read_vocabulary(path), settings, path),
+        unknown=settings.roles["unk"],
+        start=settings.roles["bos"],
+        end=settings.roles["sep"],
+        originals={name: read_bytes(folder / name) for name in ("vocab.json", "merges.txt")},
+        language=str(settings.values["src_lang"]),
+        byte_pairs=BytePairs.read(folder / "merges.txt"),
+        plain=settings.flag("do_lowercase_and_remove_accent", True),
+    )

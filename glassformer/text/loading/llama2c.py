@@ -1,0 +1,62 @@
+"""Text room, a back door: llama2.c's tokenizer.bin, as the metadata of a GGUF file would say it.
+
+    the longest token's length, then for every token: score, length, bytes
+
+They are SentencePiece's pieces with spaces for its space mark, in the order that its byte pairs
+always have: unknown, start, end, then the 256 bytes, which older files spell as characters.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.text.loading.files import read_bytes
+from glassformer.text.loading.gguf import PREFIX
+from glassformer.text.loading.sentencepiece_model import SPACE, Kind
+
+FIRST = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+KINDS = [Kind.UNKNOWN, Kind.CONTROL, Kind.CONTROL, *[Kind.BYTE] * 256]
+
+
+def is_llama2c(path: Path) -> bool:
+    return path.suffix == ".bin" and path.is_file()
+
+
+def metadata_beside(model: Path) -> dict[str, Any]:
+    """Of the tokenizer.bin in the model's folder; empty where there is none."""
+    path = model.with_name("tokenizer.bin")
+    if not path.is_file() or path == model:
+        return {}
+    tokens, scores = read_tokens(path)
+    said = {
+        "model": "llama",
+        "tokens": [*FIRST, *(token.replace(" ", SPACE) for token in tokens[len(FIRST) :])],
+        "scores": scores,
+        "token_type": KINDS + [Kind.NORMAL] * (len(tokens) - len(KINDS)),
+        "unknown_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    return {"general.architecture": "llama", **{PREFIX + key: said[key] for key in said}}
+
+
+def read_tokens(path: Path) -> tuple[list[str], list[float]]:
+    data, at = read_bytes(path), 4
+    tokens, scores = [], []
+    try:
+        while at < len(data):
+            score, length = struct.unpack_from("<fi", data, at)
+            at += 8 + length
+            if length < 0 or at > len(data):
+                raise struct.error
+            tokens.append(data[at - length : at].decode("utf-8"))
+            scores.append(score)
+    except (struct.error, UnicodeDecodeError):
+        raise GlassformerError(
+            f"{path} is not a whole tokenizer of llama2.c: it breaks off in token {len(tokens):,}; "
+            "get it again."
+        ) from None
+    if len(tokens) < len(FIRST):
+        raise GlassformerError(f"{path} holds {len(tokens)} tokens, fewer than the bytes need.")
+    return tokens, scores

@@ -1,0 +1,172 @@
+"""Text room, its door: finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.gguf import Header, is_gguf
+from glassformer.storage.folders import settle
+from glassformer.text.loading.catalog import BY_FILES, FAMILIES, Family
+from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class
+from glassformer.text.backend import Codec, LibraryCodec
+from glassformer.text.loading.files import read_bytes, read_json, read_json_if_there
+from glassformer.text.loading.gguf import codec_of, has_tokenizer
+from glassformer.text.languages import LanguageCodec
+from glassformer.text.loading.llama2c import is_llama2c, metadata_beside
+from glassformer.text.loading.tokenizer_config import ROLES, Settings, add_tokens, content
+from glassformer.text.backends.whisper import START, holds_table, load_table, start_id, without_words
+
+
+def load_codec(folder: Path, size: int | None = None) -> tuple[Codec, Settings, bool]:
+    """The codec, the settings, and whether the model wants segments.
+
+    `tokenizer.json` comes first, except for families that it cannot describe. `size` is how many
+    tokens a model has that is one file, which is asked for where the files beside it do not say.
+    """
+    if is_gguf(folder):
+        return *codec_of(Header(folder).metadata), False
+    if is_llama2c(folder):
+        return *codec_of(metadata_beside(folder)), False
+    if folder.is_file():
+        return load_openai(folder, size)
+    if not folder.is_dir():
+        raise GlassformerError(f"The tokenizer folder {folder} does not exist.")
+    model_type = type_of(folder)
+    family = FAMILIES.get(model_type) if model_type else family_by_files(folder)
+    foreign = is_foreign(class_of(folder))
+    complete = family is not None and family.complete(folder) and not foreign
+    library_file = folder / "tokenizer.json"
+    if family and complete and not (family.library_file and library_file.is_file()):
+        settings = Settings.read(folder, family.defaults)
+        codec = family.load(folder, settings)
+    elif library_file.is_file():
+        backend = read_library_file(library_file)
+        settings = Settings.read(folder, known_defaults(family if model_type else None, backend))
+        add_tokens(backend, settings)
+        codec = LibraryCodec(backend)
+    else:
+        raise GlassformerError(nothing_found(folder, model_type, family))
+    if isinstance(codec, LibraryCodec) and "language_code" in settings.values:
+        codec = LanguageCodec.of(codec, settings)
+    return codec, settings, wants_segments(codec, settings, family)
+
+
+def load_openai(path: Path, size: int | None) -> tuple[Codec, Settings, bool]:
+    """Of OpenAI's .pt file, whose words lie beside it: in a table, or as a folder has them."""
+    folder, family = path.parent, FAMILIES["whisper"]
+    library_file, settings = folder / "tokenizer.json", Settings(family.defaults)
+    if holds_table(folder):
+        return load_table(folder, settings, size), settings, False
+    if library_file.is_file():
+        backend = read_library_file(library_file)
+        settings = Settings.read(folder, known_defaults(family, backend))
+        add_tokens(backend, settings)
+        codec: Codec = LibraryCodec(backend)
+    elif family.complete(folder):
+        codec = family.load(folder, settings)
+    else:
+        raise GlassformerError(without_words(path, size))
+    start = None if size is None else start_id(size)
+    if start is not None and codec.vocabulary.token_to_id(START) != start:
+        raise GlassformerError(
+            f"The tokenizer beside {path} is another model's: {START} is not its token {start}; "
+            f"{without_words(path, size)}"
+        )
+    return codec, settings, False
+
+
+def type_of(folder: Path) -> str | None:
+    """The model type, or that of the tokenizer where its class is another's."""
+    model_type = read_json_if_there(folder / "config.json").get("model_type")
+    return model_type_by_class(class_of(folder), model_type)
+
+
+def class_of(folder: Path) -> str | None:
+    """The published class of the tokenizer, where a file names it."""
+    for name in ("tokenizer_config.json", "config.json"):
+        found = read_json_if_there(folder / name).get("tokenizer_class")
+        if found is not None:
+            return str(found)
+    return None
+
+
+def holds_tokenizer(folder: Path) -> bool:
+    """Whether any file of a tokenizer is there; loading it may still find one missing."""
+    if is_gguf(folder):
+        return has_tokenizer(Header(folder).metadata)
+    if is_llama2c(folder):
+        return has_tokenizer(metadata_beside(folder))
+    if folder.is_file():
+        whisper = FAMILIES["whisper"].complete(folder.parent)
+        return whisper or (folder.parent / "tokenizer.json").is_file()
+    settle(folder)
+    families = FAMILIES.values()
+    sets = [names for family in families for names in (family.files, *family.or_files)]
+    names = {"tokenizer.json", *(name for names in sets for name in names)}
+    return any((folder / name).is_file() for name in names)
+
+
+def read_library_file(path: Path) -> Backend:
+    read_json(path)
+    try:
+        backend = Backend.from_str(read_bytes(path).decode("utf-8"))
+    except Exception as error:  # the library raises nothing more precise
+        raise GlassformerError(
+            f"The file {path} is JSON but no tokenizer that the tokenizers library knows ({error})."
+        ) from None
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def family_by_files(folder: Path) -> Family | None:
+    """Where no config.json names the family, its files do."""
+    return next((FAMILIES[n] for n in BY_FILES if FAMILIES[n].complete(folder)), None)
+
+
+def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]:
+    """A family's settings, without the tokens that this vocabulary does not have."""
+    defaults = family.defaults if family else {}
+    role_names = [f"{role}_token" for role in ROLES]
+    tokens = {name: content(defaults[name]) for name in role_names if name in defaults}
+    absent = [name for name, token in tokens.items() if backend.token_to_id(token) is None]
+    return {name: value for name, value in defaults.items() if name not in absent}
+
+
+def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> bool:
+    names = settings.values.get("model_input_names")
+    if names is not None:
+        return "token_type_ids" in names
+    if family is not None:
+        return family.segments
+    return "cls" in settings.roles and 1 in codec.read([("a", "b")], True)[0].segments
+
+
+def nothing_found(folder: Path, model_type: str | None, family: Family | None) -> str:
+    named = class_of(folder)
+    if is_foreign(named):
+        return (
+            f"The folder {folder} asks for the tokenizer class {named!r}, which is not known here, "
+            "and has no tokenizer.json; save the tokenizer as tokenizer.json, or give token ids in "
+            "place of texts."
+        )
+    if model_type is None:
+        legacy = "; ".join(" + ".join(FAMILIES[name].files) for name in BY_FILES)
+        return (
+            f"The folder {folder} has no tokenizer: looked for tokenizer.json and for {legacy}. "
+            "Copy the tokenizer files next to the model."
+        )
+    if family is None:
+        return (
+            f"The folder {folder} has no tokenizer.json, and its model type {model_type!r} is not "
+            f"among those whose older files can be read ({', '.join(FAMILIES)}); "
+            "save the tokenizer as tokenizer.json."
+        )
+    missing = [name for name in family.files if not (folder / name).is_file()]
+    sets = [*([("tokenizer.json",)] if family.library_file else []), family.files, *family.or_files]
+    return (
+        f"The folder {folder} has no tokenizer: a {model_type} model needs "
+        f"{' or '.join(' + '.join(names) for names in sets)}, "
+        f"and there is no {', no '.join(missing)}."
+    )

@@ -1,0 +1,57 @@
+"""Text room, a reader: OpenAI's tables of byte pairs. A `.tiktoken` file comes in.
+
+Each line is a token, in base 64, and its number. There are no merges: a token came from the two
+parts that its own bytes fall into when only earlier tokens are known.
+"""
+
+import base64
+import binascii
+from itertools import pairwise
+from pathlib import Path
+
+from glassformer.errors import GlassformerError
+from glassformer.text.loading.files import read_lines
+
+
+def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges, with bytes as the letters that byte-level models write for them."""
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            token, rank = line.split()
+            # Whisper's table keeps a place for an empty token, which is written "=".
+            ranks[base64.b64decode(token, validate=token != "=")] = int(rank)
+        except (ValueError, binascii.Error):
+            raise GlassformerError(
+                f"Line {number} of {path} is no token in base 64 and its number: {line!r}."
+            ) from None
+    letters = byte_letters()
+
+    def text(token: bytes) -> str:
+        return "".join(letters[byte] for byte in token)
+
+    in_order = sorted(ranks, key=ranks.__getitem__)
+    parts = [split(token, ranks) for token in in_order if len(token) > 1]
+    merges = [(text(pair[0]), text(pair[1])) for pair in parts if len(pair) == 2]
+    return {text(token): rank for token, rank in ranks.items()}, merges
+
+
+def split(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+    """The parts of a token that earlier tokens make."""
+    parts = [bytes([byte]) for byte in token]
+    last = ranks[token]
+    while len(parts) > 2:
+        joined = [ranks.get(left + right, last) for left, right in pairwise(parts)]
+        first = min(joined)
+        if first >= last:
+            break
+        at = joined.index(first)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return parts
+
+
+def byte_letters() -> list[str]:
+    """A visible letter for every byte: its own where it has one, else one above U+0100."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in visible else next(others)) for byte in range(256)]

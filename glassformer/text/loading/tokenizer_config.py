@@ -1,0 +1,153 @@
+"""Text room, the label on the door: what `tokenizer_config.json` and its neighbors say.
+
+A tokenizer folder comes in. Keys that nobody here reads are kept and written back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.loading.files import read_json_if_there
+
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+NO_LIMIT = 10**9
+"""`model_max_length` at or above this means that nobody set one (the reference writes 1e30)."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path, defaults: Mapping[str, Any]) -> "Settings":
+        config = read_json_if_there(folder / "tokenizer_config.json")
+        if "added_tokens_decoder" not in config:
+            # Folders of before 2023 keep the details of their tokens in two further files.
+            config |= read_json_if_there(folder / "special_tokens_map.json")
+            added = {
+                str(index): {"content": token, "normalized": True}
+                for token, index in read_json_if_there(folder / "added_tokens.json").items()
+            }
+            config |= {"added_tokens_decoder": added} if added else {}
+        return cls({**defaults, **config})
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise GlassformerError(
+                f"tokenizer_config.json gives {name} the value {value!r}; it must be true or false."
+            )
+        return value
+
+    def side(self, name: str, default: str) -> str:
+        value = self.values.get(name) or default
+        if value not in ("left", "right"):
+            raise GlassformerError(
+                f"tokenizer_config.json gives {name} the value {value!r}; "
+                'it must be "left" or "right".'
+            )
+        return str(value)
+
+    def number(self, name: str, default: int) -> int:
+        value = self.values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise GlassformerError(
+                f"tokenizer_config.json gives {name} the value {value!r}; it must be a number."
+            )
+        return int(value)
+
+    @property
+    def max_length(self) -> int | None:
+        limit = self.number("model_max_length", NO_LIMIT)
+        return limit if limit < NO_LIMIT else None
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Role to token, for instance `{"eos": "</s>"}`."""
+        return {role: token.content for role, token in self._role_tokens().items()}
+
+    def special_tokens(self) -> list[AddedToken]:
+        """The tokens with a role, then the further special ones, in the reference's order."""
+        extra = self.values.get("extra_special_tokens") or []
+        extra = list(extra.values()) if isinstance(extra, dict) else list(extra)
+        extra += self.values.get("additional_special_tokens") or []
+        return [*self._role_tokens().values(), *(special_token(token) for token in extra)]
+
+    def added_tokens(self) -> list[tuple[int, AddedToken]]:
+        """The tokens that were added after training, with their ids, lowest first."""
+        special = {token.content for token in self.special_tokens()}
+        return [
+            (int(index), special_token(entry) if content(entry) in special else added_token(entry))
+            for index, entry in sorted(self._added.items(), key=lambda item: int(item[0]))
+        ]
+
+    def written(self, **changes: Any) -> dict[str, Any]:
+        """What to write to `tokenizer_config.json`."""
+        tokens = {f"{role}_token": token for role, token in self.roles.items()}
+        return {**self.values, **tokens, **changes}
+
+    @property
+    def _added(self) -> dict[str, Any]:
+        return self.values.get("added_tokens_decoder") or {}
+
+    def _role_tokens(self) -> dict[str, AddedToken]:
+        described = {content(entry): entry for entry in self._added.values()}
+        named = {role: self.values.get(f"{role}_token") for role in ROLES}
+        return {
+            role: special_token(described.get(content(value), value))
+            for role, value in named.items()
+            if value is not None
+        }
+
+
+def content(value: Any) -> str:
+    """The text of a token, which a config gives as such or in a description."""
+    text = value.get("content") if isinstance(value, Mapping) else value
+    if not isinstance(text, str):
+        raise GlassformerError(f"tokenizer_config.json describes a token by {value!r}.")
+    return text
+
+
+def special_token(value: str | Mapping[str, Any]) -> AddedToken:
+    entry = {"content": value} if isinstance(value, str) else value
+    return added_token({"normalized": False, **entry, "special": True})
+
+
+def added_token(entry: Mapping[str, Any]) -> AddedToken:
+    known = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+    return AddedToken(**{key: entry[key] for key in known if key in entry})
+
+
+def id_of(backend: Backend, token: str) -> int:
+    id = backend.token_to_id(token)
+    if id is None:
+        raise GlassformerError(f"The vocabulary lacks the token {token!r}.")
+    return id
+
+
+def add_tokens(backend: Backend, settings: Settings) -> None:
+    """Teach the backend the tokens that the settings name."""
+    added = settings.added_tokens()
+    for special, run in groupby((token for _, token in added), key=lambda token: token.special):
+        (backend.add_special_tokens if special else backend.add_tokens)(list(run))
+    for index, token in added:
+        if backend.token_to_id(token.content) != index:
+            raise GlassformerError(
+                f"tokenizer_config.json gives the added token {token.content!r} the id {index}, "
+                f"but the vocabulary gives it {backend.token_to_id(token.content)}."
+            )
+    known = {
+        token.content for token in backend.get_added_tokens_decoder().values() if token.special
+    }
+    for token in settings.special_tokens():
+        # A bare name says nothing of spaces around it; the backend may know more.
+        if token.lstrip or token.rstrip or token.single_word or token.content not in known:
+            backend.add_special_tokens([token])

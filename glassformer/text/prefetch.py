@@ -1,0 +1,49 @@
+"""Text room, reading ahead: texts that will be asked for come in, and are tokenized all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from glassformer.errors import GlassformerError
+from glassformer.text.backend import Text
+from glassformer.text.encoding import Encoded
+from glassformer.text.tokenizer import Tokenizer
+
+
+class Ahead:
+    """A tokenizer's `encode`, for whoever reads text by text and knows which ones come next: those
+    are tokenized together, on all cores. Of all others it is the same."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._places: dict[tuple[Text, bool], int] = {}
+        self._encoded: Sequence[Encoded] = ()
+
+    def read(self, texts: Iterable[Text], *, special: bool = True) -> None:
+        """Forgets those of the last time. Texts that are none are left for `encode` to name."""
+        wanted = list(dict.fromkeys(text for text in texts if _is_text(text)))
+        try:
+            self._encoded = self.tokenizer.unfolding(wanted, special=special)
+        except GlassformerError:
+            wanted = []
+        self._places = {(text, special): place for place, text in enumerate(wanted)}
+
+    def encode(
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        special: bool = True,
+        max_length: int | None = None,
+    ) -> Encoded:
+        whole: Text = text if pair is None else (text, pair)
+        place = self._places.get((whole, special)) if _is_text(whole) else None
+        if place is None:
+            return self.tokenizer.encode(text, pair, special=special, max_length=max_length)
+        found = self._encoded[place]
+        return found if max_length is None else found.truncated(max_length, "right")
+
+
+def _is_text(text: object) -> bool:
+    parts = text if isinstance(text, tuple) else (text,)
+    return all(isinstance(part, str) for part in parts)

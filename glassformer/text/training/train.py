@@ -1,0 +1,180 @@
+"""Text room, the workshop: learns a vocabulary from text. Files, or a stream of texts, come in.
+
+Files are read line by line, so they may be larger than memory.
+"""
+
+import codecs
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.backend import LibraryCodec, surround
+from glassformer.text.training.trainers import KINDS, Plan
+from glassformer.text.languages import address
+from glassformer.text.loading.wordpiece_bpe import add_bos_eos
+from glassformer.text.loading.tokenizer_config import ROLES, Settings, special_token
+from glassformer.text.tokenizer import Tokenizer
+
+LONGEST_READ = 2**20
+"""A line of more bytes is read in parts."""
+
+
+def train(
+    kind: str,
+    files: str | Path | Sequence[str | Path] = (),
+    size: int = 8000,
+    *,
+    texts: Iterable[str] = (),
+    special: Mapping[str, str] | None = None,
+    languages: Sequence[str] = (),
+    add_bos: bool = False,
+    add_eos: bool = False,
+    lowercase: bool = False,
+    min_frequency: int = 1,
+    sample: int | None = 2**28,
+    progress: bool = False,
+) -> Tokenizer:
+    """A tokenizer of at most `size` tokens, from files and from texts in memory.
+
+    `special` maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
+    are framed as BERT frames them; `add_bos` and `add_eos` put those two around each text.
+    `languages` to translate into have a token each, `>>fra<<` for "fra".
+
+    Learning needs memory for each different word, and in Chinese nearly every clause is one. So
+    of files with more than `sample` bytes, lines are drawn evenly until about that much is read;
+    `None` reads all.
+    """
+    if kind not in KINDS:
+        raise GlassformerError(
+            f"There is no tokenizer kind {kind!r}; choose from {', '.join(KINDS)}."
+        )
+    roles = dict(KINDS[kind].special if special is None else special)
+    codes = [address(language) for language in languages]
+    plan = Plan(
+        size=size,
+        special=[special_token(token) for token in dict.fromkeys([*roles.values(), *codes])],
+        unknown=roles.get("unk"),
+        lowercase=lowercase,
+        min_frequency=min_frequency,
+        progress=progress,
+    )
+    check(kind, plan, roles)
+    paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
+    source = Source(paths, texts, sample)
+    backend, trainer = KINDS[kind].make(plan)
+    try:
+        backend.train_from_iterator(iter(source), trainer)
+    except Exception as error:
+        if type(error) is not Exception:  # not the library's: it came from `texts` or a file
+            raise
+        raise GlassformerError(
+            f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
+        ) from None
+    if not source.seen or backend.get_vocab_size() <= len(plan.special):
+        where = f" in {', '.join(map(str, paths))}" if paths else ""
+        raise GlassformerError(f"There is no text to learn from{where}.")
+    backend = KINDS[kind].finish(backend, plan, as_read(source.seen, backend))
+    settings = Settings(
+        {
+            **{f"{role}_token": token for role, token in roles.items()},
+            **({"extra_special_tokens": codes} if codes else {}),
+            "add_bos_token": add_bos,
+            "add_eos_token": add_eos,
+        }
+    )
+    framed = "cls" in roles and "sep" in roles
+    if framed:
+        cls, sep = roles["cls"], roles["sep"]
+        surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+    else:
+        add_bos_eos(backend, settings, bos=False)
+    return Tokenizer(LibraryCodec(backend), settings, segments=framed)
+
+
+def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
+    """Characters as they are behind the normalizer: of a capital that is read as a small letter,
+    the small letter was seen."""
+    if backend.normalizer is None:
+        return seen
+    found: Counter[str] = Counter()
+    for character, count in seen.items():
+        for read in backend.normalizer.normalize_str(character):
+            found[read] += count
+    return found
+
+
+def check(kind: str, plan: Plan, roles: Mapping[str, str]) -> None:
+    unheard = [role for role in roles if role not in ROLES]
+    if unheard:
+        raise GlassformerError(
+            f"There is no special role {unheard[0]!r}; choose from {', '.join(ROLES)}."
+        )
+    if plan.unknown is None and "unk" in KINDS[kind].special:
+        raise GlassformerError(f"A {kind} tokenizer needs an unknown token: give special an unk.")
+    least = len(plan.special) + KINDS[kind].alphabet
+    if plan.size < least:
+        raise GlassformerError(
+            f"size={plan.size} is too small: a {kind} tokenizer with {len(plan.special)} special "
+            f"tokens has at least {least} tokens."
+        )
+
+
+class Source:
+    """The texts to learn from, one after the other."""
+
+    def __init__(self, paths: list[Path], texts: Iterable[str], sample: int | None) -> None:
+        if isinstance(texts, str):
+            raise GlassformerError("texts must be a list or another iterable of str, not one str.")
+        for path in paths:
+            if not path.is_file():
+                raise GlassformerError(f"The file {path} does not exist.")
+        self._paths = paths
+        self._texts = texts
+        self._share = share(paths, sample)
+        self.seen: Counter[str] = Counter()
+        """How often each character was seen."""
+
+    def __iter__(self) -> Iterator[str]:
+        draw = random.Random(0)
+        for path in self._paths:
+            for line in read_file(path):
+                if self._share == 1 or draw.random() < self._share:
+                    self.seen.update(line)
+                    yield line
+        for text in self._texts:
+            if not isinstance(text, str):
+                raise GlassformerError(f"A text must be a str, not {type(text).__name__}.")
+            self.seen.update(text)
+            yield text
+
+
+def share(paths: list[Path], sample: int | None) -> float:
+    total = sum(path.stat().st_size for path in paths)
+    return 1.0 if sample is None or total <= sample else sample / total
+
+
+def read_file(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends; a huge line comes in parts."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    number = 1
+    with path.open("rb") as stream:
+        while part := stream.readline(LONGEST_READ):
+            ended = part.endswith(b"\n")
+            try:
+                text = decoder.decode(part, final=ended)
+            except UnicodeDecodeError:
+                raise GlassformerError(undecodable(path, number)) from None
+            number += ended
+            yield text
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise GlassformerError(undecodable(path, number)) from None
+
+
+def undecodable(path: Path, number: int) -> str:
+    return f"Line {number} of {path} is not UTF-8 text; convert the file to UTF-8."

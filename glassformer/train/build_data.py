@@ -1,0 +1,183 @@
+"""Train room, before the first step: a recipe becomes a loop that can be run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from glassformer import adapters
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.build_model import build
+from glassformer.train.data import Loader, Records, make_loader
+from glassformer.train.data import prepare as prepare_data
+from glassformer.train.distributed import Place
+from glassformer.train.data_feed import Feed
+from glassformer.train.loop import Loop
+from glassformer.train.objectives import Objective, make_objective
+from glassformer.train.objectives.labels import find_labels
+from glassformer.train.objectives.mixture_parts import part_names, with_heads, with_part_labels
+from glassformer.train.objectives.text_inputs import length_of
+from glassformer.train.recipe import Recipe
+from glassformer.train.reporter import Reporter
+from glassformer.word_vectors import read_vectors, start_embedding
+
+SAMPLE = 2**28
+
+
+def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
+    """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
+    in the folder from an earlier time, or from the process that goes first."""
+    recipe = with_labels(recipe)
+
+    def made() -> tuple[Model, Objective, Feed]:
+        model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
+        if recipe.model.vectors is not None:
+            found = start_embedding(model, read_vectors(recipe.model.vectors))
+            for reporter in reporters:
+                reporter.note(
+                    f"{found:,} rows of the token table start from {recipe.model.vectors}"
+                )
+        model, objective = objective_of(recipe, model)
+        if recipe.adapter is not None:
+            model = adapted(model, recipe)
+        feed = make_feed(recipe, model, objective, place, folder / "data", reporters)
+        return model, objective, feed
+
+    return Loop(recipe, *place.in_turn(made), place)
+
+
+def with_labels(recipe: Recipe) -> Recipe:
+    """Labels of a head that is to be made are those that its objective names, or else those of its
+    data: of several objectives, of the first that has some."""
+    fresh = recipe.model.preset is not None or recipe.model.make
+    if recipe.model.labels or not fresh:
+        return recipe
+    keys = part_names(one.name for one in recipe.objective)
+    for key, one in zip(keys, recipe.objective, strict=True):
+        task = one.options.get("task", one.name)  # distillation is of another's labels
+        name = task if isinstance(task, str) else task["name"]
+        records = Records(recipe.data, "train").strict()
+        own = (record for record in records if record.get("objective", key) == key)
+        found = tuple(map(str, one.options.get("labels") or ())) or find_labels(name, own)
+        if found:
+            return replace(recipe, model=replace(recipe.model, labels=found))
+    return recipe
+
+
+def objective_of(recipe: Recipe, model: Model) -> tuple[Model, Objective]:
+    """Several objectives are a mixture, and need a head each on the model."""
+    length = recipe.data.length
+    if len(recipe.objective) == 1:
+        (one,) = recipe.objective
+        return model, make_objective(one.name, model, one.options, length)
+    named = [{"name": one.name, **one.options} for one in recipe.objective]
+    parts = with_part_labels(model, named, lambda: Records(recipe.data, "train").strict())
+    model = with_heads(model, parts, recipe.train.seed)
+    return model, make_objective("mixture", model, {"parts": parts}, length)
+
+
+def adapted(model: Model, recipe: Recipe) -> Model:
+    """From here on the adapter is all that learns."""
+    assert recipe.adapter is not None
+    if recipe.model.folder is None:
+        raise GlassformerError(
+            "An [adapter] stands beside the weights of a model that is there: name its folder as "
+            "model.folder."
+        )
+    kind, options = recipe.adapter.kind, recipe.adapter.options
+    return model.add_adapter(
+        adapters.make(kind, options, recipe.train.steps), seed=recipe.train.seed
+    )
+
+
+def texts(recipe: Recipe, reporters: Sequence[Reporter]) -> Iterator[str]:
+    """Texts of the data for a tokenizer to learn from: all, or of much data records that are drawn
+    evenly, up to about `SAMPLE` bytes."""
+    records, draw = Records(recipe.data, "train"), random.Random(recipe.train.seed)
+    share = SAMPLE / max(records.total, 1)
+    for number, record in enumerate(records.strict()):
+        if number % 1000 == 0:
+            tell(reporters, "learning the tokenizer", records.done, records.total)
+        if share >= 1 or draw.random() < share:
+            yield from _texts_in(value for key, value in record.items() if key != "where")
+
+
+def make_feed(
+    recipe: Recipe,
+    model: Model,
+    objective: Objective,
+    place: Place,
+    cache: Path,
+    reporters: Sequence[Reporter],
+) -> Feed:
+    settings, data, context = recipe.train, recipe.data, context_of(model)
+    for part in objective.modules():
+        if isinstance(part, Objective):
+            part.few_shapes = place.device.type == "cuda"
+    length_of(model, data.length)  # says if rows are longer than the model can read
+    about: dict[str, Any] = {
+        "objective": [[one.name, dict(one.options)] for one in recipe.objective],
+        "tokenizer": None if model.tokenizer is None else model.tokenizer.fingerprint,
+        "context": context,
+        "length": data.length,
+        "labels": list(model.spec.labels),
+    }
+
+    def loader(split: str, ahead: int) -> Loader:
+        store = prepare_data(
+            data,
+            split,
+            objective,
+            data.cache or cache,
+            about=about,
+            progress=lambda done, total: tell(reporters, f"reading {split}", done, total),
+        )
+        if store.skipped:
+            for reporter in reporters:
+                reporter.note(
+                    f"{store.skipped:,} of the records of data.{split} left out; the first: "
+                    f"{store.reasons[0]}"
+                )
+        return make_loader(
+            data,
+            store,
+            objective,
+            context=context,
+            seed=settings.seed,
+            batch=settings.batch,
+            accumulate=settings.accumulate,
+            ahead=ahead,
+        )
+
+    train = loader("train", 2)
+    held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
+    return Feed(train, held_out, place, settings.evaluate_batches or None)
+
+
+def context_of(model: Model) -> int | None:
+    """How many tokens the model reads at once: what its table of positions has, or what its config
+    says that it was made for."""
+    length = model.spec.last_stack.context_length
+    if length is not None:
+        return length
+    says: int | None = model.config.get("max_position_embeddings", model.config.get("n_positions"))
+    return says
+
+
+def tell(reporters: Sequence[Reporter], what: str, done: int, total: int | None) -> None:
+    for reporter in reporters:
+        reporter.prepare(what, done, total)
+
+
+def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _texts_in(value)
+        elif isinstance(value, dict):
+            yield from _texts_in(value.values())

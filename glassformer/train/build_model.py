@@ -1,0 +1,254 @@
+"""Train room, what is trained: a recipe's [model] and [tokenizer] become a `Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer import adapters
+from glassformer.errors import GlassformerError
+from glassformer.families import find_family, find_preset, reader_of
+from glassformer.model import Model
+from glassformer.loading import create, load, merged
+from glassformer.spec import ModelSpec
+from glassformer.storage.folders import whole_folder
+from glassformer.tasks.model_protocol import longest
+from glassformer.text import Tokenizer
+from glassformer.text import train as train_tokenizer
+from glassformer.text.training.trainers import KINDS
+from glassformer.text.loading.load import holds_tokenizer
+from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
+
+SIZES = {  # what a recipe calls a size: how the families' config files call it
+    "layers": "num_hidden_layers n_layer n_layers num_layers num_decoder_layers encoder_layers "
+    "decoder_layers num_hops",
+    "heads": "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
+    "decoder_attention_heads",
+    "width": "hidden_size n_embd d_model dim emb_dim emb_sz",
+    "ffn": "intermediate_size n_inner d_ff dff hidden_dim ffn_dim d_inner encoder_ffn_dim "
+    "decoder_ffn_dim n_hid",
+    "context": "max_position_embeddings n_positions max_target_positions memory_size",
+    "dropout": "hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop "
+    "attn_pdrop dropout attention_dropout dropout_rate hidden_dropout embed_dropout "
+    "resid_dropout embedding_dropout mlp_dropout dropatt",
+    "vocabulary": "vocab_size decoder_vocab_size src_vocab_size tgt_vocab_size",
+    "head_dim": "head_dim d_kv d_head",
+    "kv_heads": "num_key_value_heads",
+    "embedded": "d_embed word_embed_proj_dim",
+}
+DEFAULT_KIND = "byte-bpe"
+BYTES = 256
+
+
+def build(recipe: Recipe, texts: Callable[[], Iterable[str]], kept: Path | None = None) -> Model:
+    """The model that a run starts from, in float32, with its tokenizer. Texts of the data teach a
+    tokenizer where there is none; what was learned is kept in a folder for when the run goes on.
+    """
+    tokenizer = make_tokenizer(recipe.tokenizer, recipe.model, texts, kept)
+    seed, settings = recipe.train.seed, recipe.model
+    if settings.folder is None:
+        assert settings.preset is not None
+        config = config_of(settings, tokenizer)
+        model = create(settings.preset, seed, tokenizer=tokenizer, **config)
+        most = None if tokenizer is None else longest(model)
+        if tokenizer is not None and most is not None:  # transformers cuts texts by it
+            model.tokenizer = tokenizer.with_max_length(most)
+    else:
+        model = _loaded(settings, seed, tokenizer)
+    check_vocabulary(model)
+    return model
+
+
+def make_tokenizer(
+    settings: TokenizerSettings,
+    model: ModelSettings,
+    texts: Callable[[], Iterable[str]],
+    kept: Path | None,
+) -> Tokenizer | None:
+    """None where a model's folder brings its own."""
+    if settings.folder is not None:
+        return Tokenizer.load(settings.folder)
+    if settings.kind is None and model.folder is not None:
+        return None
+    if kept is not None and holds_tokenizer(kept):
+        return Tokenizer.load(kept)
+    kind, size = settings.kind or DEFAULT_KIND, settings.size
+    special = None
+    if kind == "byte":
+        kind = "byte-bpe"  # of which no pairs are learned
+        special = {**KINDS[kind].special, **settings.special}
+        size = BYTES + len(set(special.values())) + len(settings.languages)
+    elif settings.special:
+        special = {**KINDS[kind].special, **settings.special}
+    made = train_tokenizer(
+        kind,
+        texts=texts(),
+        size=size,
+        special=special,
+        lowercase=settings.lowercase,
+        min_frequency=settings.min_frequency,
+        languages=settings.languages,
+    )
+    if kept is None:
+        return made
+    with whole_folder(kept) as draft:
+        made.save(draft)
+    return Tokenizer.load(kept)  # as when the run goes on, to the last word of its settings
+
+
+def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """What a preset's config.json is to say otherwise, in the words of its family."""
+    assert settings.preset is not None
+    preset = find_preset(settings.preset)
+    architecture = settings.architecture or preset["architectures"][0]
+    family = find_family(preset)
+    if architecture not in family.CLASSES:
+        raise GlassformerError(
+            f"model.architecture is {architecture!r}; {family.NAME} has "
+            f"{', '.join(family.CLASSES)}."
+        )
+    reader = reader_of({**preset, **settings.settings})
+    before = family.translate(reader, architecture)
+    wanted = {
+        word: value
+        for word in ("layers", "heads", "width", "ffn", "context", "dropout")
+        if (value := getattr(settings, word)) is not None
+    }
+    for word in wanted:
+        if not keys_of(word, reader.used):
+            raise GlassformerError(
+                f"model.{word} has no meaning for the preset {settings.preset!r}; leave it out, or "
+                "say it under [model.settings] in the words of its config.json."
+            )
+    if tokenizer is not None:
+        wanted["vocabulary"] = max(tokenizer.size, tokenizer.target.size)
+    named = {
+        key: value
+        for word, value in (_in_proportion(before, wanted) | wanted).items()
+        for key in keys_of(word, reader.used)
+    }
+    if settings.layers is not None:
+        named |= _layer_by_layer(reader.values, settings.layers)
+    if tokenizer is not None:
+        named |= _special(before, tokenizer, reader.used)
+    if settings.labels:
+        named["id2label"] = {str(i): label for i, label in enumerate(settings.labels)}
+        named["label2id"] = {label: i for i, label in enumerate(settings.labels)}
+    return {**named, **settings.settings, "architectures": [architecture]}
+
+
+def check_vocabulary(model: Model) -> None:
+    """Every token of the tokenizer has its place in the model."""
+    tokenizer, spec = model.tokenizer, model.spec
+    if tokenizer is None:
+        return
+    sides = {"encoder": tokenizer, "decoder": tokenizer.target}
+    for side, says in sides.items():
+        stack = getattr(spec, side)
+        has = 0 if stack is None else stack.embed.vocabulary  # 0 where no words are read
+        if has and says.size > has:
+            raise GlassformerError(
+                f"The tokenizer has {says.size} tokens and the model's {side} {has}; use the "
+                "model's own tokenizer, or a model of that vocabulary."
+            )
+
+
+def _loaded(settings: ModelSettings, seed: int, tokenizer: Tokenizer | None) -> Model:
+    sized = [
+        word
+        for word in ("layers", "heads", "width", "ffn", "context", "dropout", "settings")
+        if getattr(settings, word) not in (None, {})
+    ]
+    if sized:
+        raise GlassformerError(
+            f"model.{sized[0]} is for fresh models (model.preset); the model in "
+            f"{settings.folder} is as it is."
+        )
+    assert settings.folder is not None
+    model = load(
+        settings.folder,
+        dtype=torch.float32,
+        architecture=settings.architecture,
+        make=settings.make,
+        drop=settings.drop,
+        labels=settings.labels or None,
+        seed=seed,
+    )
+    if adapters.active(model.net) is not None:
+        model = merged(model)
+    for parameter in model.net.parameters():  # some lie in the file itself, or transposed
+        parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
+    if tokenizer is None:
+        return model
+    other = Model(
+        model.net,
+        model.config,
+        model.architecture,
+        tokenizer=tokenizer,
+        reader=model._reader,
+        pooling=model.pooling,
+        report=model.report,
+        generation=model.generation,
+    )
+    other.source, other.base = model.source, model.base
+    return other
+
+
+def _in_proportion(before: ModelSpec, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes that follow from others: layers inside keep their share of the width."""
+    blocks = before.last_stack.attention_blocks
+    if not blocks or not {"width", "heads"} & set(wanted):
+        return {}
+    attention, ffn = blocks[0].attention, blocks[0].ffn
+    width = wanted.get("width", before.last_stack.width)
+    heads = wanted.get("heads", attention.heads)
+    if width % heads:
+        raise GlassformerError(
+            f"A model of width {width} cannot have {heads} heads; choose model.heads that divide "
+            "model.width."
+        )
+    shared = attention.heads // (attention.kv_heads or attention.heads)
+    return {
+        "ffn": round(ffn.width * width / before.last_stack.width),
+        "head_dim": width // heads,
+        "kv_heads": max(1, heads // shared),
+        "embedded": width,
+    }
+
+
+def _layer_by_layer(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """What a config says of each layer is said of as many, over and over."""
+    named: dict[str, Any] = {}
+    if config.get("layer_types"):
+        named["layer_types"] = list(islice(cycle(config["layer_types"]), layers))
+    if config.get("attention_types"):  # groups, with how often each is repeated
+        kinds = [kind for group, times in config["attention_types"] for kind in group * times]
+        named["attention_types"] = [[list(islice(cycle(kinds), layers)), 1]]
+    return named
+
+
+def keys_of(word: str, used: set[str]) -> list[str]:
+    """Every key of a family's config that has the meaning of the word."""
+    return [key for key in SIZES[word].split() if key in used]
+
+
+def _special(spec: ModelSpec, tokenizer: Tokenizer, used: set[str]) -> dict[str, Any]:
+    """The ids that the new vocabulary has for what the family's own ids mean."""
+    before = spec.tokens
+    roles = {"pad": before.pad, "bos": before.bos, "eos": before.eos}
+    found = {role: tokenizer.special.get(role) for role in roles}
+    if found["bos"] is None:
+        found["bos"] = tokenizer.special.get("cls")
+    if found["eos"] is None:
+        found["eos"] = tokenizer.special.get("sep")
+    if found["pad"] is None:
+        found["pad"] = found["eos"] if found["eos"] is not None else 0
+    named = {f"{role}_token_id": id for role, id in found.items()}
+    if spec.encoder is not None and spec.decoder is not None:  # it starts from one of the three
+        same = [role for role, id in roles.items() if id == before.start]
+        named["decoder_start_token_id"] = found[same[0] if same else "eos"]
+    return {key: id for key, id in named.items() if key in used}

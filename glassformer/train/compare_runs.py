@@ -1,0 +1,83 @@
+"""Train room, runs side by side: folders come in, what became of each goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.plotting import Panel, Series
+from glassformer.train.recipe import flat, read_recipe
+from glassformer.train.report.summary import Summary, evaluations_of, steps_of, summarize
+from glassformer.train.run_folder import Run
+
+RECIPE = "recipe.toml"
+
+
+def find_runs(sources: Sequence[str]) -> list[Summary]:
+    """Run folders, folders with some inside, and patterns of either; each run once."""
+    found: dict[Path, None] = {}
+    for source in sources:
+        folders = [Path(source)] if Path(source).exists() else sorted(map(Path, glob(source)))
+        inside = [run for folder in folders for run in _within(folder)]
+        if not inside:
+            what = "holds no run" if folders else "does not exist"
+            raise GlassformerError(
+                f"{source} {what}; name folders that `glassformer train` has made."
+            )
+        found |= dict.fromkeys(inside)
+    return [summarize(read_run(folder)) for folder in found]
+
+
+def read_run(folder: Path) -> Run:
+    try:
+        return Run(folder, read_recipe(folder / RECIPE))
+    except GlassformerError as error:
+        raise GlassformerError(f"The run {folder} cannot be read: {error}") from None
+
+
+def differing(summaries: Sequence[Summary]) -> dict[str, list[Any]]:
+    """Recipe keys that are not the same in all runs, with the value of each run."""
+    recipes = [flat(summary.recipe.tables()) for summary in summaries]
+    keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.folder")
+    values = {key: [recipe.get(key) for recipe in recipes] for key in keys}
+    return {key: each for key, each in values.items() if any(one != each[0] for one in each)}
+
+
+def curves(summaries: Sequence[Summary], names: Sequence[str]) -> Panel:
+    """All losses over the tokens read: a run's training faintly, its validation in full."""
+    series: list[Series] = []
+    for color, (summary, name) in enumerate(zip(summaries, names, strict=True)):
+        steps, judged = steps_of(summary.entries), evaluations_of(summary.entries)
+        read, loss = [entry["tokens"] for entry in steps], [entry["loss"] for entry in steps]
+        said = "" if judged else name
+        series.append(Series(name=said, x=read, y=loss, color=color, faint=bool(judged)))
+        if judged:
+            at = [summary.tokens_at(entry["step"]) for entry in judged]
+            y = [entry["valid"]["loss"] for entry in judged]
+            series.append(Series(name=name, x=at, y=y, color=color))
+    return Panel(
+        title="Loss (training faint, validation full)", x="tokens", y="loss", series=series
+    )
+
+
+def short_names(summaries: Sequence[Summary]) -> list[str]:
+    """Folders without what all of them have in front."""
+    folders = [summary.run.folder.resolve().parts for summary in summaries]
+    common = 0
+    while len({parts[: common + 1] for parts in folders}) == 1 and common < len(folders[0]) - 1:
+        common += 1
+    return [str(Path(*parts[common:])) for parts in folders]
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    if (folder / RECIPE).exists() and any(
+        (folder / name).exists() for name in ("metrics.jsonl", ".lock")
+    ):
+        yield folder
+    elif folder.is_dir():
+        for inner in sorted(folder.iterdir()):
+            if not inner.is_symlink():  # which may lead back
+                yield from _within(inner)

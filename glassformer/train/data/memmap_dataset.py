@@ -1,0 +1,200 @@
+"""Train room, data: examples on disk, as arrays that are mapped into memory, never loaded.
+
+A folder holds for every field a flat file of all its values and one of offsets, where examples
+begin; `begins`, a byte an example, says where documents do; header.json says what there is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from glassformer.errors import GlassformerError
+from glassformer.train.data.sampler import Numbers
+from glassformer.train.objectives.objective import Example
+
+HEADER = "header.json"
+Fields = Mapping[str, type[np.generic]]
+
+
+@dataclass
+class Block:
+    """Prepared examples of some records: by field the values of all, and each one's length."""
+
+    values: dict[str, NDArray[Any]]
+    lengths: dict[str, Numbers]
+    begins: NDArray[np.bool_]
+    skipped: list[str]  # why, for every record that was left out
+
+
+class Store:
+    """Examples by number, and, where all fields are parallel, tokens by place in the stream."""
+
+    def __init__(self, folder: Path) -> None:
+        header = json.loads((folder / HEADER).read_text("utf-8"))
+        self.folder = folder
+        self.count: int = header["examples"]
+        self.parallel: bool = header["parallel"]
+        self.documents: int = header["documents"]
+        self.skipped: int = header["skipped"]
+        self.reasons: list[str] = header["reasons"]
+        fields = header["fields"]
+        self._values = {name: _mapped(folder / _values(name), fields[name]) for name in fields}
+        self._offsets = {name: _mapped(folder / _offsets(name), np.int64) for name in fields}
+        self._begins = _mapped(folder / "begins", np.bool_)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> Example:
+        return {
+            name: np.array(values[self._offsets[name][number] : self._offsets[name][number + 1]])
+            for name, values in self._values.items()
+        }
+
+    @property
+    def size(self) -> int:
+        """Tokens in all, of fields that are parallel."""
+        return len(next(iter(self._values.values())))
+
+    def lengths(self) -> Numbers:
+        """How long each example is: its longest field; single bytes are text, not tokens."""
+        longest = np.zeros(self.count, np.int64)
+        for name, values in self._values.items():
+            if values.dtype.itemsize > 1:
+                np.maximum(longest, np.diff(self._offsets[name]), out=longest)
+        return longest
+
+    @property
+    def edges(self) -> Numbers:
+        """Where examples begin in the stream of all, and where the last one ends."""
+        return np.asarray(next(iter(self._offsets.values())))
+
+    def lengths_of(self, field: str) -> Numbers:
+        return np.diff(self._offsets[field])
+
+    def slice(self, start: int, end: int) -> Example:
+        """Tokens of the stream that all examples make one after another."""
+        return {name: np.array(values[start:end]) for name, values in self._values.items()}
+
+    def numbers(self, start: int, end: int) -> Numbers:
+        """For each token of such a slice the number of its document, the first one's being 0."""
+        offsets = self.edges
+        first = int(np.searchsorted(offsets, start, side="right"))
+        last = int(np.searchsorted(offsets, end, side="left"))
+        edges = np.array(offsets[first:last])[self._begins[first:last]]
+        return np.searchsorted(np.unique(edges), np.arange(start, end), side="right")
+
+
+class StoreWriter:
+    """Appends blocks, holding none of them. Whatever the blocks are, the files are the same."""
+
+    def __init__(self, folder: Path, fields: Fields) -> None:
+        self.folder, self.fields = folder, fields
+        self.count = self.documents = self.skipped = 0
+        self.reasons: list[str] = []
+        self.parallel = True
+        self._sizes = dict.fromkeys(fields, 0)
+        self._files: dict[str, BinaryIO] = {
+            name: (folder / name).open("wb")
+            for field in fields
+            for name in (_values(field), _offsets(field))
+        }
+        self._files["begins"] = (folder / "begins").open("wb")
+        for field in fields:
+            self._files[_offsets(field)].write(np.zeros(1, np.int64).tobytes())
+
+    def add(self, block: Block) -> None:
+        for name, values in block.values.items():
+            self._files[_values(name)].write(values.data)
+            ends = self._sizes[name] + np.cumsum(block.lengths[name])
+            self._files[_offsets(name)].write(ends.data)
+            self._sizes[name] += len(values)
+        self._files["begins"].write(block.begins.data)
+        self.count += len(block.begins)
+        self.documents += int(block.begins.sum())
+        one, *others = block.lengths.values()
+        self.parallel &= all(np.array_equal(one, other) for other in others)
+        self.skipped += len(block.skipped)
+        self.reasons += block.skipped[: 5 - len(self.reasons)]
+
+    def close(self, about: Mapping[str, Any]) -> None:
+        """All is on the disk before the header says so."""
+        header = {
+            "examples": self.count,
+            "documents": self.documents,
+            "parallel": self.parallel,
+            "fields": {name: np.dtype(kind).name for name, kind in self.fields.items()},
+            "skipped": self.skipped,
+            "reasons": self.reasons,
+            "about": about,
+        }
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+        with (self.folder / HEADER).open("wb") as file:
+            file.write((json.dumps(header, indent=2) + "\n").encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def abandon(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def block_of(
+    examples: list[Example], begins: list[bool], skipped: list[str], fields: Fields
+) -> Block:
+    """The examples of some records, as the dtypes that their fields have."""
+    values: dict[str, NDArray[Any]] = {}
+    for name, kind in fields.items():
+        arrays = [example[name] for example in examples]
+        values[name] = np.concatenate([np.zeros(0, kind), *(_as(name, a, kind) for a in arrays)])
+    lengths = {
+        name: np.array([len(example[name]) for example in examples], np.int64) for name in fields
+    }
+    return Block(values, lengths, np.array(begins, np.bool_), skipped)
+
+
+def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
+    """The same numbers in the field's dtype, or an error."""
+    if array.dtype == kind or not len(array):
+        return array.astype(kind)
+    limits = np.iinfo(kind) if issubclass(kind, np.integer) else None
+    if limits and (array.min() < limits.min or array.max() > limits.max):
+        raise GlassformerError(
+            f"The field {name!r} is stored as {np.dtype(kind).name}, and {array.min()} to "
+            f"{array.max()} do not fit that; its objective must declare a wider one."
+        )
+    return array.astype(kind)
+
+
+def _values(field: str) -> str:
+    """Names of fields may have a slash."""
+    return f"{quote(field, safe='')}.bin"
+
+
+def _offsets(field: str) -> str:
+    return f"{quote(field, safe='')}.offsets"
+
+
+def _mapped(path: Path, dtype: DTypeLike) -> NDArray[Any]:
+    """As a plain array over the mapped bytes: slices of a `memmap` are slow to make."""
+    kind = np.dtype(dtype)
+    if kind.kind not in "biuf" or path.stat().st_size % kind.itemsize:
+        raise GlassformerError(
+            f"{path} does not hold {kind.name} numbers; remove {path.parent}, and the data are "
+            "prepared anew."
+        )
+    if path.stat().st_size == 0:
+        return np.zeros(0, kind)
+    return np.asarray(np.memmap(path, kind, mode="r")).view(np.ndarray)

@@ -1,0 +1,184 @@
+"""Train room, data: files are read and tokenized once. A recipe's [data] comes in, a store goes
+out, the one from last time if nothing has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.storage.folders import whole_folder
+from glassformer.train.data.files import RecordError
+from glassformer.train.data.records import Records
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.memmap_dataset import HEADER, Block, Store, StoreWriter
+from glassformer.train.data.tokenize_workers import Worker, packed, prepared
+from glassformer.train.objectives.objective import Objective, Record
+
+VERSION = 1
+"""Of the files and of how records are read; another one makes everything new."""
+
+READING = (
+    *("format", "encoding", "on_error", "columns", "documents"),
+    *("names", "delimiter", "quotes", "word", "tag"),
+)
+"""The settings that have a say in what is stored."""
+
+BLOCK_BYTES = 2**18
+BLOCK_RECORDS = 1000
+WORTH_A_PROCESS = 2**24
+"""In bytes. A process takes seconds to start, in which this one reads as much; and texts that are
+foreseen are tokenized on all cores anyway."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many have been prepared."""
+
+
+def prepare(
+    settings: DataSettings,
+    split: str,
+    objective: Objective,
+    cache: str | Path,
+    *,
+    about: Mapping[str, Any],
+    progress: Progress | None = None,
+) -> Store:
+    """The examples of a split ("train", "valid", "test"), prepared now or before.
+
+    `about` is whatever else decides what the objective makes of a record, as JSON has it: its name
+    and options, the tokenizer's fingerprint, the model's context. Processes that ask for the same
+    store at the same time wait for the first to make it.
+    """
+    records = Records(settings, split)
+    said = _about(records, objective, about)
+    key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    folder = Path(cache) / f"{split}-{key}"
+    with _alone(folder):
+        if not (folder / HEADER).is_file():
+            with whole_folder(folder) as draft:
+                _write(draft, records, objective, said, progress)
+    store = Store(folder)
+    if not len(store):
+        raise records.useless(store.skipped, store.reasons)
+    return store
+
+
+def _about(records: Records, objective: Objective, about: Mapping[str, Any]) -> dict[str, Any]:
+    files = [(str(path.resolve()), path.stat()) for path in records.paths]
+    settings = asdict(records.settings)
+    return {
+        "version": VERSION,
+        "files": [[path, stat.st_size, stat.st_mtime_ns] for path, stat in files],
+        "reading": {name: settings[name] for name in READING},
+        "fields": {name: np.dtype(kind).name for name, kind in objective.fields.items()},
+        "about": about,
+    }
+
+
+def _write(
+    folder: Path,
+    records: Records,
+    objective: Objective,
+    about: Mapping[str, Any],
+    progress: Progress | None,
+) -> None:
+    writer = StoreWriter(folder, objective.fields)
+    try:
+        for done, block in _prepared(records, objective):
+            writer.add(block)
+            if progress is not None:
+                progress(done, records.total)
+        writer.close(about)
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, Block]]:
+    """Blocks in the order of the records, each with how much has been read up to it."""
+    skip = records.settings.on_error == "skip"
+    wanted = records.settings.processes or _cores()
+    processes = min(wanted, records.total // WORTH_A_PROCESS)
+    shared = packed(objective) if processes > 1 else None
+    if shared is None:
+        for done, block in _blocks(records):
+            yield done, prepared(objective, block, skip)
+        return
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    workers = [Worker(shared) for _ in range(processes)]
+    for worker in workers:
+        idle.put(worker)
+
+    def work(block: list[Record | RecordError]) -> Block:
+        worker = idle.get()
+        try:
+            return worker.prepared(block, skip)
+        finally:
+            idle.put(worker)
+
+    waiting: deque[tuple[int, Future[Block]]] = deque()
+    pool = ThreadPoolExecutor(processes)
+    try:
+        for done, block in _blocks(records):
+            waiting.append((done, pool.submit(work, block)))
+            if len(waiting) > 2 * processes:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+    finally:
+        for worker in workers:
+            worker.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
+        for worker in workers:
+            worker.close()
+
+
+def _blocks(records: Records) -> Iterator[tuple[int, list[Record | RecordError]]]:
+    held: list[Record | RecordError] = []
+    before = 0
+    for record in records:
+        held.append(record)
+        if len(held) == BLOCK_RECORDS or records.done - before >= BLOCK_BYTES:
+            before = records.done
+            yield before, held
+            held = []
+    if held:
+        yield records.total, held
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time, for as long as it lives."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows two runs may do the same work twice
+        yield
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = (folder.parent / f"{folder.name}.lock").open("wb")
+    except OSError as error:
+        raise GlassformerError(
+            f"Prepared data cannot be kept in {folder.parent} ({error.strerror}); name another "
+            "folder as data.cache."
+        ) from None
+    with lock:
+        with suppress(OSError):  # some network folders know no locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

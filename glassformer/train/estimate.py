@@ -1,0 +1,194 @@
+"""Train room, the plan: what a run will take, before it takes it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.core import Net
+from glassformer.native.instructions import ONEDNN_DTYPES
+from glassformer.train.distributed import Place
+from glassformer.train.optimizers.shards import local
+from glassformer.train.data_parallel import rest
+from glassformer.train.precision import DTYPES
+from glassformer.train.step import passes
+
+if TYPE_CHECKING:
+    from glassformer.train.loop import Loop
+
+TIMED = 3  # steps that a dry run takes to know how long one is
+ATTENTION = (
+    torch.ops.aten._scaled_dot_product_efficient_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention,
+    torch.ops.aten._scaled_dot_product_cudnn_attention,
+)
+SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows what it can do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """In bytes, of one process. `activations` is what one micro-batch's backward pass needs of its
+    forward pass; known only after a real step."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    average: int
+    activations: int | None = None
+
+    @property
+    def total(self) -> int:
+        known = (self.weights, self.gradients, self.optimizer, self.average)
+        return sum(known) + (self.activations or 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    architecture: str
+    device: str
+    parameters: int
+    body: int  # of them in the layers: not in embeddings or heads
+    trained: int
+    steps: int
+    tokens_step: int  # of the first step; others may differ a little
+    tokens_epoch: int
+    epochs: float
+    memory: Memory
+    flops_token: float  # forward and backward
+    ceiling: float  # what the device reaches in large products of matrices, a second
+    seconds_step: float | None = None
+
+    @property
+    def tokens_run(self) -> int:
+        return self.tokens_step * self.steps
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.seconds_step is None else self.seconds_step * self.steps
+
+    def utilization(self, tokens_per_second: float) -> float:
+        return tokens_per_second * self.flops_token / self.ceiling
+
+
+def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
+    """With `measure` a few real steps are taken, on the loop as it is: use another afterwards."""
+    net_and_objective = list(loop.task.parameters())
+    settings, state = loop.settings, loop.optimizer.state
+    tokens, flops = _first_step(loop)
+    activations, seconds = _measured(loop) if measure else (None, None)
+    return Plan(
+        architecture=loop.model.architecture,
+        device=loop.place.name,
+        body=body(loop.task.net),
+        parameters=sum(p.numel() for p in net_and_objective),
+        trained=sum(p.numel() for p in loop.parameters),
+        steps=settings.steps,
+        tokens_step=tokens,
+        tokens_epoch=loop.feed.tokens,
+        epochs=settings.steps / loop.feed.steps,
+        memory=Memory(
+            weights=_bytes(net_and_objective),
+            gradients=_bytes(loop.parameters),
+            optimizer=_bytes(value for kept in state.values() for value in kept.values()),
+            average=_bytes(loop.average.tensors.values()),
+            activations=activations,
+        ),
+        flops_token=flops,
+        ceiling=ceiling(loop.place, settings.precision) * loop.place.world,
+        seconds_step=seconds,
+    )
+
+
+def body(net: Net) -> int:
+    """How many parameters the layers have. Tables of tokens, positions and segments are left out
+    (Kaplan et al., 2020, 2.1), and heads, which are the table of tokens again where they are tied
+    to it."""
+    stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
+    within = {p for stack in stacks for p in stack.parameters()}
+    return sum(p.numel() for p in within.difference(*(s.embed.parameters() for s in stacks)))
+
+
+@torch.no_grad()
+def _first_step(loop: Loop) -> tuple[int, float]:
+    """Tokens of the first step, and floating-point operations a token of them takes: a backward
+    pass needs twice as many as a forward pass."""
+    batches = loop.feed.batches(loop.notes.step)
+    unknown: dict[Any, Callable[..., int]] = dict.fromkeys(ATTENTION, _attention_flops)
+    unknown[torch.ops.glassformer.cross_entropy] = _product_flops
+    if ONEDNN_DTYPES:
+        unknown[torch.ops.mkldnn._linear_pointwise] = _product_flops
+    with (
+        FlopCounterMode(display=False, custom_mapping=unknown) as counter,
+        loop.precision.autocast(),
+    ):
+        loop.task(loop.place.moved(batches[0]))
+    rest(loop.task)
+    own = {"all": sum(batch.tokens for batch in batches), "first": batches[0].tokens}
+    total = loop.place.total({**own, "flops": counter.get_total_flops() * loop.place.tensor})
+    return int(total["all"]), 3 * total["flops"] / max(total["first"], 1)
+
+
+def _product_flops(x: Sequence[int], weight: Sequence[int], *rest: Any, **named: Any) -> int:
+    """Of operations into which a counter cannot see, train/entropy.py's and a CPU's linear layers:
+    [..., width] rows and a matrix of [out, width]."""
+    return 2 * math.prod(x) * weight[0]
+
+
+def _attention_flops(
+    q: Sequence[int], k: Sequence[int], v: Sequence[int], *rest: Any, **named: Any
+) -> int:
+    """Of [row, head, token, width] queries, whose heads may share keys and values in groups: the
+    formula of torch 2.11's counter refuses those."""
+    scores = math.prod(q[:3]) * k[2]
+    return 2 * scores * (q[3] + v[3])
+
+
+def _measured(loop: Loop) -> tuple[int, float]:
+    """Bytes of activations, and seconds a step."""
+    own = {local(weight).untyped_storage().data_ptr() for weight in loop.task.parameters()}
+    held: dict[int, int] = {}
+
+    def hold(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    batch = loop.feed.batches(0)[:1]
+    factors = loop.task.factors(loop.place.total(loop.task.counts(batch)))
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
+        passes(loop.learn, batch, factors, loop.place, (0, 0))
+    loop.take_step()
+    for _ in range(TIMED):
+        loop.place.wait()
+        begun = time.perf_counter()
+        loop.take_step()
+        loop.place.wait()
+        seconds = time.perf_counter() - begun
+    return sum(held.values()), seconds
+
+
+def ceiling(place: Place, precision: str) -> float:
+    """Floating-point operations a second that the device reaches, measured."""
+    side = SIDE.get(place.device.type, SIDE["cpu"])
+    kind = DTYPES.get(precision, torch.float32) if place.device.type == "cuda" else torch.float32
+    matrix = torch.randn(side, side, dtype=kind, device=place.device)
+    best = float("inf")
+    for _ in range(4):
+        place.wait()
+        begun = time.perf_counter()
+        matrix @ matrix
+        place.wait()
+        best = min(best, time.perf_counter() - begun)
+    return 2 * side**3 / best
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(local(tensor).nbytes for tensor in tensors)

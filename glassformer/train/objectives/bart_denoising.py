@@ -1,0 +1,145 @@
+"""Train room, objectives: denoising (Lewis et al., 2019). A text is spoiled in one or several ways,
+and written as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.fused_cross_entropy import token_loss
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.text_inputs import (
+    Frame,
+    Ids,
+    column,
+    length_of,
+    require_head,
+    tokenizer_of,
+)
+from glassformer.train.objectives.whole_words import Vocabulary
+
+
+@objective("denoising")
+class Denoising(Objective):
+    """The ways, in their order; each is left out at 0. `permute`: the probability that a text's
+    sentences come in any order. `rotate`: that it begins with any of its tokens, and what stood
+    before it follows at the end. `delete`: the share of tokens that are gone without a trace.
+    `infill`: the share that is hidden in spans, of a length by Poisson's distribution with the mean
+    `span`, each behind one mask; spans of no token at all are masks that hide nothing. With
+    `whole_words` they are counted in words. `mask`: the share that is hidden one by one.
+
+    The defaults are those of the published model. Texts are cut to pieces of `length` tokens, and
+    sentences end at a full stop, a question or an exclamation mark.
+    """
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        permute: float = 1.0,
+        rotate: float = 0.0,
+        delete: float = 0.0,
+        infill: float = 0.3,
+        span: float = 3.0,
+        whole_words: bool = True,
+        mask: float = 0.0,
+    ) -> None:
+        super().__init__()
+        require_head(model, "lm", "denoising", "a class such as BartForConditionalGeneration")
+        self.start = Start(model)
+        self.frame = Frame(tokenizer_of(model))
+        self.length = length_of(model, length)
+        shares = {"permute": permute, "rotate": rotate, "delete": delete, "infill": infill}
+        for name, share in {**shares, "mask": mask}.items():
+            if not 0 <= share <= 1:
+                raise GlassformerError(f"{name} = {share} must lie between 0 and 1.")
+        special = self.frame.tokenizer.special
+        if (mask or infill) and "mask" not in special:
+            raise GlassformerError(
+                "The tokenizer has no mask token; give it one, or set infill and mask to 0."
+            )
+        self.mask_token = special.get("mask", 0)
+        self.permute, self.rotate, self.delete = permute, rotate, delete
+        self.infill, self.span, self.whole_words, self.mask = infill, span, whole_words, mask
+        self.vocabulary = Vocabulary(self.frame.tokenizer)
+        self.weights = {"lm": 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        text = " ".join(record["sentences"]) if "sentences" in record else column(record, "text")
+        return self.frame.pieces(text, self.length)
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        target = example["tokens"].astype(np.int64)
+        first, last = len(self.frame.before), len(target) - len(self.frame.behind)
+        text = self.spoiled(target[first:last], rng)
+        source = np.concatenate((target[:first], text, target[last:]))
+        start = self.start.of(target, self.frame.tokenizer.language)
+        return {"source": source, "tokens": target, "start": start}
+
+    def spoiled(self, text: Ids, rng: np.random.Generator) -> Ids:
+        if self.permute and rng.random() < self.permute:
+            text = self.permuted(text, rng)
+        if self.rotate and rng.random() < self.rotate:
+            text = np.roll(text, -int(rng.integers(len(text))))
+        if self.delete:
+            text = text[rng.random(len(text)) >= self.delete]
+        if self.infill:
+            text = self.infilled(text, rng)
+        if self.mask:
+            text = np.where(rng.random(len(text)) < self.mask, self.mask_token, text)
+        return text
+
+    def permuted(self, text: Ids, rng: np.random.Generator) -> Ids:
+        stops = self.vocabulary.stops[text]
+        begins = np.append(False, stops[:-1] & ~stops[1:])  # "?!" and "..." end one sentence
+        sentence = begins.cumsum()
+        place = rng.permutation(sentence[-1] + 1)
+        return text[np.argsort(place[sentence], kind="stable")]
+
+    def infilled(self, text: Ids, rng: np.random.Generator) -> Ids:
+        starts = np.arange(len(text))
+        if self.whole_words:
+            starts = np.flatnonzero(self.vocabulary.starts(text))
+        first, sizes = placed_spans(len(starts), self.infill, self.span, rng)
+        bounds = np.append(starts, len(text))
+        begin, end = bounds[first], bounds[first + sizes]
+        slots = len(text) + 1
+        covered = np.bincount(begin, minlength=slots) - np.bincount(end, minlength=slots)
+        kept = covered.cumsum()[:-1] == 0
+        before = np.concatenate(([0], kept.cumsum()))[begin]  # how many are kept before each span
+        return np.insert(text[kept], before, self.mask_token)
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return rewriting(examples)
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}
+
+
+def placed_spans(
+    items: int, share: float, mean: float, rng: np.random.Generator
+) -> tuple[Ids, Ids]:
+    """The first item and the size of spans that cover a share of all items and do not overlap;
+    every way to lay them out is as likely as any other. The last is cut to fit."""
+    goal = int(items * share + rng.random())
+    if goal == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    sizes = np.zeros(0, dtype=np.int64)
+    while sizes.sum() < goal:
+        sizes = np.append(sizes, rng.poisson(mean, max(8, int(2 * goal / max(mean, 1)))))
+    total = sizes.cumsum()
+    sizes = sizes[: int(np.searchsorted(total, goal)) + 1]
+    sizes[-1] -= sizes.sum() - goal
+    gaps = items - goal  # items between spans; a span's place is how many of them come before it
+    before = np.sort(rng.permutation(gaps + len(sizes))[: len(sizes)]) - np.arange(len(sizes))
+    return before + np.concatenate(([0], sizes[:-1].cumsum())), sizes

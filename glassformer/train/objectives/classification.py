@@ -1,0 +1,132 @@
+"""Train room, objectives: classification. A text, or a pair of them, gets one label or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.classification import accuracy, f1, matthews
+from glassformer.model import Model
+from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.classify import SEVERAL, SINGLE
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said, text_and_pair
+from glassformer.train.objectives.labels import Labels, written
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+
+
+@objective("classification")
+class Classification(Judged):
+    """Columns `text`, perhaps `pair`, and `label`: one of the model's, judged by cross-entropy.
+
+    With `several` a text has any number of labels, each yes or no by itself (binary
+    cross-entropy): the column `labels` is a list, or a text with commas between.
+    """
+
+    fields: ClassVar = {**TEXT, "label": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        labels: tuple[str, ...] = (),
+        several: bool = False,
+        smoothing: float = 0.0,
+        length: int | None = None,
+        head: str = "classify",
+    ) -> None:
+        super().__init__()
+        such = "a class such as BertForSequenceClassification"
+        require_head(model, head, "classification", such)
+        self.texts = Texts(model, length)
+        self.labels = Labels(model, head, labels)
+        self.several, self.smoothing, self.head = several, smoothing, head
+        self.weights = {head: 1.0}
+        kind = SEVERAL if several else SINGLE
+        model.config["problem_type"] = kind  # what else reads the folder asks
+        if len(model.spec.heads) > 1:  # each may be of another kind
+            keep_settings(model, head, problem_type=kind)
+
+    @staticmethod
+    def labels_of(record: Record) -> list[str]:
+        return named(record)
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.texts.foresee(records)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        names = named(record)
+        if not self.several and len(names) != 1:
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has {len(names)} labels where one is wanted; "
+                "say objective.several = true if a text may have any number."
+            )
+        label = np.array([self.labels.id(name, record) for name in names], dtype=np.int32)
+        yield {**self.texts.example(record, *text_and_pair(record)), "label": label}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        labels, real = pad_rows([example["label"] for example in examples])
+        if self.several:
+            flags = torch.zeros(len(examples), len(self.labels) + 1)
+            labels = flags.scatter(1, labels.where(real, len(self.labels)), 1.0)[:, :-1]
+        else:
+            labels = labels[:, 0]
+        counts = {self.head: float(len(examples))}
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        return Batch(inputs, {"label": labels}, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Over several labels the mean of theirs counts for a text."""
+        logits, label = said(net, batch, self.head), batch.targets["label"]
+        if not self.several:
+            loss = F.cross_entropy(logits, label, label_smoothing=self.smoothing, reduction="sum")
+            return {self.head: loss}
+        wanted = label.to(logits.dtype) * (1 - self.smoothing) + self.smoothing / 2
+        each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        return {self.head: each.mean(-1).sum()}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        if not self.several:
+            return super().rivals(scores, batch)
+        rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # yes or no
+        return rows, scores.new_full((len(rows),), 1 / len(self.labels))
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        logits = said(net, batch, self.head)
+        found = logits > 0 if self.several else logits.argmax(-1)
+        return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """Of two labels the second is the positive one."""
+        found, right = (np.array(side) for side in zip(*answers, strict=True))
+        if self.several:
+            flags = found, right.astype(bool)
+            return {
+                "accuracy": accuracy(found.tolist(), right.astype(bool).tolist()),
+                "micro_f1": f1(*flags, "micro"),
+                "macro_f1": f1(*flags, "macro"),
+            }
+        kind: Any = "binary" if len(self.labels) == 2 else "macro"
+        return {
+            "accuracy": accuracy(found.tolist(), right.tolist()),
+            "f1": f1(found, right, kind),
+            "matthews": matthews(found, right),
+        }
+
+
+def named(record: Record) -> list[str]:
+    """The labels of a record by their names."""
+    if "labels" not in record:
+        return [written(column(record, "label"))]
+    value = record["labels"]
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    return [written(name) for name in value]

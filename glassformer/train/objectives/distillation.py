@@ -1,0 +1,311 @@
+"""Train room, objectives: knowledge distillation. A model learns a task from the answers, and
+perhaps the hidden states, of another: mostly a smaller one from a larger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core import Net, Output
+from glassformer.core.hooks import Tap
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.loading import load
+from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
+from glassformer.train.losses import soft_targets
+from glassformer.train.objectives.sequence_level import Answer, Judged
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.text_inputs import IGNORED
+
+
+@objective("distillation")
+class Distillation(Judged):
+    """Around another objective: `task` is its name, `settings` are its options. Its data and its
+    metric are used, and wherever it asks, the teacher's answer is a second target.
+
+    The loss is the sum of the task's own (times `hard`; 0 leaves the teacher alone), the
+    divergence of softened answers (times `soft`), the squared distance of hidden states (`hidden`)
+    and their angle (`cosine`). Hidden states are the last, or with `layers` "all" every layer's
+    beside that of the teacher at the same share of its depth; where widths differ, a matrix that
+    is learned along leads from one to the other. With `until` their weights fall to nothing over
+    that share of training: they lead the way, and what is said at the end is what counts.
+
+    The teacher is a folder that `gf.load` reads. It is not trained and not saved with the run.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        teacher: str,
+        task: str,
+        settings: Mapping[str, Any] | None = None,
+        temperature: float = 2.0,
+        loss: Literal["kl", "cross-entropy"] = "kl",
+        hard: float = 0.5,
+        soft: float = 0.5,
+        hidden: float = 0.0,
+        cosine: float = 0.0,
+        layers: Literal["last", "all"] = "last",
+        until: float | None = None,
+        length: int | None = None,
+    ) -> None:
+        super().__init__()
+        if until is not None and not 0 < until <= 1:
+            raise GlassformerError(f"objective.until is a share of training, not {until}.")
+        if loss not in ("kl", "cross-entropy"):
+            raise GlassformerError(f'objective.loss is "kl" or "cross-entropy", not {loss!r}.')
+        if layers not in ("last", "all"):
+            raise GlassformerError(f'objective.layers is "last" or "all", not {layers!r}.')
+        self.task = make_objective(task, model, settings or {}, length)
+        if self.task.before:
+            raise GlassformerError("A teacher has no memory of the row before; leave it out.")
+        self.arrange, self.beyond = self.task.arrange, self.task.beyond
+        self.others = self.task.others
+        self.head = next(iter(self.task.weights))  # parts are named by their heads
+        self.temperature, self.loss, self.hard = temperature, loss, hard
+        net = load(teacher).net.requires_grad_(False)
+        _check(model, net, self.head)
+        self._teacher = (net,)  # in a tuple it is no part of this module: not trained, not saved
+        self.writes = model.spec.decoder is not None
+        self.states = States(model.net, net, layers) if hidden or cosine else None
+        own = {"soft": soft, "hidden": hidden, "cosine": cosine}
+        weights = {part: hard * weight for part, weight in self.task.weights.items() if hard}
+        self._weights = weights | {part: weight for part, weight in own.items() if weight}
+        self.until, self.share = until, 1.0
+
+    @property
+    def fields(self) -> Mapping[str, type[np.generic]]:  # type: ignore[override]
+        return self.task.fields
+
+    @property
+    def weights(self) -> dict[str, float]:  # type: ignore[override]
+        """Not for a pass to look at: they change with every step, and what is compiled stays."""
+        states = ("hidden", "cosine")
+        return {p: w * self.share if p in states else w for p, w in self._weights.items()}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        return self.task.prepare(record)
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.task.foresee(records)
+
+    def draws(self, example: Example) -> bool:
+        return self.task.draws(example)
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        return self.task.vary(example, rng)
+
+    def advance(self, progress: float) -> None:
+        self.task.advance(progress)
+        self.share = 1.0 if self.until is None else max(0.0, 1 - progress / self.until)
+
+    def stage(self) -> Hashable:
+        return self.task.stage()
+
+    def companions(self) -> Mapping[str, Model]:
+        return self.task.companions()
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        batch = self.task.collate(examples)
+        tokens = float(_real(batch, self.writes).sum())
+        own = {"soft": batch.counts[self.head], "hidden": tokens, "cosine": tokens}
+        counts = batch.counts if self.hard else {}
+        return Batch(
+            batch.inputs,
+            batch.targets,
+            {**counts, **{part: own[part] for part in own if part in self._weights}},
+            batch.tokens,
+            batch.aside,
+        )
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The student runs once, for its task; the teacher on what the student has read."""
+        student = Overheard(net, self.head, self.states)
+        hard = self.task(student, batch)
+        parts: dict[str, Tensor] = dict(hard) if self.hard else {}
+        teacher = Overheard(self._teacher[0], self.head, self.states)
+        with torch.no_grad():
+            teacher(**_readable(teacher.net, student.inputs))
+        if "soft" in self._weights:
+            parts["soft"] = self._soft(student, teacher, batch)
+        if self.states is not None:
+            found = self.states(student.seen, teacher.seen, _real(batch, self.writes))
+            parts |= {part: found[part] for part in found if part in self._weights}
+        return parts
+
+    def _soft(self, student: Overheard, teacher: Overheard, batch: Batch) -> Tensor:
+        def judge(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
+            rows = soft_targets(found, wanted, self.temperature, self.loss)
+            return (rows * weights).sum()
+
+        mine, theirs = student.said.heads[self.head], teacher.said.heads[self.head]
+        if student.inputs.get("project", True):
+            assert isinstance(self.task, Judged)
+            rows, weights = self.task.rivals(exact(mine), batch)
+            return judge(rows, self.task.rivals(exact(theirs), batch)[0], weights)
+        heads = head_of(student.net, self.head), head_of(teacher.net, self.head)
+        at, weights = _asked(batch, mine)
+        mine, theirs = (states.flatten(0, -2) for states in (mine, theirs))
+        if at is not None:
+            mine, theirs = mine[at], theirs[at]
+
+        def judge_states(mine: Tensor, theirs: Tensor, weights: Tensor) -> Tensor:
+            return judge(output(heads[0], mine), output(heads[1], theirs), weights)
+
+        return by_rows(judge_states, heads[0].spec.outputs or 1, mine, theirs, weights)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """The teacher goes along to another device, before a pass is compiled."""
+        self._teacher[0]._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        return self.task.answers(net, batch) if isinstance(self.task, Judged) else []
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        return self.task.score(answers) if isinstance(self.task, Judged) else {}
+
+
+class Overheard:
+    """A net, as an objective calls it, of which is kept what was asked and what it said."""
+
+    def __init__(self, net: Any, head: str, states: States | None) -> None:
+        self.net = net
+        self.head = head
+        self.every = states is not None and states.every
+        self.inputs: dict[str, Any] = {}
+        self.said: Output
+        self.seen: list[Tensor] = []
+
+    def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> Output:
+        """A tap is the task's own, of which the teacher is not told."""
+        kept = Layers("encoder." if self.net.spec.decoder is None else "decoder.")
+
+        def both(name: str, value: Tensor) -> Tensor:
+            return kept(name, value if tap is None else tap(name, value))
+
+        if self.every:
+            said: Output = self.net(tokens, **inputs, tap=kept if tap is None else both)
+        else:
+            said = self.net(tokens, **inputs, tap=tap)
+        if self.head in said.heads:
+            self.inputs, self.said = {"tokens": tokens, **inputs}, said
+            self.seen = kept.seen if self.every else [said.hidden]
+        return said
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.net, name)
+
+
+class Layers:
+    """A tap that keeps what the layers of a stack hand on, in turn. (A `Capture` by patterns does
+    the same; a compiler cannot look through those.)"""
+
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
+        self.seen: list[Tensor] = []
+
+    def wants(self, name: str) -> bool:
+        return name.startswith(self.stack) and name.endswith(".resid_post")
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        if self.wants(name):
+            self.seen.append(value)
+        return value
+
+
+class States(nn.Module):
+    """Compares hidden states of [batch, position, width]: a student's layers with a teacher's."""
+
+    def __init__(self, student: Net, teacher: Net, layers: str) -> None:
+        super().__init__()
+        self.every = layers == "all"
+        mine, theirs = student.spec.last_stack, teacher.spec.last_stack
+        count = len(mine.order) if self.every else 1
+        deepest = len(theirs.order)
+        self.beside = [(i + 1) * deepest // count - 1 for i in range(count)] if self.every else [0]
+        widths = [
+            (mine.widths[i + 1], theirs.widths[other + 1])
+            if self.every
+            else (mine.out_width, theirs.out_width)
+            for i, other in enumerate(self.beside)
+        ]
+        self.projections = nn.ModuleList(_bridge(*pair, i) for i, pair in enumerate(widths))
+
+    def forward(
+        self, student: Sequence[Tensor], teacher: Sequence[Tensor], real: Tensor
+    ) -> dict[str, Tensor]:
+        """Sums over real tokens of the mean over layers: squared distance, and 1 - cosine."""
+        squares, angles = [], []
+        for mine, other, project in zip(student, self.beside, self.projections, strict=True):
+            found, wanted = exact(project(mine)), exact(teacher[other])
+            squares.append((found - wanted).square().mean(-1))
+            angles.append(1 - F.cosine_similarity(found, wanted, dim=-1))
+        return {
+            "hidden": (torch.stack(squares).mean(0) * real).sum(),
+            "cosine": (torch.stack(angles).mean(0) * real).sum(),
+        }
+
+
+def _bridge(width: int, other: int, number: int) -> nn.Module:
+    if width == other:
+        return nn.Identity()
+    matrix = nn.Linear(width, other, bias=False)
+    draws = torch.Generator().manual_seed(number)
+    nn.init.normal_(matrix.weight, std=width**-0.5, generator=draws)
+    return matrix
+
+
+def _real(batch: Batch, writes: bool) -> Tensor:
+    """True at the tokens that count, [batch, position]: all that are read, or where padding is
+    told by the targets alone, as of what a decoder writes, those behind which is one."""
+    tokens = batch.inputs["tokens"]
+    if "mask" in batch.inputs:
+        return batch.inputs["mask"].bool()
+    if writes and "at" in batch.targets:
+        counted = torch.zeros(tokens.numel(), device=tokens.device)
+        counted.index_add_(0, batch.targets["at"], batch.targets["tokens"].ne(IGNORED).float())
+        return counted.view(tokens.shape) > 0
+    asked = [t for key, t in batch.targets.items() if t.shape == tokens.shape]
+    return asked[0].ne(IGNORED) if asked else torch.ones_like(tokens, dtype=torch.bool)
+
+
+def _asked(batch: Batch, states: Tensor) -> tuple[Tensor | None, Tensor]:
+    """The rows of states that the task asks about, None for all, and what each counts."""
+    if "at" in batch.targets:
+        return batch.targets["at"], batch.targets["tokens"].ne(IGNORED).to(states.dtype)
+    asked = [t for t in batch.targets.values() if t.shape == states.shape[:-1]]
+    return None, asked[0].ne(IGNORED).flatten().to(states.dtype)
+
+
+def _readable(teacher: Net, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A teacher may know no segments (RoBERTa's knows one)."""
+    stack = teacher.spec.last_stack
+    knows = stack.embed.segments > 1 or stack.scores_segments
+    return {key: value for key, value in inputs.items() if key != "segments" or knows}
+
+
+def _check(model: Model, teacher: Net, head: str) -> None:
+    sizes = [
+        next((one.outputs for one in net.spec.heads if one.name == head), None)
+        for net in (model.net, teacher)
+    ]
+    if sizes[0] != sizes[1]:
+        raise GlassformerError(
+            f"The teacher has {sizes[1] or 'no'} outputs of the head {head!r} and the student "
+            f"{sizes[0] or 'none'}; a student needs a teacher of the same vocabulary or labels."
+        )
+    words = [net.spec.last_stack.embed.vocabulary for net in (model.net, teacher)]
+    if words[0] > words[1]:
+        raise GlassformerError(
+            f"The teacher reads {words[1]} different tokens and the student {words[0]}; both need "
+            "the same tokenizer."
+        )

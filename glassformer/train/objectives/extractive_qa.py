@@ -1,0 +1,246 @@
+"""Train room, objectives: answers that are spans of a text (extractive question answering). A long
+text is read in windows, each with the question before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.squad import exact_match, right_answers, word_f1
+from glassformer.model import Model
+from glassformer.tasks.answer import best_spans
+from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.windows import parts
+from glassformer.text.encoding import Encoded
+from glassformer.train.data.collate import pad, pad_rows
+from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+
+USUAL_STRIDE = 128
+
+
+class Window(NamedTuple):
+    """The best span of one window, and how it compares with there being no answer in it."""
+
+    question: int
+    text: str
+    score: float
+    none: float
+
+
+@objective("span")
+class Span(Judged):
+    """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}, or one object
+    with a list of each) and perhaps `impossible` (or `is_impossible`) and `id`, as in SQuAD. The
+    first answer is learned, all count as right.
+
+    A window has at most `length` tokens and moves on by `stride` of the context's (128, or half of
+    what there is room for); of the question at most `question` are kept. Where a window lacks the
+    answer, or there is none, the first token is the answer (the CLS token, where it stands
+    elsewhere). An answer that is given has at most `longest` tokens; with `impossible` it may also
+    be that there is none.
+    """
+
+    fields: ClassVar = {
+        **TEXT,
+        "span": np.int32,  # its first and its last token
+        "none": np.int32,  # the token that stands for no answer
+        "offsets": np.int32,  # two a token of the context, in the window's text; others 0, 0
+        "text": np.uint8,
+        "answers": np.uint8,  # a list of texts in JSON
+        "asked": np.int64,  # a number for the question, the same in all its windows
+    }
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        stride: int | None = None,
+        question: int = 64,
+        longest: int = 30,
+        impossible: bool = False,
+        head: str = "span",
+    ) -> None:
+        super().__init__()
+        require_head(model, head, "span", "a class such as BertForQuestionAnswering")
+        self.texts = Texts(model, length)
+        self.stride, self.question, self.longest = stride, question, longest
+        self.impossible, self.head = impossible, head
+        self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if impossible:
+            keep_settings(model, head, threshold=0.0)
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        asked: list[Any] = [(record.get("question"), record.get("context")) for record in records]
+        self.texts.ahead.read((q.strip(), c) for q, c in asked if isinstance(q, str))
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        where = record.get("where", "A record")
+        question, context = (column(record, name) for name in ("question", "context"))
+        for name, text in (("question", question), ("context", context)):
+            if not isinstance(text, str):
+                raise GlassformerError(f"{where} has {text!r:.40} as its {name}, and not a text.")
+        whole = self.texts.ahead.encode(question.strip(), context)
+        before, inside, behind = parts(whole, 1, self.question)
+        room = self.texts.length - len(before) - len(behind)
+        if not inside or room < 1:
+            raise GlassformerError(f"{where} leaves no room for the context; raise the length.")
+        answers = placed(record, context)
+        found = tokens_of(whole, inside, *answers[0]) if answers else None
+        about = {
+            "answers": as_bytes(json.dumps([text for text, _ in answers])),
+            "asked": np.array([number_of(str(record.get("id", where)))]),
+        }
+        stride = min(self.stride or min(USUAL_STRIDE, (room + 1) // 2), room)
+        for start in range(0, max(1, len(inside) - room + stride), stride):
+            part = inside[start : start + room]
+            yield self._window(whole, before, part, behind, start, found, context) | about
+
+    def _window(
+        self,
+        whole: Encoded,
+        before: list[int],
+        part: list[int],
+        behind: list[int],
+        start: int,
+        found: tuple[int, int] | None,
+        context: str,
+    ) -> Example:
+        own = whole.take([*before, *part, *behind])
+        cls = self.texts.tokenizer.special.get("cls")
+        none = own.ids.index(cls) if cls in own.ids else 0
+        span = (none, none)
+        if found is not None and start <= found[0] and found[1] < start + len(part):
+            span = (found[0] - start + len(before), found[1] - start + len(before))
+        first, last = whole.offsets[part[0]][0], whole.offsets[part[-1]][1]
+        offsets = np.zeros((len(own), 2), dtype=np.int32)
+        offsets[len(before) : len(before) + len(part)] = [whole.offsets[i] for i in part]
+        offsets[len(before) : len(before) + len(part)] -= first
+        return {
+            "tokens": np.array(own.ids, dtype=np.int32),
+            "segments": np.array(own.segments, dtype=np.uint8),
+            "span": np.array(span, dtype=np.int32),
+            "none": np.array([none], dtype=np.int32),
+            "offsets": offsets.flatten(),
+            "text": as_bytes(context[first:last]),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        targets = {"span": pad(examples, "span")[0]}
+        counts = {self.head: float(len(examples))}
+        return Batch(inputs, targets, counts, count_tokens(examples), {"examples": examples})
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
+        rows, weights = self.rivals(said(net, batch, self.head), batch)
+        loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
+        return {self.head: (loss * weights).sum()}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The slots of a window, for its start and for its end: [window, slot, 2] comes in."""
+        rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
+        return rows, scores.new_full((len(rows),), 0.5)
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """Of every window its best span, with the answers to its question."""
+        examples: Sequence[Example] = batch.aside["examples"]
+        scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
+        offsets = [example["offsets"].reshape(-1, 2) for example in examples]
+        real = [one[:, 1] > 0 for one in offsets]
+        inside, _ = pad_rows(real, 0, torch.bool, length=scores.shape[1])
+        low = scores.masked_fill(~inside[..., None], float("-inf"))
+        best, span = best_spans(low, self.longest, 1)
+        found: list[Answer] = []
+        for row, one in enumerate(examples):
+            first, last = span[row, 0].tolist()
+            start, stop = int(offsets[row][first, 0]), int(offsets[row][last, 1])
+            text = as_text(one["text"])[start:stop].strip()
+            none = float(scores[row, int(one["none"][0])].sum())
+            window = Window(int(one["asked"][0]), text, float(best[row, 0]), none)
+            found.append((window, json.loads(as_text(one["answers"]))))
+        return found
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """SQuAD's exact match and F1, over questions."""
+        windows: dict[int, list[Window]] = {}
+        right: dict[int, list[str]] = {}
+        for window, texts in answers:
+            windows.setdefault(window.question, []).append(window)
+            right[window.question] = texts
+        given = {asked: self._given(own) for asked, own in windows.items()}
+        return {
+            "exact": float(np.mean([exact_match(given[q], right[q]) for q in given])),
+            "f1": float(np.mean([word_f1(given[q], right[q]) for q in given])),
+        }
+
+    def _given(self, windows: Sequence[Window]) -> str:
+        best = max(windows, key=lambda window: window.score)
+        none = min(window.none for window in windows)
+        return "" if self.impossible and none > best.score else best.text
+
+
+def placed(record: Record, context: str) -> list[tuple[str, int]]:
+    """The answers, and where each begins in the context; the first one does stand there."""
+    where, given = record.get("where", "A record"), record.get("answers") or ()
+    try:
+        texts = right_answers({**record, "answers": given})
+        starts: Any = (
+            given.get("answer_start")
+            if isinstance(given, Mapping)
+            else [one["answer_start"] for one in given]
+        )
+        pairs = zip(texts, starts, strict=True) if texts else ()
+        found = [(text, int(start)) for text, start in pairs]
+    except (GlassformerError, LookupError, TypeError, ValueError):
+        raise GlassformerError(
+            f"{where} has answers that cannot be learned: they are a list of objects with a text "
+            "and an answer_start, or one object with a list of each, equally long."
+        ) from None
+    text, start = found[0] if found else ("", 0)
+    if found and (not text or start < 0 or not context.startswith(text, start)):
+        raise GlassformerError(
+            f"{where} has the answer {text!r}, which does not stand at letter {start} of its "
+            "context."
+        )
+    return found
+
+
+def tokens_of(
+    whole: Encoded, inside: Sequence[int], text: str, start: int
+) -> tuple[int, int] | None:
+    """The first and the last token, counted within the context, that share a letter with a text
+    that begins there."""
+    stop = start + len(text)
+    touched = [
+        number
+        for number, place in enumerate(inside)
+        if whole.offsets[place][1] > start and whole.offsets[place][0] < stop
+    ]
+    return (touched[0], touched[-1]) if touched else None
+
+
+def number_of(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def as_bytes(text: str) -> NDArray[Any]:
+    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+
+
+def as_text(row: NDArray[Any]) -> str:
+    return bytes(row).decode("utf-8")

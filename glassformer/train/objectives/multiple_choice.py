@@ -1,0 +1,110 @@
+"""Train room, objectives: multiple choice. Of several texts that could go on, one is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.classification import accuracy
+from glassformer.model import Model
+from glassformer.train.data import collate
+from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+
+
+@objective("multiple-choice")
+class MultipleChoice(Judged):
+    """Columns `question` (or `prompt`), `choices`, a list, and `label`: the right one's number
+    from 0, its letter from A, or its text. Each choice is read as the second text of a pair
+    behind the question; with a column `context`, that is the first, and question and choice the
+    second."""
+
+    fields: ClassVar = {**TEXT, "lengths": np.int32, "label": np.int32}
+
+    def __init__(self, model: Model, *, length: int | None = None, head: str = "choose") -> None:
+        super().__init__()
+        require_head(model, head, "multiple-choice", "a class such as BertForMultipleChoice")
+        self.texts = Texts(model, length)
+        self.head = head
+        self.weights = {head: 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        asked = record["prompt"] if "prompt" in record else column(record, "question")
+        choices = list(column(record, "choices"))
+        context = record.get("context")
+        pairs = [
+            (asked, choice) if context is None else (context, f"{asked} {choice}")
+            for choice in choices
+        ]
+        rivals = [self.texts.example(record, *pair) for pair in pairs]
+        right = number_of(column(record, "label"), choices, record)
+        yield {
+            **{key: np.concatenate([rival[key] for rival in rivals]) for key in TEXT},
+            "lengths": np.array([len(rival["tokens"]) for rival in rivals], dtype=np.int32),
+            "label": np.array([right], dtype=np.int32),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """[example, choice, slot]. Where there are fewer choices the first stands in, and does not
+        count."""
+        most = max(len(example["lengths"]) for example in examples)
+        rivals: list[Example] = []
+        for example in examples:
+            ends = np.cumsum(example["lengths"])[:-1]
+            own = [
+                dict(zip(TEXT, parts, strict=True))
+                for parts in zip(*(np.split(example[key], ends) for key in TEXT), strict=True)
+            ]
+            rivals += own + own[:1] * (most - len(own))
+        inputs = {
+            key: value.view(len(examples), most, -1)
+            for key, value in self.texts.inputs(rivals).items()
+        }
+        counts = torch.tensor([len(example["lengths"]) for example in examples])
+        targets = {
+            "label": collate.column(examples, "label"),
+            "real": torch.arange(most) < counts[:, None],
+        }
+        return Batch(inputs, targets, {self.head: float(len(examples))}, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        loss = F.cross_entropy(self._scores(net, batch), batch.targets["label"], reduction="sum")
+        return {self.head: loss}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        rows = scores.masked_fill(~batch.targets["real"], LOW)
+        return rows, scores.new_ones(len(rows))
+
+    def _scores(self, net: nn.Module, batch: Batch) -> Tensor:
+        return self.rivals(said(net, batch, self.head), batch)[0]
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        found = self._scores(net, batch).argmax(-1).tolist()
+        return list(zip(found, batch.targets["label"].tolist(), strict=True))
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        found, right = zip(*answers, strict=True)
+        return {"accuracy": accuracy(found, right)}
+
+
+def number_of(label: Any, choices: Sequence[str], record: Record) -> int:
+    if label in choices:
+        return choices.index(label)
+    word = str(label).strip()
+    number = int(word) if word.isdecimal() else -1
+    if len(word) == 1 and word.isalpha():
+        number = ord(word.upper()) - ord("A")
+    if not 0 <= number < len(choices):
+        raise GlassformerError(
+            f"{record.get('where', 'A record')} has the label {label!r} and {len(choices)} "
+            "choices; it must be the right one's number from 0, its letter from A, or its text."
+        )
+    return number

@@ -1,0 +1,92 @@
+"""Train room, objectives: regression. A text, or a pair of them, gets a number or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.regression import pearson, spearman
+from glassformer.model import Model
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said, text_and_pair
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
+
+
+@objective("regression")
+class Regression(Judged):
+    """Columns `text`, perhaps `pair`, and `value`: a number, or a list with one for every output
+    of the head. Judged by the squared error, the mean over the outputs."""
+
+    fields: ClassVar = {**TEXT, "value": np.float32}
+
+    def __init__(self, model: Model, *, length: int | None = None, head: str = "classify") -> None:
+        super().__init__()
+        such = "a class such as BertForSequenceClassification with one label"
+        require_head(model, head, "regression", such)
+        self.texts = Texts(model, length)
+        self.head = head
+        self.outputs = next(one.outputs for one in model.spec.heads if one.name == head)
+        self.weights = {head: 1.0}
+        model.config["problem_type"] = "regression"  # what else reads the folder asks for it
+
+    @staticmethod
+    def labels_of(record: Record) -> list[str]:
+        """A head has an output a label, so numbers are named, too."""
+        count = np.size(column(record, "value"))
+        return ["value"] if count == 1 else [f"value {i}" for i in range(count)]
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        self.texts.foresee(records)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        value = self._numbers(column(record, "value"), record)
+        yield {**self.texts.example(record, *text_and_pair(record)), "value": value}
+
+    def _numbers(self, value: Any, record: Record) -> np.ndarray[Any, Any]:
+        try:
+            numbers = np.atleast_1d(np.array(value, dtype=np.float32))
+        except (TypeError, ValueError):
+            numbers = np.array([np.nan])
+        if numbers.shape != (self.outputs,) or not np.isfinite(numbers).all():
+            wanted = "a number" if self.outputs == 1 else f"{self.outputs} numbers"
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has the value {value!r}; {wanted} must stand "
+                "there, one for every output of the head (model.labels)."
+            )
+        return numbers
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        value, _ = pad(examples, "value", dtype=torch.float32)
+        counts = {self.head: float(len(examples))}
+        inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
+        return Batch(inputs, {"value": value}, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        found = said(net, batch, self.head)
+        each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
+        return {self.head: each.mean(-1).sum()}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        raise GlassformerError("Numbers do not compete; distill a regression with soft = 0.")
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        found = said(net, batch, self.head).tolist()
+        return list(zip(found, batch.targets["value"].tolist(), strict=True))
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """Of several outputs the means of their correlations."""
+        found, right = (np.array(side).T for side in zip(*answers, strict=True))  # [output, text]
+        pairs = list(zip(found, right, strict=True))
+        return {
+            "pearson": float(np.mean([pearson(*pair) for pair in pairs])),
+            "spearman": float(np.mean([spearman(*pair) for pair in pairs])),
+            "error": float(((found - right) ** 2).mean()),
+        }

@@ -1,0 +1,184 @@
+"""Train room, objectives: replaced-token detection (Clark et al., 2020). A small generator fills in
+what is hidden, and the model tells of every token whether it is the text's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core import Net
+from glassformer.errors import GlassformerError
+from glassformer.families import find_family, native, translate
+from glassformer.families._shared import heads
+from glassformer.model import Model
+from glassformer.loading import create
+from glassformer.spec import Block, ModelSpec
+from glassformer.train.data.collate import pad, pad_rows
+from glassformer.train.fused_cross_entropy import exact, head_loss, head_of, output, rows_at_once
+from glassformer.train.objectives.masked import MaskedLM
+from glassformer.train.objectives.masking import Masks
+from glassformer.train.objectives.objective import Batch, Example
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import (
+    IGNORED,
+    asked,
+    count,
+    count_tokens,
+    read_inputs,
+    require_head,
+)
+from glassformer.weights.load import tie
+
+ELECTRA = Masks(masked=0.85, random=0.0)
+
+
+@objective("replaced-token")
+class ReplacedToken(MaskedLM):
+    """The generator is the model with `size` times as many heads, so much narrower, on the same
+    embeddings. It learns to fill in masks; its guesses are drawn and stand in the text that the
+    model reads. The model's loss counts `weight` times. See `Masks` for the other options.
+
+    A guess is where a number that was drawn for its place falls in the generator's distribution:
+    it depends on the row alone, wherever that is computed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        size: float = 0.25,
+        weight: float = 50.0,
+        length: int | None = None,
+        masks: Masks = ELECTRA,
+    ) -> None:
+        require_head(model, "replaced", "replaced-token", "ElectraForPreTraining")
+        guesser = create(narrowed(model.spec, size))
+        super().__init__(
+            Model(guesser.net, {}, "the generator", tokenizer=model.tokenizer),
+            length=length,
+            masks=masks,
+        )
+        self.generator: Net = guesser.net.to(next(model.net.parameters()))
+        share_embedding(self.generator, model.net)
+        config, architecture = published(model, self.generator.spec)
+        saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)
+        self._companions = {"generator": saved}
+        self.weights = {"lm": 1.0, "replaced": weight}
+
+    def companions(self) -> Mapping[str, Model]:
+        return self._companions
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        noise = rng.random(len(example["tokens"]), dtype=np.float32)
+        return {**super().vary(example, rng), "text": example["tokens"], "noise": noise}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        targets = asked(pad(examples, "targets", IGNORED)[0])
+        targets["text"], real = pad_rows([example["text"] for example in examples])
+        targets["real"] = real
+        noise, _ = pad_rows([example["noise"] for example in examples], 0.0, torch.float32)
+        targets["noise"] = noise.flatten()[targets["at"]]
+        counts = {"lm": count(targets), "replaced": float(real.sum())}
+        return Batch(read_inputs(examples), targets, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        targets, judge = batch.targets, head_of(self.generator, "lm")
+        hidden = self.generator(**batch.inputs, heads=("lm",), project=False).heads["lm"]
+        hidden = hidden.flatten(0, -2)[targets["at"]]
+        guesses = drawn(judge, hidden.detach(), targets["noise"])
+        read = filled(targets["text"], targets["at"], guesses, targets["tokens"].ne(IGNORED))
+        found = net(**{**batch.inputs, "tokens": read}, heads=("replaced",)).heads["replaced"]
+        said = exact(found)
+        wrong = F.binary_cross_entropy_with_logits(
+            said, read.ne(targets["text"]).to(said.dtype), reduction="none"
+        )
+        return {
+            "lm": head_loss(judge, hidden, targets["tokens"]),
+            "replaced": (wrong * targets["real"]).sum(),
+        }
+
+
+@torch.no_grad()
+def drawn(head: Any, hidden: Tensor, noise: Tensor) -> Tensor:
+    """[target]: a token for each, which noise of [0, 1) picks of the head's distribution."""
+    step = rows_at_once(len(hidden), head.spec.outputs, torch.float32, hidden.device)
+    guesses = []
+    for rows, place in zip(*(torch.split(x, step) for x in (hidden, noise)), strict=True):
+        reached = output(head, rows).softmax(-1).cumsum(-1)
+        found = torch.searchsorted(reached, place[:, None] * reached[:, -1:], right=True)
+        guesses.append(found[:, 0].clamp(max=reached.shape[-1] - 1))
+    return torch.cat(guesses)
+
+
+def filled(text: Tensor, at: Tensor, guesses: Tensor, real: Tensor) -> Tensor:
+    """The text with guesses at the places that were asked for; others go to a slot behind it."""
+    room = F.pad(text.flatten(), (0, 1))
+    return room.index_put((torch.where(real, at, len(room) - 1),), guesses)[:-1].view_as(text)
+
+
+def narrowed(model: ModelSpec, size: float) -> ModelSpec:
+    """A masked language model with a share of the heads, and as narrow, on embeddings as wide as
+    the model's own."""
+    stack = model.encoder
+    if stack is None or model.decoder is not None or not stack.attention_blocks:
+        raise GlassformerError("replaced-token needs an encoder alone, of blocks of attention.")
+    before = stack.attention_blocks[0].attention.heads
+    after = max(1, round(before * size))
+
+    def less(number: int) -> int:
+        return max(1, number * after // before)
+
+    def narrow(block: Block) -> Block:
+        keys = block.attention.kv_heads
+        attention = replace(
+            block.attention,
+            heads=less(block.attention.heads),
+            kv_heads=None if keys is None else less(keys),
+        )
+        ffn = replace(block.ffn, width=less(block.ffn.width))
+        return replace(block, attention=attention, ffn=ffn)
+
+    inner = stack.words.factor or stack.width
+    width = less(stack.width)
+    embed = replace(stack.words, factor=None if inner == width else inner)
+    norm = stack.attention_blocks[0].norm
+    return replace(
+        model,
+        encoder=replace(
+            stack, width=width, embed=embed, blocks=tuple(map(narrow, stack.attention_blocks))
+        ),
+        heads=(heads.masked_language_model(embed.vocabulary, inner, "gelu", norm),),
+        tie=(("encoder.embed.token.weight", "heads.lm.out.weight"),),
+    )
+
+
+def share_embedding(generator: Net, net: Net) -> None:
+    """All tables, and the norm, are the model's; what brings them to the width is not."""
+    assert generator.encoder is not None and net.encoder is not None
+    for name, part in net.encoder.embed.named_children():
+        if name != "project":
+            setattr(generator.encoder.embed, name, part)
+    tie(generator)
+
+
+def published(model: Model, spec: ModelSpec) -> tuple[dict[str, Any], str]:
+    """The config and class of the generator: its family's, where that has one for it, or else the
+    library's own."""
+    assert spec.encoder is not None
+    block = spec.encoder.attention_blocks[0]
+    config = {
+        **model.config,
+        "hidden_size": spec.encoder.width,
+        "num_attention_heads": block.attention.heads,
+        "intermediate_size": block.ffn.width,
+    }
+    for name in find_family(model.config).CLASSES:
+        if name.endswith("ForMaskedLM") and translate(config, name) == spec:
+            return config, name
+    return native.config_of(spec), next(iter(native.CLASSES))

@@ -1,0 +1,195 @@
+"""Train room, objectives: two segments of text and how they belong together, beside masked words:
+whether the second follows the first (BERT), or which of them comes first (ALBERT)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text import Tokenizer
+from glassformer.text.encoding import shares
+from glassformer.train.data.collate import pad
+from glassformer.train.fused_cross_entropy import head_loss, head_of
+from glassformer.train.objectives.masking import MASKS, Masking, Masks
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import (
+    IGNORED,
+    Frame,
+    Ids,
+    asked,
+    column,
+    count,
+    count_tokens,
+    length_of,
+    read_inputs,
+    tokenizer_of,
+)
+
+PAIRED = ("next_sentence", "sentence_order")  # the heads that judge two segments
+
+
+class SegmentPairs(Objective):
+    """A stored example is a run of a document's sentences that fills a row. It is cut in two after
+    some sentence, [CLS] first [SEP] second [SEP]; 1 means that they do not stand as in the text.
+    One in ten pairs (`short`) is made shorter than there is room for, by any length."""
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {
+        "tokens": np.int32,
+        "starts": np.bool_,  # of sentences
+        "document": np.int32,  # one number, the same for the same document
+    }
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        length: int | None = None,
+        short: float = 0.1,
+        masks: Masks = MASKS,
+    ) -> None:
+        super().__init__()
+        names = [head.name for head in model.spec.heads]
+        found = [head for head in model.spec.heads if head.name in PAIRED and head.outputs == 2]
+        if not found:
+            raise GlassformerError(
+                f"{model.architecture} has no head of two outputs that judges pairs; choose a "
+                "class such as BertForPreTraining or AlbertForPreTraining."
+            )
+        self.head = found[0].name
+        self.weights = {"lm": 1.0, self.head: 1.0} if "lm" in names else {self.head: 1.0}
+        self.frame = Frame(tokenizer_of(model))
+        self.segmented = bool(model.spec.last_stack.embed.segments)
+        self.length, self.short = length_of(model, length), short
+        self.around = around_pair(self.frame.tokenizer)
+        self.room = self.frame.room(self.length, sum(map(len, self.around)))
+        self.masking = Masking(self.frame.tokenizer, masks)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """Sentences are gathered until a row is full; a longer one is cut."""
+        sentences = [self.frame.ids(text)[: self.room - 1] for text in column(record, "sentences")]
+        document = crc32("\n".join(record["sentences"]).encode()) >> 1
+        run: list[list[int]] = []
+        for sentence in filter(None, sentences):
+            if len(run) > 1 and sum(map(len, run)) + len(sentence) > self.room:
+                yield _stored(run, document)
+                run = []
+            run.append(sentence)
+        if len(run) > 1:
+            yield _stored(run, document)
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        tokens = example["tokens"].astype(np.int64)
+        starts = np.flatnonzero(example["starts"])
+        cut = starts[rng.integers(1, len(starts))]
+        first, second, turned = self.paired(example, tokens[:cut], tokens[cut:], rng)
+        room = self.room
+        if rng.random() < self.short:
+            room = int(rng.integers(2, room + 1))
+        first, second = shortened(first, second, room, rng)
+        row = self.framed(first, second)
+        shown, targets = self.masking(row["tokens"], rng)
+        return {**row, "tokens": shown, "targets": targets, "turned": np.array([turned])}
+
+    def paired(
+        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
+    ) -> tuple[Ids, Ids, bool]:
+        """The two segments, and whether something is wrong with them."""
+        raise NotImplementedError
+
+    def framed(self, first: Ids, second: Ids) -> Example:
+        """As the tokenizer frames a pair; what stands between them belongs to the first."""
+        before, between, behind = self.around
+        sizes = [len(before) + len(first) + len(between), len(second) + len(behind)]
+        return {
+            "tokens": np.concatenate((before, first, between, second, behind)).astype(np.int64),
+            "segments": np.repeat([0, 1], sizes),
+        }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        targets = asked(pad(examples, "targets", IGNORED)[0])
+        turned = np.concatenate([example["turned"] for example in examples])
+        targets["turned"] = torch.from_numpy(turned.astype(np.int64))
+        counts = {"lm": count(targets), self.head: float(len(examples))}
+        return Batch(
+            read_inputs(examples, *(["segments"] if self.segmented else [])),
+            targets,
+            {part: counts[part] for part in self.weights},
+            count_tokens(examples),
+        )
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        said = net(**batch.inputs, heads=tuple(self.weights), project=False).heads
+        judge = head_of(net, self.head)
+        losses = {self.head: head_loss(judge, said[self.head], batch.targets["turned"])}
+        if "lm" in said:
+            hidden = said["lm"].flatten(0, -2)[batch.targets["at"]]
+            losses["lm"] = head_loss(head_of(net, "lm"), hidden, batch.targets["tokens"])
+        return losses
+
+
+@objective("next-sentence")
+class NextSentence(SegmentPairs):
+    """In half of the pairs the second segment is from another document (Devlin et al., 2018), drawn
+    of all; where that is the same one after all, the pair is left as it is."""
+
+    others = 1
+
+    def paired(
+        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
+    ) -> tuple[Ids, Ids, bool]:
+        elsewhere = example["other.0.tokens"].astype(np.int64)
+        starts = np.flatnonzero(example["other.0.starts"])
+        start = starts[rng.integers(len(starts))]
+        same = example["document"][0] == example["other.0.document"][0]
+        if rng.random() < 0.5 or same:
+            return first, second, False
+        return first, elsewhere[start:], True
+
+
+@objective("sentence-order")
+class SentenceOrder(SegmentPairs):
+    """Half of the pairs are swapped (Lan et al., 2019)."""
+
+    def paired(
+        self, example: Example, first: Ids, second: Ids, rng: np.random.Generator
+    ) -> tuple[Ids, Ids, bool]:
+        return (first, second, False) if rng.random() < 0.5 else (second, first, True)
+
+
+def _stored(run: list[list[int]], document: int) -> Example:
+    starts = np.zeros(sum(map(len, run)), dtype=bool)
+    starts[np.cumsum([0, *map(len, run[:-1])])] = True
+    return {
+        "tokens": np.concatenate(run).astype(np.int32),
+        "starts": starts,
+        "document": np.array([document], dtype=np.int32),
+    }
+
+
+def around_pair(tokenizer: Tokenizer) -> tuple[list[int], list[int], list[int]]:
+    """The special tokens before, between and behind two texts."""
+    sample = tokenizer.encode("a", "a")
+    first, second = ([i for i, s in enumerate(sample.sequence) if s == text] for text in (0, 1))
+    ids = sample.ids
+    return ids[: first[0]], ids[first[-1] + 1 : second[0]], ids[second[-1] + 1 :]
+
+
+def shortened(first: Ids, second: Ids, room: int, rng: np.random.Generator) -> tuple[Ids, Ids]:
+    """The longer segment gives way, at its front or its end, by draw."""
+    over = len(first) + len(second) - room
+    if over <= 0:
+        return first, second
+    kept = shares(len(first), len(second), room)
+    segments = []
+    for segment, size in zip((first, second), kept, strict=True):
+        front = int(rng.binomial(len(segment) - size, 0.5))
+        segments.append(segment[front : front + size])
+    return segments[0], segments[1]

@@ -1,0 +1,177 @@
+"""Train room, objectives: sequence to sequence. A decoder writes the target of a source that an
+encoder reads: translation, summaries, questions and answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.regression import perplexity
+from glassformer.model import Model
+from glassformer.tasks.rewrite import keep_layout
+from glassformer.text import Tokenizer
+from glassformer.text.prefetch import Ahead
+from glassformer.train.losses import smoothed_entropy
+from glassformer.train.objectives.sequence_level import Answer, Judged, sequence_loss
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.text_inputs import (
+    IGNORED,
+    USUAL_LENGTH,
+    asked,
+    count,
+    length_of,
+    require_head,
+    source_of,
+    targets_of,
+    tokenizer_of,
+)
+
+
+@objective("sequence-to-sequence")
+class SequenceToSequence(Judged):
+    """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
+    several that are right, each an example). The decoder reads the target one place later, behind
+    the family's start token (or the target's language, where the tokenizer ends a text with that,
+    as mBART's does), and predicts it up to its end.
+
+    Labels are smoothed as in 2017; by "kl" instead of "cross-entropy" the loss is what is above
+    the least that smoothed labels allow, with the same gradient. `prefix` stands before every
+    source (T5's tasks). Languages are given here or in the columns `source_language` and
+    `target_language`, in the tokenizer's codes. What stands before a source is saved with the
+    model, for `translate` and `summarize`.
+    """
+
+    fields: ClassVar = {"source": np.int32, "tokens": np.int32, "start": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        smoothing: float = 0.1,
+        loss: Literal["cross-entropy", "kl"] = "cross-entropy",
+        source_length: int | None = None,
+        target_length: int | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        prefix: str = "",
+        head: str = "lm",
+    ) -> None:
+        super().__init__()
+        spec = model.spec
+        such = "a class such as BartForConditionalGeneration"
+        require_head(model, head, "sequence-to-sequence", such)
+        if spec.encoder is None or spec.decoder is None:
+            raise GlassformerError(
+                f"sequence-to-sequence needs an encoder and a decoder, and {model.architecture} "
+                "has one stack; choose the objective continuation."
+            )
+        if loss not in ("cross-entropy", "kl"):
+            raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
+        self.tokenizer = tokenizer_of(model)
+        self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
+        self.ahead: dict[Tokenizer, Ahead] = {}
+        self.languages = source_language, target_language
+        self.source_length = length_of(model, source_length)
+        longest = spec.decoder.context_length or USUAL_LENGTH
+        self.target_length = min(target_length or longest, longest)
+        self.start = Start(model)
+        self.words = next(one.outputs or 0 for one in spec.heads if one.name == head)
+        self.smoothing, self.kl, self.prefix, self.head = smoothing, loss == "kl", prefix, head
+        self.weights = {head: 1.0}
+        keep_layout(
+            model,
+            prefix=prefix,
+            length=self.source_length,
+            source_language=source_language,
+            target_language=target_language,
+        )
+
+    def tokenizer_for(self, record: Record) -> tuple[Tokenizer, str]:
+        """For a record's languages, and what stands before its source to name them."""
+        languages = (
+            record.get("source_language", self.languages[0]),
+            record.get("target_language", self.languages[1]),
+        )
+        if languages not in self.tokenizers:
+            self.tokenizers[languages] = self.tokenizer.toward(*languages)
+        return self.tokenizers[languages]
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        read: defaultdict[Tokenizer, list[str]] = defaultdict(list)
+        for record in records:
+            tokenizer, address = self.tokenizer_for(record)
+            with suppress(GlassformerError):  # which `prepare` names
+                read[tokenizer].append(address + self.prefix + source_of(record))
+                read[tokenizer.target] += targets_of(record)
+        for tokenizer, texts in read.items():
+            self.ahead_of(tokenizer).read(texts)
+
+    def ahead_of(self, tokenizer: Tokenizer) -> Ahead:
+        return self.ahead.setdefault(tokenizer, Ahead(tokenizer))
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        tokenizer, address = self.tokenizer_for(record)
+        text = address + self.prefix + source_of(record)
+        source = self.ahead_of(tokenizer).encode(text, max_length=self.source_length).ids
+        for text in targets_of(record):
+            target = ended(self.ahead_of(tokenizer.target), text, self.target_length)
+            if not source or not target:
+                raise GlassformerError(f"{record.get('where', 'A record')} has an empty side.")
+            tokens = np.array(target)
+            yield {
+                "source": np.array(source, dtype=np.int32),
+                "tokens": tokens.astype(np.int32),
+                "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
+            }
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return self._asking(rewriting(examples, self.head))
+
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+        longest = {"source": self.source_length, "tokens": self.target_length}
+        sides = {name: min(slots[name], most) for name, most in longest.items()}
+        return self._asking(rewriting(examples, self.head, sides), few=True)
+
+    def _asking(self, batch: Batch, few: bool = False) -> Batch:
+        """Targets differ in length, so that most places of a batch may be padding."""
+        return replace(batch, targets=asked(batch.targets["tokens"], few))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        loss = sequence_loss(net, batch, self.smoothing, self.head)
+        if self.kl:
+            judged = batch.targets["tokens"].ne(IGNORED).sum()  # a number would be waited for
+            loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
+        return {self.head: loss}
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """The cross-entropy without smoothing, and of how many tokens."""
+        loss = sequence_loss(net, batch, 0.0, self.head)
+        return [(float(loss), int(count(batch.targets)))]
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        totals = (sum(side) for side in zip(*answers, strict=True))
+        return {"perplexity": perplexity(*totals)}
+
+
+def ended(reader: Ahead, text: str, length: int) -> list[int]:
+    """A text's tokens with the end token, behind which a language's code may stand."""
+    end = _missing_end(reader.tokenizer)
+    ids = reader.encode(text, max_length=length - len(end)).ids
+    return [*ids, *end]
+
+
+@lru_cache(maxsize=64)
+def _missing_end(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The end token, where the tokenizer knows one and does not put it there itself."""
+    end = tokenizer.special.get("eos", tokenizer.special.get("sep"))
+    return () if end is None or end in tokenizer.encode("a").ids[-2:] else (end,)

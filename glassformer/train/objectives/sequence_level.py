@@ -1,0 +1,126 @@
+"""Train room, objectives: what those share that are asked about whole texts. Texts come in framed
+as the tokenizer does it; answers are counted beside the right ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text.prefetch import Ahead
+from glassformer.train.data.collate import even, pad
+from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
+
+TEXT: dict[str, type[np.generic]] = {
+    "tokens": np.int32,
+    "segments": np.uint8,
+}  # what is stored of a text
+LOW = -1e9  # a score out of the race; finite, since teachers and students are subtracted
+Answer = tuple[Any, Any]  # what was said, and what is right
+
+
+class Judged(Objective):
+    """An objective with a metric of its own, beside the loss."""
+
+    @abstractmethod
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        """What the net says of every text, and what is right."""
+
+    @abstractmethod
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """The metrics of all answers together, by name."""
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The head's scores as rows of classes that compete, [row, class], and how much each row
+        counts in the loss: for a teacher's answers in the place of the right ones."""
+        return scores, scores.new_ones(len(scores))
+
+    def measure(
+        self,
+        net: nn.Module,
+        batches: Iterable[Batch],
+        gathered: Callable[[list[Answer]], list[list[Answer]]] = lambda own: [own],
+    ) -> dict[str, float]:
+        """`gathered` has the answers of all processes that share a batch, in the rows' order."""
+        found: list[Answer] = []
+        for batch in batches:
+            for answers in gathered(self.answers(net, batch)):
+                found.extend(answers)
+        return self.score(found)
+
+
+class Texts:
+    """Texts, or pairs of them, as a model reads them: framed, and cut to `length` tokens."""
+
+    def __init__(self, model: Model, length: int | None) -> None:
+        self.tokenizer = tokenizer_of(model)
+        self.ahead = Ahead(self.tokenizer)
+        self.length = length_of(model, length)
+        stack = model.spec.last_stack
+        self.segmented = stack.embed.segments > 1 or stack.scores_segments
+        self.pad = model.spec.tokens.pad or 0
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        """Columns `text` and, in pairs, `pair`."""
+        texts: list[Any] = [(record.get("text"), record.get("pair")) for record in records]
+        self.ahead.read(text if pair is None else (text, pair) for text, pair in texts)
+
+    def example(self, record: Record, text: Any, pair: Any = None) -> Example:
+        for value in (text, pair):
+            if not isinstance(value, str | None):
+                raise GlassformerError(
+                    f"{record.get('where', 'A record')} has {value!r} as a text."
+                )
+        encoded = self.ahead.encode(text, pair, max_length=self.length)
+        if not encoded.ids:
+            raise GlassformerError(f"{record.get('where', 'A record')} has an empty text.")
+        return {
+            "tokens": np.array(encoded.ids, dtype=np.int32),
+            "segments": np.array(encoded.segments, dtype=np.uint8),
+        }
+
+    def slots(self, examples: Sequence[Example], few: bool) -> int:
+        """How many a row has: as many as the longest text, or of `few` lengths the next one."""
+        longest = max(len(example["tokens"]) for example in examples)
+        return even(longest, self.length) if few else longest
+
+    def inputs(self, examples: Sequence[Example], slots: int | None = None) -> dict[str, Tensor]:
+        """[text, slot]. Heads ask the mask where a text ends, so it is always there."""
+        tokens, mask = pad(examples, "tokens", self.pad, length=slots)
+        inputs = {"tokens": tokens, "mask": mask}
+        if self.segmented:
+            inputs["segments"], _ = pad(examples, "segments", length=slots)
+        return inputs
+
+
+def text_and_pair(record: Record) -> tuple[Any, Any]:
+    return column(record, "text"), record.get("pair")
+
+
+def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
+    """What a head says, in float32 or finer."""
+    return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
+
+
+def sequence_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
+    """`token_loss` of the tokens a batch asks for, with smoothing and, to judge, without."""
+    hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
+    rows = hidden.index_select(0, batch.targets["at"])
+    return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
+
+
+def _asked(batch: Batch, head: str, ask: Callable[[], Tensor]) -> Tensor:
+    """In an evaluation the net is asked once, for the loss and for what it answers."""
+    if batch.heard is None:
+        return ask()
+    of = head, id(next(iter(batch.inputs.values())))  # parts of a mixture read texts of their own
+    if of not in batch.heard:
+        batch.heard[of] = ask()
+    return batch.heard[of]

@@ -1,0 +1,143 @@
+"""Train room, objectives: span corruption (Raffel et al., 2019). Spans of a text are taken out and
+leave a sentinel each; what stood behind every sentinel is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.fused_cross_entropy import token_loss
+from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
+from glassformer.train.objectives.text_inputs import (
+    Frame,
+    column,
+    length_of,
+    require_head,
+    tokenizer_of,
+)
+from glassformer.train.objectives.whole_words import Flags
+
+SENTINEL = "<extra_id_{}>"
+
+
+@objective("span-corruption")
+class SpanCorruption(Objective):
+    """A share of `density` of the tokens is taken out, in spans of `mean` tokens on average. A row
+    of the stream has so many tokens that `length` are left, with sentinels and the end."""
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {"tokens": np.int32}
+    arrange = "stream"
+
+    def __init__(
+        self, model: Model, *, length: int | None = None, density: float = 0.15, mean: float = 3.0
+    ) -> None:
+        super().__init__()
+        require_head(model, "lm", "span-corruption", "T5ForConditionalGeneration")
+        self.start = Start(model)
+        self.frame = Frame(tokenizer_of(model))
+        self.end = end_of(self.frame.tokenizer)
+        if not 0 < density < 1 or mean < 1:
+            raise GlassformerError(
+                f"density = {density} must lie between 0 and 1, and mean = {mean} be at least 1."
+            )
+        self.density, self.mean = density, mean
+        length = length_of(model, length)
+        self.beyond = row_length(length, density, mean) - length
+        self.sentinels = sentinels_of(self.frame)
+        _, spans = noise_sizes(length + self.beyond, density, mean)
+        if spans > len(self.sentinels):
+            raise GlassformerError(
+                f"Rows of {length} tokens have {spans} spans, and the tokenizer "
+                f"{len(self.sentinels)} sentinels ({SENTINEL.format(0)}, ...); lower length, or "
+                "raise mean."
+            )
+        self.weights = {"lm": 1.0}
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        """A text ends with the end token where others may follow it in a row."""
+        tokens = self.frame.ids(column(record, "text"))
+        if record.get("ends", True):
+            tokens.append(self.end)
+        yield {"tokens": np.array(tokens, dtype=np.int32)}
+
+    def vary(self, example: Example, rng: np.random.Generator) -> Example:
+        tokens = example["tokens"].astype(np.int64)
+        if tokens[-1] == self.end:
+            tokens = tokens[:-1]
+        noise = noise_mask(len(tokens), self.density, self.mean, rng)
+        source = np.append(marked(tokens, noise, self.sentinels), self.end)
+        target = np.append(marked(tokens, ~noise, self.sentinels), self.end)
+        return {"source": source, "tokens": target, "start": self.start.of(target, None)}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return rewriting(examples)
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}
+
+
+def sentinels_of(frame: Frame) -> NDArray[np.int64]:
+    names = (SENTINEL.format(number) for number in count())
+    found = []
+    for name in names:
+        if name not in frame.tokenizer:
+            break
+        found.append(frame.tokenizer.id(name))
+    return np.array(found, dtype=np.int64)
+
+
+def noise_sizes(length: int, density: float, mean: float) -> tuple[int, int]:
+    """How many tokens are taken out of so many, and in how many spans."""
+    tokens = min(max(round(length * density), 1), length - 1)
+    return tokens, max(round(tokens / mean), 1)
+
+
+def row_length(length: int, density: float, mean: float) -> int:
+    """The most tokens of which, with sentinels in the place of spans and the end, no more than
+    `length` are left."""
+
+    def left(row: int) -> int:
+        tokens, spans = noise_sizes(row, density, mean)
+        return row - tokens + spans + 1
+
+    row = length - 1
+    while left(row + 1) <= length:
+        row += 1
+    return row
+
+
+def noise_mask(length: int, density: float, mean: float, rng: np.random.Generator) -> Flags:
+    """True at what is taken out. Text and noise take turns, text first, and both are cut at places
+    of which every choice is as likely as any other."""
+    if length < 2:
+        return np.zeros(length, dtype=bool)
+    tokens, spans = noise_sizes(length, density, mean)
+    spans = min(spans, length - tokens)
+    text, noise = cut(length - tokens, spans, rng), cut(tokens, spans, rng)
+    sizes = np.stack((text, noise), axis=1).flatten()
+    return np.repeat(np.arange(len(sizes)) % 2 == 1, sizes)
+
+
+def cut(items: int, parts: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Sizes of so many parts, none of them empty."""
+    inner = np.sort(rng.permutation(items - 1)[: parts - 1]) + 1
+    return np.diff(np.concatenate(([0], inner, [items])))
+
+
+def marked(
+    tokens: NDArray[np.int64], gone: Flags, sentinels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A sentinel, each another one, in the place of every span that is gone."""
+    first = gone & ~np.concatenate(([False], gone[:-1]))
+    shown = tokens.copy()
+    shown[first] = sentinels[: first.sum()]
+    return shown[~gone | first]

@@ -1,0 +1,166 @@
+"""Train room, objectives: what those over running text share. Records become token ids in pieces,
+and examples the inputs of a net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.tasks import windows
+from glassformer.text import Tokenizer
+from glassformer.train.data.collate import pad_rows
+from glassformer.train.fused_cross_entropy import IGNORE
+from glassformer.train.objectives.objective import Example, Record
+
+Ids = NDArray[np.int64]
+IGNORED = IGNORE  # a target that is not asked for
+OURS = {"where", "begins", "ends"}  # what readers add to the columns of a file
+LEAST = 64  # targets of a batch, those that only fill it up counted
+USUAL_LENGTH = 512  # of a model that has no longest
+
+
+def tokenizer_of(model: Model) -> Tokenizer:
+    """The model's tokenizer, which must fit its embedding."""
+    if model.tokenizer is None:
+        raise GlassformerError("The model has no tokenizer; name one in the recipe's [tokenizer].")
+    stack = model.spec.encoder or model.spec.last_stack
+    if model.tokenizer.size > stack.embed.vocabulary:
+        raise GlassformerError(
+            f"The tokenizer has {model.tokenizer.size} tokens and the model's embedding "
+            f"{stack.embed.vocabulary}; make the model with as many, or choose another tokenizer."
+        )
+    return model.tokenizer
+
+
+def length_of(model: Model, asked: int | None) -> int:
+    """How many tokens a text may have: as was asked for, or as the model's positions allow."""
+    stack = model.spec.encoder or model.spec.last_stack
+    longest = stack.context_length
+    if asked is not None and longest is not None and asked > longest:
+        raise GlassformerError(
+            f"A length of {asked} is more than the {longest} positions of {model.architecture}."
+        )
+    table = stack.embed.position
+    usual = USUAL_LENGTH if table is None else table.length
+    return asked or min(usual, longest or usual)
+
+
+def require_head(model: Model, name: str, objective: str, such: str) -> None:
+    if all(head.name != name for head in model.spec.heads):
+        raise GlassformerError(
+            f"{objective} needs the head {name!r}, and {model.architecture} has "
+            f"{', '.join(head.name for head in model.spec.heads) or 'none'}; choose {such}."
+        )
+
+
+def column(record: Record, name: str) -> Any:
+    if name not in record:
+        raise GlassformerError(
+            f"{record.get('where', 'A record')} has no column {name!r}, only "
+            f"{', '.join(sorted(set(record) - OURS)) or 'none'}; say in [data.columns] which one "
+            "it is."
+        )
+    return record[name]
+
+
+def source_of(record: Record) -> str:
+    """The text that is rewritten; a list of sentences is one text."""
+    found = column(record, "source")
+    return " ".join(found) if _is_list(found) else _text(record, "source", found)
+
+
+def targets_of(record: Record) -> list[str]:
+    """What it is rewritten as; a list has several, each as right as the others."""
+    found = column(record, "target")
+    return list(found) if _is_list(found) else [_text(record, "target", found)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _text(record: Record, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise GlassformerError(
+            f"{record.get('where', 'A record')} has {str(value)[:40]!r} as its {name}, and not a "
+            "text, or a list of texts."
+        )
+    return value
+
+
+class Frame:
+    """The special tokens that a tokenizer puts before and behind a text."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        frame = windows.Frame.of(tokenizer)
+        self.before, self.behind, self.size = frame.before.ids, frame.behind.ids, len(frame)
+
+    def ids(self, text: str) -> list[int]:
+        """Of the text alone."""
+        return self.tokenizer.ids(text)
+
+    def around(self, ids: Sequence[int]) -> list[int]:
+        return [*self.before, *ids, *self.behind]
+
+    def pieces(self, text: str, length: int) -> Iterator[Example]:
+        """A text in pieces of at most so many tokens, each framed."""
+        ids, room = self.ids(text), self.room(length)
+        for start in range(0, len(ids), room):
+            yield {"tokens": np.array(self.around(ids[start : start + room]), dtype=np.int32)}
+
+    def room(self, length: int, size: int | None = None) -> int:
+        """For tokens of the text."""
+        room = length - (self.size if size is None else size)
+        if room < 1:
+            raise GlassformerError(f"A length of {length} leaves no room for text; raise it.")
+        return room
+
+
+def read_inputs(examples: Sequence[Example], *fields: str) -> dict[str, Tensor]:
+    """What an encoder reads: the tokens, more fields of the same length, which are real, and where
+    several documents share a row, whose they are."""
+    tokens, mask = pad_rows([example["tokens"] for example in examples])
+    inputs = {"tokens": tokens}
+    if not bool(mask.all()):
+        inputs["mask"] = mask
+    for field in fields:
+        inputs[field], _ = pad_rows([example[field] for example in examples])
+    if several_documents(examples):
+        inputs["documents"], _ = pad_rows([example["documents"] for example in examples], -1)
+    return inputs
+
+
+def several_documents(examples: Sequence[Example]) -> bool:
+    """Whether some row holds more than one; or else none need be told apart."""
+    return any(np.ptp(example["documents"]) for example in examples if "documents" in example)
+
+
+def count_tokens(examples: Sequence[Example]) -> int:
+    return sum(len(example["tokens"]) for example in examples)
+
+
+def asked(targets: Tensor, few: bool = False) -> dict[str, Tensor]:
+    """The targets alone, and where they stand in the batch, counted through all its rows: the
+    vocabulary is scored there and nowhere else. Filled up to an even number with targets that are
+    not asked for, so that a compiled step sees few different shapes; for `few` of them indeed, to
+    a power of two. More than all there are is never needed."""
+    at = targets.flatten().ne(IGNORED).nonzero()[:, 0]
+    power = 2 ** len(at).bit_length()
+    spare = -len(at) % max(LEAST, power if few else power // 32)
+    spare = min(spare, targets.numel() - len(at))
+    return {
+        "at": torch.cat((at, at.new_zeros(spare))),
+        "tokens": torch.cat((targets.flatten()[at], at.new_full((spare,), IGNORED))),
+    }
+
+
+def count(targets: Mapping[str, Tensor]) -> float:
+    return float(targets["tokens"].ne(IGNORED).sum())

@@ -1,0 +1,148 @@
+"""Train room, objectives: tagging. Every word of a sentence gets a tag, at its first token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.metrics.ner import entity_scores, names_entities
+from glassformer.metrics.classification import accuracy
+from glassformer.model import Model
+from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.windows import encode_words
+from glassformer.tasks.words import SPLITS, Split
+from glassformer.text import Tokenizer
+from glassformer.text.prefetch import Ahead
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said
+from glassformer.train.objectives.labels import Labels, written
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import (
+    IGNORED,
+    Frame,
+    column,
+    count_tokens,
+    require_head,
+)
+
+
+@objective("tagging")
+class Tagging(Judged):
+    """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
+    spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
+    more than `length` tokens becomes several, cut between words. `split` is for later: how the
+    model is to find such words in a text by itself (see `tasks.words`)."""
+
+    fields: ClassVar = {**TEXT, "tags": np.int32}
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        labels: tuple[str, ...] = (),
+        length: int | None = None,
+        split: Split = "words",
+        head: str = "tag",
+    ) -> None:
+        super().__init__()
+        require_head(model, head, "tagging", "a class such as BertForTokenClassification")
+        self.texts = Texts(model, length)
+        self.frame = Frame(self.texts.tokenizer)
+        self.labels = Labels(model, head, labels)
+        self.head = head
+        self.weights = {head: 1.0}
+        if length is not None:
+            keep_settings(model, head, length=length)
+        if split not in SPLITS:
+            raise GlassformerError(f"split is {', '.join(SPLITS)}, not {split!r}.")
+        keep_settings(model, head, split=split)
+
+    @staticmethod
+    def labels_of(record: Record) -> list[str]:
+        return [written(tag) for tag in column(record, "tags")]
+
+    def foresee(self, records: Sequence[Record]) -> None:
+        words = [record.get("words") for record in records]
+        texts = [" ".join(each) for each in words if each and all(isinstance(w, str) for w in each)]
+        self.texts.ahead.read(texts, special=False)
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        words, tags = column(record, "words"), column(record, "tags")
+        if len(words) != len(tags):
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has {len(words)} words and {len(tags)} tags."
+            )
+        numbers = [self.labels.id(tag, record) for tag in tags]
+        ids, first = aligned(self.texts.ahead, words)
+        targets = np.full(len(ids), IGNORED, dtype=np.int32)
+        for token, number in zip(first, numbers, strict=True):
+            if token is not None:
+                targets[token] = number
+        begins = {token for token in first if token is not None}
+        before, behind = ([IGNORED] * len(side) for side in (self.frame.before, self.frame.behind))
+        for start, stop in pieces(len(ids), begins, self.frame.room(self.texts.length)):
+            tokens = np.array(self.frame.around(ids[start:stop]), dtype=np.int32)
+            own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
+            yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        slots = self.texts.slots(examples, self.few_shapes)
+        tags, _ = pad(examples, "tags", IGNORED, length=slots)
+        counts = {self.head: float(tags.ne(IGNORED).sum())}
+        inputs = self.texts.inputs(examples, slots)
+        return Batch(inputs, {"tags": tags}, counts, count_tokens(examples))
+
+    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        logits = said(net, batch, self.head).flatten(0, 1)
+        tags = batch.targets["tags"].flatten()
+        return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
+
+    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
+
+    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+        found = said(net, batch, self.head).argmax(-1).tolist()
+        names = self.labels.names
+        asked = [
+            [(f, r) for f, r in zip(row, tags, strict=True) if r != IGNORED]
+            for row, tags in zip(found, batch.targets["tags"].tolist(), strict=True)
+        ]
+        return [([names[f] for f, _ in row], [names[r] for _, r in row]) for row in asked]
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        found, right = zip(*answers, strict=True)
+        scores = {"accuracy": accuracy([*chain(*found)], [*chain(*right)])}
+        if names_entities(self.labels.names):
+            scores |= entity_scores(found, right)
+        return scores
+
+
+def aligned(
+    tokenizer: Tokenizer | Ahead, words: Sequence[str]
+) -> tuple[list[int], list[int | None]]:
+    """The tokens of a sentence, and which of them each word begins with; None for a word that the
+    tokenizer makes nothing of."""
+    encoded = encode_words(tokenizer, words)
+    first: list[int | None] = [None] * len(words)
+    for token, word in enumerate(encoded.words):
+        if word is not None and first[word] is None:
+            first[word] = token
+    return encoded.ids, first
+
+
+def pieces(length: int, begins: set[int], room: int) -> Iterator[tuple[int, int]]:
+    """Cuts of at most `room` tokens, before the beginning of a word where there is one."""
+    start = 0
+    while length - start > room:
+        stop = next((i for i in range(start + room, start, -1) if i in begins), start + room)
+        yield start, stop
+        start = stop
+    if start < length:
+        yield start, length

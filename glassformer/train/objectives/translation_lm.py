@@ -1,0 +1,88 @@
+"""Train room, objectives: translation language modeling (Lample and Conneau, 2019). A sentence and
+its translation stand in one row, and what is hidden in one may be told from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.train.data.collate import pad
+from glassformer.train.objectives.masked import MaskedLM
+from glassformer.train.objectives.masking import MASKS, Masks
+from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.text_inputs import (
+    IGNORED,
+    asked,
+    column,
+    count,
+    count_tokens,
+    read_inputs,
+)
+
+
+@objective("translation-lm")
+class TranslationLM(MaskedLM):
+    """Both sentences are framed, positions start anew with the second, and where the model has
+    vectors for languages every token has its own. Languages are named as in the config's lang2id,
+    by the record (`source_language`, `target_language`) or for all of them here. Longer sentences
+    are cut to half of `length` each; of the other options see `Masks`."""
+
+    fields: ClassVar[Mapping[str, type[np.generic]]] = {
+        "tokens": np.int32,
+        "positions": np.int32,
+        "languages": np.int32,
+    }
+    arrange = "single"
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        length: int | None = None,
+        masks: Masks = MASKS,
+    ) -> None:
+        super().__init__(model, length=length, masks=masks)
+        self.languages: Mapping[str, int] = model.config.get("lang2id") or {}
+        self.named = bool(model.spec.last_stack.embed.languages)
+        self.given = {"source": source_language, "target": target_language}
+        if self.named and not self.languages:
+            raise GlassformerError(
+                f"{model.architecture} has vectors for languages, and its config no lang2id that "
+                "names them; add it."
+            )
+
+    def prepare(self, record: Record) -> Iterable[Example]:
+        room = self.frame.room(self.length // 2)
+        sides = {side: self.frame.ids(column(record, side)) for side in ("source", "target")}
+        rows = [self.frame.around(ids[:room]) for ids in sides.values()]
+        languages = [self.language(record, side) for side in sides]
+        if all(sides.values()):
+            yield {
+                "tokens": np.concatenate(rows).astype(np.int32),
+                "positions": np.concatenate([np.arange(len(row)) for row in rows]).astype(np.int32),
+                "languages": np.repeat(languages, [len(row) for row in rows]).astype(np.int32),
+            }
+
+    def language(self, record: Record, side: str) -> int:
+        if not self.named:
+            return 0
+        name = record.get(f"{side}_language", self.given[side])
+        if name not in self.languages:
+            raise GlassformerError(
+                f"{record.get('where', 'A record')} has the {side} language {name!r}; the model "
+                f"knows {', '.join(self.languages)}."
+            )
+        return self.languages[name]
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        targets = asked(pad(examples, "targets", IGNORED)[0])
+        fields = ("positions", "languages") if self.named else ("positions",)
+        inputs = read_inputs(examples, *fields)
+        return Batch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))

@@ -1,0 +1,71 @@
+"""Train room, objectives: where words begin, as the tokens of a vocabulary tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from string import punctuation
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.text import Tokenizer
+from glassformer.train.objectives.text_inputs import Ids
+
+Flags = NDArray[np.bool_]
+OPENS = ("Ġ", "Ċ", "▁", " ", "\n")  # how a token begins that begins a word: byte-level,
+# SentencePiece, characters
+CONTINUES = "##"  # or one that does not: WordPiece
+CLOSES = "</w>"  # how one ends that ends a word: GPT, XLM
+GOES_ON = "@@"  # or one that does not: CTRL
+STOPS = tuple(".!?。！？")  # how one ends that ends a sentence
+
+
+class Vocabulary:
+    """What is known of every token by its id.
+
+    A vocabulary marks its tokens in one of these four ways, the one that most tokens show. Without
+    any a token is a word. Punctuation is a word of its own.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokens = tokenizer.vocabulary
+        size = max(tokens.values()) + 1
+
+        def flags(test: Callable[[str], bool]) -> Flags:
+            found = np.zeros(size, dtype=bool)
+            found[[id for token, id in tokens.items() if test(token)]] = True
+            return found
+
+        self.special = flags(lambda token: tokens[token] in tokenizer.special_ids)
+        self.ordinary: Ids = np.flatnonzero(flags(lambda token: True) & ~self.special)
+        none, every = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
+        opens = flags(lambda token: token.startswith(OPENS))
+        continues = flags(lambda token: token.startswith(CONTINUES))
+        closes = flags(lambda token: token.endswith(CLOSES))
+        goes_on = flags(lambda token: token.endswith(GOES_ON))
+        ways = [
+            (opens, (opens, none)),
+            (continues, (~continues, none)),
+            (closes, (none, closes)),
+            (goes_on, (none, ~goes_on)),
+        ]
+        shown, (begins, ends) = max(ways, key=lambda way: way[0].sum())
+        if not shown.any():
+            begins = every
+        alone = flags(_punctuation) | self.special
+        self.begins, self.ends = begins | alone, ends | alone
+        self.stops = flags(lambda token: token.removesuffix(CLOSES).endswith(STOPS))
+
+    def starts(self, tokens: Ids, documents: Ids | None = None) -> Flags:
+        """True where a word begins."""
+        found: Flags = self.begins[tokens]
+        found[:1] = True
+        found[1:] |= self.ends[tokens[:-1]]
+        if documents is not None:
+            found[1:] |= documents[1:] != documents[:-1]
+        return found
+
+
+def _punctuation(token: str) -> bool:
+    """Or nothing but the space before it."""
+    return all(letter in punctuation for letter in token.lstrip("".join(OPENS)))

@@ -1,0 +1,111 @@
+"""Train room, models of a run: a run folder comes in, what can be loaded of it goes out by step.
+
+`run.keep_every` and `run.keep` keep the models of steps; besides there are the best one, the last
+one, and of a run that is not over its newest checkpoint. A folder that is both, a model with the
+steps that led to it, has its last one in itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
+
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.loading import load
+from glassformer.train.build_model import build
+from glassformer.train.build_data import adapted, objective_of, with_labels
+from glassformer.train.run_folder import Run
+from glassformer.train.compare_runs import RECIPE, read_run
+from glassformer.train.state import NOTES, checkpoints, quietly, step_of, steps_in
+
+WEIGHTS = "weights.net."
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The model of a run after a step. `name` is "best" or "model" where it is one of those."""
+
+    run: Run
+    folder: Path
+    step: int
+    name: str | None = None
+
+    @property
+    def loss(self) -> float | None:
+        """Of the evaluation at this step, else of the last step that was logged by then."""
+        found = None
+        for entry in self.run.entries():
+            if entry["step"] == self.step and "valid" in entry:
+                judged: float | None = entry["valid"].get("loss")
+                return judged
+            if entry["step"] <= self.step and "loss" in entry:
+                found = entry["loss"]
+        return found
+
+    def load(self) -> Model:
+        """In float32."""
+        if not self.folder.exists():
+            raise GlassformerError(
+                f"{self.folder} is gone, and with it the model of step {self.step}; choose another."
+            )
+        if self.folder.parent == self.run.state:
+            return _from_state(self.run, self.folder)
+        return load(self.folder, dtype=torch.float32)
+
+
+def is_run(folder: str | Path) -> bool:
+    return (Path(folder) / RECIPE).is_file()
+
+
+def snapshots(folder: str | Path) -> list[Snapshot]:
+    """The first steps first; of folders with the same step one."""
+    run = read_run(Path(folder))
+    ending = run.finished or _newest_notes(run)
+    found = [(path, step_of(path), None) for path in steps_in(run.steps)]
+    found += [(path, step_of(path), None) for path in checkpoints(run.state)]
+    last = run.folder if (run.folder / "config.json").is_file() else run.model
+    named = {"best": (run.best, "best_step"), "model": (last, "step")}
+    found += [(path, ending.get(key, 0), name) for name, (path, key) in named.items()]  # type: ignore[misc]
+    by_step = {step: Snapshot(run, path, step, name) for path, step, name in found if path.is_dir()}
+    if not by_step:
+        raise GlassformerError(
+            f"The run {folder} holds no model yet; one is there after its first checkpoint."
+        )
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _newest_notes(run: Run) -> dict[str, Any]:
+    saved = checkpoints(run.state)
+    return json.loads((saved[-1] / NOTES).read_text("utf-8")) if saved else {}
+
+
+def _from_state(run: Run, folder: Path) -> Model:
+    """The model as the run began, with the weights of a checkpoint."""
+    recipe = with_labels(run.recipe)
+    model, _ = objective_of(recipe, build(recipe, _no_texts, run.tokenizer))
+    if recipe.adapter is not None:
+        model = adapted(model, recipe)
+    reader = HuggingFaceStorageReader(str(folder))
+    stored = reader.read_metadata().state_dict_metadata
+    own = {f"{WEIGHTS}{name}": tensor for name, tensor in model.net.state_dict().items()}
+    with quietly(), torch.no_grad():
+        load_tensors(
+            {name: tensor for name, tensor in own.items() if name in stored},
+            storage_reader=reader,
+            no_dist=True,
+        )
+    return model
+
+
+def _no_texts() -> Sequence[str]:
+    raise GlassformerError(
+        "The run's tokenizer is gone (tokenizer/ in its folder), so its checkpoint cannot be read."
+    )

@@ -1,0 +1,37 @@
+"""Train room, the clock: how fast a run goes, and how much of the device that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from glassformer.train.distributed import Place
+from glassformer.train.estimate import Plan
+
+
+class Clock:
+    """Counts the time of steps alone: while it evaluates and saves, it is stopped."""
+
+    def __init__(self, place: Place, plan: Plan, tokens: int) -> None:
+        self._place, self._plan = place, plan
+        self._tokens, self._idle = tokens, 0.0
+        self._begun = self._since = time.perf_counter()
+
+    def look(self, tokens: int) -> dict[str, float]:
+        """Since the last look, of a run that has read so many tokens by now."""
+        self._place.wait()
+        now = time.perf_counter()
+        speed = (tokens - self._tokens) / max(now - self._since - self._idle, 1e-9)
+        self._since, self._tokens, self._idle = now, tokens, 0.0
+        return {
+            "time": now - self._begun,
+            "tokens_per_second": speed,
+            "utilization": self._plan.utilization(speed),
+        }
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        before = time.perf_counter()
+        yield
+        self._idle += time.perf_counter() - before

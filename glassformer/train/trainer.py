@@ -1,0 +1,144 @@
+"""Train room, the front door: a recipe comes in, a run folder goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from inspect import Parameter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from glassformer.train.distributed import Place, deterministic, open_place
+from glassformer.train.coerce import fitted
+from glassformer.train.interrupt import Interrupted, terminable
+from glassformer.train.objectives.registry import check_options
+from glassformer.train.estimate import Plan, make_plan
+from glassformer.train.build_data import prepare
+from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
+from glassformer.train.report import own_reporters
+from glassformer.train.reporter import Reporter
+from glassformer.train.run_folder import Run, onlooker, open_run
+from glassformer.train.errors import company_explained, explained, model_explained
+
+Source = str | Path | Table | Recipe
+MIXED = {"weight": 1.0, "rate": 1.0}
+UNSAID = (Parameter.empty, None)  # a recipe has no word for none
+
+
+def train(
+    recipe: Source,
+    overrides: Sequence[str] = (),
+    *,
+    restart: bool = False,
+    device: str | None = None,
+    reporters: Sequence[Reporter] = (),
+) -> Run:
+    """Trains as the recipe says: a TOML file, or its tables as a dict. A run that was stopped goes
+    on where it was saved last, to the same bits as if it had not been; `restart` begins anew.
+
+    >>> run = gf.train("recipe.toml", ["train.steps=100"])
+    >>> gf.load(run.model).generate("ROMEO:")
+    """
+    whole = filled(read_recipe(recipe, overrides))
+    with (
+        stopped_explained(whole),
+        open_place(device or whole.scale.device, whole.scale) as place,
+        ExitStack() as opened,
+    ):
+        opened.enter_context(company_explained(place))
+
+        def begin() -> tuple[Run, Sequence[Reporter]]:
+            told = [*reporters, *own_reporters(whole.run)]
+            return opened.enter_context(open_run(whole, restart=restart)), told
+
+        run, told = place.first(begin) or (onlooker(whole), ())
+        if run.finished is None:
+            with deterministic(place, whole.train.deterministic), explained(whole.train):
+                _go(whole, place, run, told)
+    return run
+
+
+def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
+    with model_explained(), run.adding("tokenizer", "data"):
+        loop = prepare(recipe, place, run.folder, reporters)
+    if run.is_begun:
+        loop.resume(run)
+    else:
+        run.cut(0)
+        loop.rehearse()
+    plan = make_plan(loop)
+    try:
+        for reporter in reporters:
+            reporter.begin(run, plan)
+        loop.go(run, plan, reporters)
+        loop.publish(run.model, run.replacing)
+        how = loop.ending()
+        for reporter in reporters:
+            reporter.finish(how)
+        run.finish(how)
+    finally:
+        loop.feed.close()
+        for reporter in reporters:
+            reporter.end()
+
+
+@contextmanager
+def stopped_explained(recipe: Recipe) -> Iterator[None]:
+    """Ctrl-C and SIGTERM at any other time than during the steps, which the loop ends itself."""
+    try:
+        with terminable():
+            yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        folder, steps = Path(recipe.run.folder), recipe.train.steps
+        done = Run(folder, recipe).step
+        raise Interrupted(
+            f"Stopped; step {done} of {steps} is saved in {folder}, and the same command goes on "
+            "from there."
+            if done
+            else "Stopped before the first checkpoint; the same command begins again."
+        ) from None
+
+
+def dry_run(
+    recipe: Source,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    reporters: Sequence[Reporter] = (),
+) -> Plan:
+    """What the run would take, from a few real steps; nothing of it is kept."""
+    whole = filled(read_recipe(recipe, overrides))
+    with (
+        open_place(device or whole.scale.device, whole.scale) as place,
+        company_explained(place),
+        TemporaryDirectory(prefix="glassformer-") as folder,
+        deterministic(place, whole.train.deterministic),
+        explained(whole.train),
+    ):
+        with model_explained():
+            loop = prepare(whole, place, Path(folder), reporters if place.main else ())
+        try:
+            return make_plan(loop, measure=True)
+        finally:
+            loop.feed.close()
+
+
+def filled(recipe: Recipe) -> Recipe:
+    """With every option of the objectives, which know their own."""
+    mixed = len(recipe.objective) > 1
+    return replace(recipe, objective=tuple(_filled(one, mixed) for one in recipe.objective))
+
+
+def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
+    """Of several objectives `weight` and `rate` are the mixture's words, not their own."""
+    own = {k: v for k, v in settings.options.items() if not (mixed and k in MIXED)}
+    known = check_options(settings.name, own)
+    defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
+    given = {
+        key: fitted(f"objective.{key}", value, known[key].kind) if key in known else value
+        for key, value in settings.options.items()
+    }
+    return replace(settings, options=defaults | (MIXED if mixed else {}) | given)

@@ -1,0 +1,124 @@
+"""Room 5, weights: which family and which class a folder holds. config.json says it; where it says
+nothing, or names a class that the family does not have, the tensors say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.families import Family, classes_of, families, find_family
+from glassformer.families._shared.config_reader import WITHOUT_EFFECT
+from glassformer.weights.tensor_files import TensorFiles
+from glassformer.weights.unused_tensors import explained
+from glassformer.weights.mapping import Plan, check_shapes, make_plan
+
+GOOGLE_BERT = {  # bert_config.json of 2018 has these keys, and no model_type
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+}
+GOOGLE_POOLER = {  # and the multilingual and Chinese ones also these
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+}
+
+
+def named_class(config: Mapping[str, Any]) -> str | None:
+    """The class that config.json names, as its family spells it; None where there is no name."""
+    names = config.get("architectures")
+    if not isinstance(names, list) or not names:
+        return None
+    known = {name.lower(): name for name in find_family(config).CLASSES}
+    return known.get(_plain(names[0]), names[0])
+
+
+def _plain(name: str) -> str:
+    """Files that were converted from TensorFlow or Flax may keep that library's prefix."""
+    return name.removeprefix("TF").removeprefix("Flax").lower()
+
+
+def find_class(config: Mapping[str, Any], files: TensorFiles) -> str:
+    """The class that config.json names; of no class, or of one that the family does not have, the
+    class that the tensors are of."""
+    family, named = find_family(config), named_class(config)
+    if named is not None and named in family.CLASSES:
+        return named
+    fitting = fitting_class(config, files)
+    if fitting is not None:
+        return fitting
+    said = "config.json names no class"
+    if named is not None:
+        said = f"{family.NAME} has no class {named!r}"
+    raise GlassformerError(
+        f"{said}, and the tensors fit none of {', '.join(family.CLASSES)}; give one as "
+        "`architecture`."
+    )
+
+
+def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
+    """Of the classes that lack nothing and leave nothing over without a reason, the one that uses
+    most of the tensors; of several, the one that has most heads."""
+    fitting: list[tuple[int, int, str]] = []
+    for architecture in classes_of(find_family(config), config["model_type"]):
+        plan = make_plan(config, architecture, files)
+        if fits(plan):
+            fitting.append((-len(plan.unused()), len(plan.net.heads), architecture))
+    return max(fitting, key=lambda found: found[:2])[2] if fitting else None
+
+
+def fits(plan: Plan) -> bool:
+    if plan.missing() or len(explained(plan)) < len(plan.unused()):
+        return False
+    try:
+        check_shapes(plan)
+    except GlassformerError:
+        return False
+    return True
+
+
+def type_by_config(config: Mapping[str, Any]) -> str | None:
+    """The model type of a config.json without one, by its class or by Google's keys."""
+    for name in config.get("architectures") or ():
+        for model_type, family in families().items():
+            if _plain(name) in map(str.lower, classes_of(family, model_type)):
+                return model_type
+    keys = set(config) - set(WITHOUT_EFFECT)
+    return "bert" if keys <= GOOGLE_BERT | GOOGLE_POOLER and keys >= GOOGLE_BERT else None
+
+
+def find_type(config: Mapping[str, Any], files: TensorFiles) -> str | None:
+    """As `type_by_config`, or else by the one family that has a class for the tensors; of several,
+    the one whose own prefix they have."""
+    found = type_by_config(config)
+    if found is not None:
+        return found
+    fitting = [model_type for model_type in families() if _fits_type(config, files, model_type)]
+    marked = [model_type for model_type in fitting if _has_prefix(files, families()[model_type])]
+    candidates = marked or fitting
+    one = len({families()[model_type].NAME for model_type in candidates}) == 1
+    return candidates[0] if one else None
+
+
+def _fits_type(config: Mapping[str, Any], files: TensorFiles, model_type: str) -> bool:
+    try:
+        return fitting_class({**config, "model_type": model_type}, files) is not None
+    except GlassformerError:  # this config.json cannot be of that family
+        return False
+
+
+def _has_prefix(files: TensorFiles, family: Family) -> bool:
+    prefixes = tuple(base for base in family.CLASSES.values() if base)
+    return bool(prefixes) and any(name.startswith(prefixes) for name in files)

@@ -1,0 +1,88 @@
+"""Room 5, weights: the tensors of a GGUF file. They stay mapped until asked for."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.gguf import Header
+from glassformer.weights.formats.gguf_dequantize import FORMATS, UNREAD, Format
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a tensor lies, and in which form."""
+
+    shape: tuple[int, ...]
+    format: Format
+    start: int
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.shape) // self.format.size
+
+    @property
+    def end(self) -> int:
+        return self.start + self.blocks * self.format.layout.itemsize
+
+
+class Gguf(Header):
+    """The tensors' `entries` by the names that the file gives them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            self._read_table()
+        except (struct.error, IndexError):
+            raise self.wrong("ends inside its header; get it again") from None
+
+    def _read_table(self) -> None:
+        table = [self._described() for _ in range(self.tensors)]
+        step = self.metadata.get("general.alignment", 32)
+        if not isinstance(step, int) or step < 1:
+            raise self.wrong(f"has general.alignment = {step!r}; it must be a whole number")
+        begin = -(-self.at // step) * step
+        self.entries: dict[str, Entry] = {}
+        for name, shape, kind, offset in table:
+            self.entries[name] = self._checked(name, Entry(shape, kind, begin + offset))
+        if len(self.entries) != len(table):
+            raise self.wrong("names a tensor twice; get it again")
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        """A tensor in float32; one that is stored so may stay in the file."""
+        entry = self.entries[name]
+        blocks = np.frombuffer(self.map, entry.format.layout, entry.blocks, entry.start)
+        if not (mapped and blocks.dtype == np.float32 and blocks.flags.aligned):
+            blocks = entry.format.dequantize(blocks)
+        return torch.from_numpy(blocks).view(entry.shape)
+
+    def _described(self) -> tuple[str, tuple[int, ...], Format, int]:
+        name = self._name()
+        count = self._number("<I")
+        shape = tuple(self._number("<Q") for _ in range(count))[::-1]
+        number, offset = self._number("<I"), self._number("<Q")
+        if number not in FORMATS:
+            known = ", ".join(kind.name for kind in FORMATS.values())
+            raise self.wrong(
+                f"holds {name} in the type {UNREAD.get(number, f'number {number}')}; "
+                f"the types that are read are {known}"
+            )
+        return name, shape, FORMATS[number], offset
+
+    def _checked(self, name: str, entry: Entry) -> Entry:
+        if entry.blocks == 0 or not entry.shape or entry.shape[-1] % entry.format.size:
+            raise self.wrong(
+                f"gives {name} the shape {list(entry.shape)}, which {entry.format.name} blocks of "
+                f"{entry.format.size} do not fill; get it again"
+            )
+        if entry.end > len(self.map):
+            raise self.wrong(
+                f"is cut off: {name} ends at byte {entry.end:,} of {len(self.map):,}; get it again"
+            )
+        return entry

@@ -1,0 +1,141 @@
+"""Room 4, families: the metadata of a GGUF file comes in, the config.json that the model was
+published with goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.weights.formats.gguf_rope import llama3_scaling
+from glassformer.families._shared.rotary import yarn_magnitude
+
+ROLES = {"bos": "bos", "eos": "eos", "pad": "padding"}  # ours and theirs
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a config is made of: metadata, shapes by name, and the content of rope_freqs.weight."""
+
+    metadata: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    frequency_factors: Sequence[float] | None = None
+
+    @property
+    def architecture(self) -> str:
+        return str(self.metadata.get("general.architecture"))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.metadata.get(f"{self.architecture}.{key}", default)
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        value = self.get(key, default)
+        if isinstance(value, list) and len(set(value)) == 1:  # one for each layer, all the same
+            value = value[0]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(key, value)
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, value)
+        return float(value)
+
+    def _wrong(self, key: str, value: Any) -> GlassformerError:
+        said = "lacks" if value is None else "has no single number as"
+        return GlassformerError(f"The GGUF file {said} {self.architecture}.{key}; get it again.")
+
+
+def config_of(header: Header) -> dict[str, Any]:
+    if header.architecture not in CONFIGS:
+        raise GlassformerError(
+            f"The GGUF file holds a model of the architecture {header.architecture!r}; known are "
+            f"{', '.join(CONFIGS)}."
+        )
+    if "token_embd.weight" not in header.shapes:
+        raise GlassformerError("The GGUF file has no token_embd.weight, so it holds no model.")
+    if header.integer("block_count") > len(header.shapes):
+        raise GlassformerError(
+            f"The GGUF file has {header.architecture}.block_count = {header.get('block_count')} "
+            f"and only {len(header.shapes)} tensors; get it again."
+        )
+    ids = {role: f"tokenizer.ggml.{name}_token_id" for role, name in ROLES.items()}
+    return {
+        **CONFIGS[header.architecture](header),
+        "vocab_size": header.shapes["token_embd.weight"][0],
+        "tie_word_embeddings": "output.weight" not in header.shapes,
+        **{f"{role}_token_id": header.metadata.get(key) for role, key in ids.items()},
+    }
+
+
+def gpt2_config(header: Header) -> dict[str, Any]:
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "n_positions": header.integer("context_length"),
+        "n_embd": header.integer("embedding_length"),
+        "n_layer": header.integer("block_count"),
+        "n_head": header.integer("attention.head_count"),
+        "n_inner": header.integer("feed_forward_length"),
+        "layer_norm_epsilon": header.number("attention.layer_norm_epsilon"),
+    }
+
+
+def llama_config(header: Header) -> dict[str, Any]:
+    if header.get("expert_count"):
+        raise GlassformerError("The GGUF file holds a mixture of experts, which is not read yet.")
+    width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
+    dim = header.integer("attention.key_length", width // max(heads, 1))
+    for key in ("attention.value_length", "rope.dimension_count"):
+        if header.integer(key, dim) != dim:
+            raise GlassformerError(
+                f"The GGUF file has llama.{key} = {header.get(key)} and heads of {dim}; the two "
+                "are equal in a Llama model."
+            )
+    config = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "max_position_embeddings": header.integer("context_length"),
+        "hidden_size": width,
+        "num_hidden_layers": header.integer("block_count"),
+        "intermediate_size": header.integer("feed_forward_length"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": header.integer("attention.head_count_kv", heads),
+        "head_dim": dim,
+        "rms_norm_eps": header.number("attention.layer_norm_rms_epsilon"),
+        "rope_theta": header.number("rope.freq_base", 10_000.0),
+        "attention_bias": "blk.0.attn_q.bias" in header.shapes,
+        "mlp_bias": "blk.0.ffn_up.bias" in header.shapes,
+    }
+    factors = header.frequency_factors
+    scaling = scaling_by_name(header) if factors is None else llama3_scaling(config, factors)
+    return {**config, "rope_scaling": scaling} if scaling else config
+
+
+CONFIGS = {"llama": llama_config, "gpt2": gpt2_config}
+
+
+def scaling_by_name(header: Header) -> dict[str, Any] | None:
+    factor = header.number("rope.scaling.factor", header.number("rope.scale_linear", 1.0))
+    kind = header.get("rope.scaling.type", "linear")
+    if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
+        return None
+    if kind == "linear":
+        return {"rope_type": "linear", "factor": factor}
+    if kind != "yarn":
+        raise GlassformerError(
+            f"The GGUF file has llama.rope.scaling.type = {kind!r}; known are none, linear, yarn."
+        )
+    trained = header.integer("context_length")
+    return {
+        "rope_type": "yarn",
+        "factor": factor,
+        "original_max_position_embeddings": header.integer(
+            "rope.scaling.original_context_length", trained
+        ),
+        "beta_fast": header.number("rope.scaling.yarn_beta_fast", 32.0),
+        "beta_slow": header.number("rope.scaling.yarn_beta_slow", 1.0),
+        "attention_factor": header.number("rope.scaling.attn_factor", 1.0) * yarn_magnitude(factor),
+    }

@@ -1,0 +1,190 @@
+"""Room 5, weights: what comes from where. Config and file are laid side by side before any tensor
+is read, and every difference between them that was not asked for is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.core import Net
+from glassformer.core.linear import Linear
+from glassformer.errors import GlassformerError
+from glassformer.families import Family, find_family, translate
+from glassformer.families._shared.weight_rules import Match, Rule, match
+from glassformer.spec import ModelSpec
+from glassformer.weights.tensor_files import TensorFiles
+
+
+@dataclass
+class Source:
+    """One of our tensors, and where the file holds it."""
+
+    name: str
+    followers: list[str]  # its other names, where it is tied
+    expected: Match  # where it should be
+    found: Match | None  # where it is; None: it has to be made
+    copies: list[Match]  # further places that hold the same tensor
+
+
+@dataclass
+class Plan:
+    """A net without storage, and the sources of all its tensors."""
+
+    net: Net
+    config: Mapping[str, Any]
+    family: Family
+    files: TensorFiles
+    base: str
+    sources: list[Source]
+
+    def unused(self) -> list[str]:
+        used = {
+            their
+            for source in self.sources
+            for place in (source.found, *source.copies)
+            if place is not None
+            for their in place.theirs
+        }
+        return [name for name in self.files if name not in used]
+
+    def missing(self) -> list[Source]:
+        return [s for s in self.sources if s.found is None and not s.expected.rule.optional]
+
+
+def make_net(spec: ModelSpec) -> Net:
+    """Without storage: the tensors are put in one by one."""
+    with torch.device("meta"):
+        return Net(spec).eval()
+
+
+def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> Plan:
+    family = find_family(config)
+    spec = translate(config, architecture)
+    net = make_net(spec)
+    files, base = find_base(family, architecture, net, files)
+    plan = _plan(net, config, family, files, base)
+    loose = {
+        follower
+        for source in plan.sources
+        for follower in source.followers
+        if follower in spec.loose and any(not equal(source, c, files) for c in source.copies)
+    }
+    if loose:
+        tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
+        plan = _plan(make_net(replace(spec, tie=tie)), config, family, files, base)
+    return plan
+
+
+def _plan(
+    net: Net, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
+) -> Plan:
+    sources = list(find_sources(net, family.rules(net.spec), files, base))
+    return Plan(net, config, family, files, base, sources)
+
+
+def find_base(
+    family: Family, architecture: str, net: Net, files: TensorFiles
+) -> tuple[TensorFiles, str]:
+    """A body may stand in the file under another prefix than its class writes, and the whole class
+    under the prefix of a module that held it in training."""
+    own = family.CLASSES[architecture]
+    first = next(iter(net.state_dict()))  # of the embedding
+    places = [
+        (base, their)
+        for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
+        for found in [matched(family.rules(net.spec), first, base)]
+        for their in (*found.theirs, *found.also)
+    ]
+    for base, their in places:
+        if their in files:
+            return files, base
+    for base, their in sorted(places, key=lambda place: -len(place[0])):
+        holders = [name.removesuffix(their) for name in files if name.endswith(f".{their}")]
+        if len(holders) == 1:
+            return files.inside(holders[0]), base
+    return files, own
+
+
+def find_sources(
+    net: Net, rules: Sequence[Rule], files: TensorFiles, base: str
+) -> Iterator[Source]:
+    for names in tied_names(net):
+        matches = [matched(rules, name, base) for name in names]
+        places = [
+            option
+            for found in matches
+            for option in (found, *(replace(found, theirs=(also,)) for also in found.also))
+        ]
+        named = [place for place in places if place.theirs]  # a computed table has no name
+        present = [place for place in named if all(their in files for their in place.theirs)]
+        distinct = list({place.theirs: place for place in present}.values())
+        found = distinct[0] if distinct else None
+        yield Source(names[0], names[1:], matches[0], found, distinct[1:])
+
+
+def matched(rules: Sequence[Rule], name: str, base: str) -> Match:
+    found = match(rules, name, base)
+    assert found is not None, f"no rule for {name}"
+    return found
+
+
+ADDED = {"adapters", "around"}  # where adapters stand, whose tensors are not the model's
+
+
+def tied_names(net: Net) -> list[list[str]]:
+    """Our tensors, each with all the names it has, the one that is kept first."""
+    kept = {name for name, _ in net.spec.tie}
+    groups: dict[int, list[str]] = {}
+    for name, tensor in net.state_dict(keep_vars=True).items():
+        if ADDED.isdisjoint(name.split(".")):
+            groups.setdefault(id(tensor), []).append(name)
+    return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
+
+
+def parts_of(net: Net, name: str) -> tuple[int, ...]:
+    """The row blocks of a tensor that joins several."""
+    owner, _, leaf = name.rpartition(".")
+    module = net.get_submodule(owner)
+    if not isinstance(module, Linear):
+        return ()
+    kept = module.biased if leaf == "bias" else (True,) * len(module.parts)
+    return tuple(rows for rows, has in zip(module.parts, kept, strict=True) if has)
+
+
+def check_shapes(plan: Plan) -> None:
+    ours: dict[str, Tensor] = plan.net.state_dict()
+    for source in plan.sources:
+        for place in (source.found, *source.copies):
+            if place is None:
+                continue
+            parts = parts_of(plan.net, source.name)
+            shapes = place.rule.op.shapes(tuple(ours[source.name].shape), parts)
+            for their, shape in zip(place.theirs, shapes, strict=True):
+                if plan.files.shape(their) != shape:
+                    raise GlassformerError(
+                        f"{their} has the shape {list(plan.files.shape(their))} in the file and "
+                        f"{list(shape)} by config.json; one of the two is not this model's."
+                    )
+
+
+def check_copies(plan: Plan) -> None:
+    for source in plan.sources:
+        for copy in source.copies:
+            if source.found is not None and not equal(source, copy, plan.files):
+                raise GlassformerError(
+                    f"{source.found.theirs[0]} and {copy.theirs[0]} differ in the file, and by "
+                    "config.json they are one; set tie_word_embeddings to false if they are not."
+                )
+
+
+def equal(source: Source, copy: Match, files: TensorFiles) -> bool:
+    assert source.found is not None
+    mine, other = (
+        place.rule.op.read([files.read(their, mapped=True) for their in place.theirs])
+        for place in (source.found, copy)
+    )
+    return mine.shape == other.shape and torch.equal(mine, other)

@@ -1,0 +1,135 @@
+"""Room 5, weights: linear layers that hold codes of 8 or 4 bits, for inference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core import Net
+from glassformer.core.linear import Linear, Origin
+from glassformer.errors import GlassformerError
+from glassformer.native.instructions import has_vnni
+from glassformer.weights import int8 as eights
+from glassformer.weights import int4 as nibbles
+from glassformer.weights.int8 import Codes
+from glassformer.weights.int4 import GROUP, Nibbles
+from glassformer.weights.portable_kernels import Blocks, Packed
+
+KINDS = ("int8", "int4")
+Kernel = Codes | Nibbles | Packed | Blocks
+
+
+class QuantizedLinear(Linear):
+    """`weight` is the definition. With 8 bits it is codes * scale, and the kernel also rounds
+    each row of the input to 8 bits; with 4 bits (code - 8) * scale + zero, two codes a byte, one
+    scale and zero for each group of a row, and the kernel rounds each group of the input to 8
+    bits. No row depends on the others of its batch."""
+
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+
+    def __init__(self, linear: Linear, kind: str) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.parts, self.biased, self.partly = linear.parts, linear.biased, linear.partly
+        self.kind = kind if self.in_features % GROUP == 0 else "int8"
+        make = eight_bits if self.kind == "int8" else four_bits
+        for name, tensor in make(linear.weight.detach().float()).items():
+            self.register_buffer(name, tensor)
+        fixed = "bias" in linear._buffers
+        (self.register_buffer if fixed else self.register_parameter)("bias", linear.bias)
+        self._packed, self.instead, self.roomy = None, None, None
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        if self.kind == "int8":
+            return self.codes * self.scale
+        groups = self.whole_codes.view(len(self.codes), -1, GROUP)
+        return (groups * self.scale[..., None] + self.zero[..., None]).flatten(1)
+
+    @property
+    def whole_codes(self) -> Tensor:
+        """One a byte, [out, in]; of 4 bits from -8 to 7."""
+        if self.kind == "int8":
+            return self.codes
+        return (torch.stack((self.codes & 15, self.codes >> 4), -1).flatten(1) - 8).to(torch.int8)
+
+    def pack(self) -> None:
+        """Codes as the kernels want them; done at the first forward on a CPU. All kernels compute
+        the same."""
+        kernel: Kernel
+        if self.kind == "int8" and eights.library() is not None:
+            kernel = Codes(self.codes, self.scale)
+        elif self.kind == "int8" and has_vnni():
+            kernel = Packed(self.codes, self.scale)
+        elif self.kind == "int8":
+            kernel = Blocks(self.codes, self.scale)
+        elif nibbles.library() is not None:
+            kernel = Nibbles(self.codes, self.scale, self.zero)
+        else:
+            kernel = Blocks(self.whole_codes, self.scale, self.zero, GROUP)
+        self._packed = kernel, Origin(self.codes, self.scale)
+
+    def kernel(self) -> Any:
+        if self._packed is None or not self._packed[1].holds(self.codes, self.scale):
+            self.pack()
+        assert self._packed is not None
+        return self._packed[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = self.whole_bias
+        here = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        learns = x.requires_grad and torch.is_grad_enabled()  # an adapter below; kernels forget how
+        if not here or learns:
+            return F.linear(x, self.weight.to(x.dtype), bias)
+        y: Tensor = self.kernel().multiply(x, bias)
+        return y.to(x.dtype)
+
+
+def eight_bits(weight: Tensor) -> dict[str, Tensor]:
+    scale = (weight.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
+    return {"codes": (weight / scale).round().to(torch.int8), "scale": scale}
+
+
+def four_bits(weight: Tensor) -> dict[str, Tensor]:
+    """From the smallest to the largest of a group in 15 steps, in numbers that the kernel has."""
+    groups = weight.view(len(weight), -1, GROUP)
+    low, high = groups.amin(-1), groups.amax(-1)
+    scale = ((high - low) / 15).clamp(min=1e-30).bfloat16().float()
+    zero = (low + 8 * scale).bfloat16().float()
+    codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp(0, 15)
+    pairs = codes.to(torch.uint8).view(len(weight), -1, 2)
+    return {"codes": pairs[..., 0] | pairs[..., 1] << 4, "scale": scale, "zero": zero}
+
+
+def is_quantized(net: nn.Module) -> bool:
+    return any(isinstance(module, QuantizedLinear) for module in net.modules())
+
+
+def quantize(net: nn.Module, kind: str) -> None:
+    """In place. Embeddings and norms stay; a head that shared its weight with an embedding gets
+    codes of its own."""
+    if kind not in KINDS:
+        raise GlassformerError(f"There is no quantization {kind!r}; choose of {', '.join(KINDS)}.")
+    if is_quantized(net):
+        raise GlassformerError("The model is quantized already; load it anew for another kind.")
+    if any(hasattr(module, "adapters") for module in net.modules()):
+        raise GlassformerError("The model has an adapter; merge or remove it, or quantize first.")
+    made: dict[nn.Module, QuantizedLinear] = {}
+    for module in list(net.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, Linear):
+                made[child] = made.get(child) or QuantizedLinear(child, kind)
+                module._modules[name] = made[child]
+
+
+def count_parameters(net: Net) -> int:
+    """Tied parameters once, fixed tables not at all; codes for the numbers that they stand for."""
+    tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
+    coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)
+    plain = sum(parameter.numel() for parameter in net.parameters())
+    return plain + sum(layer.in_features * layer.out_features for layer in coded)

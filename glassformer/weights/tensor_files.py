@@ -1,0 +1,362 @@
+"""Room 5, weights: the tensors of a folder by name, unread until they are asked for.
+
+safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
+a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
+A GGUF file (see `gguf.py`), llama2.c's .bin, or OpenAI's .pt of Whisper, is a folder in one piece.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import pickle
+import re
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.weights.formats import gguf_config as gguf
+from glassformer.weights.formats import llama2c
+from glassformer.weights.formats import openai_whisper
+from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
+from glassformer.storage.folders import settle
+from glassformer.storage.names import named_in
+from glassformer.weights.dtypes import is_float8
+from glassformer.weights.formats.gguf import Gguf
+from glassformer.weights.tensor_names import inside, published_names, whole_weight
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+HOLDERS = ("state_dict", "model_state_dict", "model", "module")  # in a training checkpoint
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+class TensorFile(ABC):
+    """One file: shapes by name, and the tensors."""
+
+    shapes: dict[str, tuple[int, ...]]
+    others: tuple[str, ...] = ()  # entries that are not tensors
+
+    @abstractmethod
+    def read(self, name: str, mapped: bool) -> Tensor:
+        """A tensor; `mapped` leaves it in the file until it is used, otherwise it is a copy."""
+
+    def dtype(self, name: str) -> torch.dtype:
+        """That of the numbers as they are stored, or as a quantized tensor is read."""
+        return torch.float32
+
+
+class SafetensorsFile(TensorFile):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with safe_open(path, framework="pt"):  # checks the header against the file
+                pass
+        except (SafetensorError, OSError, ValueError) as error:
+            raise GlassformerError(
+                f"{path} is not a whole safetensors file ({error}); get it again."
+            ) from None
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            self.header: dict[str, Any] = json.loads(file.read(size))
+            self.start = 8 + size
+            # private: what a program writes into a mapped weight never reaches the file
+            self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self.header.pop("__metadata__", None)
+        for name, entry in self.header.items():
+            if entry["dtype"] not in DTYPES:
+                raise GlassformerError(f"{path}: {name} has the unknown type {entry['dtype']}.")
+        self.shapes = {name: tuple(entry["shape"]) for name, entry in self.header.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return DTYPES[self.header[name]["dtype"]]
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        entry = self.header[name]
+        dtype = DTYPES[entry["dtype"]]
+        first, last = (self.start + offset for offset in entry["data_offsets"])
+        if first == last:
+            return torch.empty(entry["shape"], dtype=dtype)
+        if mapped and first % dtype.itemsize == 0:
+            count = (last - first) // dtype.itemsize
+            flat = torch.frombuffer(self.map, dtype=dtype, count=count, offset=first)
+        else:
+            flat = torch.empty((last - first) // dtype.itemsize, dtype=dtype)
+            with self.path.open("rb", buffering=0) as file:
+                file.seek(first)
+                _fill(file, memoryview(flat.view(torch.uint8).numpy().data), self.path)
+        return flat.view(entry["shape"])
+
+
+def _fill(file: Any, buffer: memoryview, path: Path) -> None:
+    done = 0
+    while done < len(buffer):
+        got = file.readinto(buffer[done:])
+        if not got:
+            raise GlassformerError(f"{path} ended while it was read; get it again.")
+        done += got
+
+
+class PickleFile(TensorFile):
+    """Read with `weights_only`: an unpickler that knows tensors, storages and dictionaries."""
+
+    def __init__(self, path: Path) -> None:
+        state = _unwrapped(_unpickled(path))
+        self.tensors: dict[str, Tensor] = {
+            str(name): value for name, value in state.items() if isinstance(value, Tensor)
+        }
+        if not self.tensors:
+            raise GlassformerError(f"{path} is not a table of tensors; get a checkpoint's weights.")
+        self.others = tuple(str(name) for name in state if str(name) not in self.tensors)
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self.tensors[name].dtype
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        return self.tensors[name] if mapped else self.tensors[name].clone()
+
+
+def _unpickled(path: Path) -> Any:
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
+        )
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL ([\w.]+)", str(error))
+        raise GlassformerError(
+            f"{path} holds something else than tensors"
+            f"{f' (it asks for {asked[1]})' if asked else ''} and was not read: a pickle can "
+            "run code; ask its maker for safetensors."
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise GlassformerError(
+            f"{path} is not a whole PyTorch file ({str(error).splitlines()[0]}); get it again."
+        ) from None
+
+
+def _unwrapped(state: Any) -> dict[Any, Any]:
+    """A training checkpoint keeps the model's tensors beside those of the optimizer."""
+    if not isinstance(state, dict):
+        return {}
+    inner = next((state[key] for key in HOLDERS if isinstance(state.get(key), dict)), None)
+    return state if inner is None else _unwrapped(inner)
+
+
+def _is_table(state: Any) -> TypeGuard[dict[str, Tensor]]:
+    return isinstance(state, dict) and all(isinstance(t, Tensor) for t in state.values())
+
+
+class SingleFile(TensorFile):
+    """One file with everything: `config` is the config.json that it would have as a folder, and
+    tensors have their published names and form."""
+
+    config: dict[str, Any]
+
+
+class Llama2cFile(SingleFile):
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError) as error:
+            raise GlassformerError(f"{path} cannot be read ({error}).") from None
+        header = llama2c.read_header(self.map[: llama2c.START])
+        if isinstance(header, str):
+            raise GlassformerError(f"{path} {header}.")
+        self.config = llama2c.config_of(header)
+        self.origins = {}
+        self.shapes = {}
+        end = header.start
+        for name, shape, undo in llama2c.layout(header):
+            if name not in llama2c.ROTATIONS:
+                self.origins[name] = end, undo
+                self.shapes[name] = shape
+            end += 4 * math.prod(shape)
+            if end > len(self.map):
+                break
+        if end > len(self.map):
+            raise GlassformerError(
+                f"{path} is cut off: {name} ends at byte {end:,} of {len(self.map):,}; get it "
+                "again, or, if it is no llama2.c file, load the folder it is in."
+            )
+        if end < len(self.map):
+            raise GlassformerError(
+                f"{path} has {len(self.map):,} bytes, and by its header {end:,}; get it again."
+            )
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        start, undo = self.origins[name]
+        shape = self.shapes[name]
+        flat = torch.frombuffer(
+            self.map, dtype=torch.float32, count=math.prod(shape), offset=start
+        ).view(shape)
+        return undo(flat if mapped else flat.clone())
+
+
+class OpenAIFile(SingleFile, PickleFile):
+    """Whisper's {dims, model_state_dict}."""
+
+    def __init__(self, path: Path) -> None:
+        state = _unpickled(path)
+        whole = state if isinstance(state, dict) else {}
+        dims, tensors = whole.get("dims"), whole.get("model_state_dict")
+        if not isinstance(dims, dict) or not _is_table(tensors):
+            raise GlassformerError(
+                f"{path} has no dims and model_state_dict, so it is not OpenAI's Whisper; other "
+                ".pt files are not read, save the model as a folder."
+            )
+        self.config = openai_whisper.config_of(dims)
+        self.tensors = {openai_whisper.published(name): t for name, t in tensors.items()}
+        self.shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+
+
+class GgufFile(SingleFile):
+    """Quantized tensors are read as float32."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = Gguf(path)
+        shapes = {name: entry.shape for name, entry in self.file.entries.items()}
+        factors = None
+        if SCALED_FREQUENCIES in shapes:
+            factors = self.file.read(SCALED_FREQUENCIES, mapped=True).tolist()
+        self.config = gguf.config_of(gguf.Header(self.file.metadata, shapes, factors))
+        self.origins = {}
+        self.shapes = {}
+        for name, shape in shapes.items():
+            theirs, undo = published(name, self.config)
+            self.origins[theirs] = name, undo
+            self.shapes[theirs] = tuple(undo(torch.empty(shape, device="meta")).shape)
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        origin, undo = self.origins[name]
+        return undo(self.file.read(origin, mapped))
+
+
+SINGLE: dict[str, Callable[[Path], SingleFile]] = {
+    ".gguf": GgufFile,
+    ".bin": Llama2cFile,
+    ".pt": OpenAIFile,
+}
+READERS: dict[str, Callable[[Path], TensorFile]] = {".safetensors": SafetensorsFile}
+
+
+def is_single(path: Path) -> bool:
+    """A model in one file, instead of a folder."""
+    return path.suffix in SINGLE and path.is_file()
+
+
+def is_openai(path: Path) -> bool:
+    """Whether it is OpenAI's one file of a Whisper model."""
+    return is_single(path) and SINGLE[path.suffix] is OpenAIFile
+
+
+class TensorFiles:
+    """All tensors of a folder, whatever files they are in, or those of a single file, by their
+    published names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place: dict[str, TensorFile] = {}  # by the names in the files
+        self.paths: list[Path] = []
+        self.single = is_single(folder)
+        self._open(folder)
+        self.names = published_names(self.place)
+
+    def _open(self, folder: Path) -> None:
+        if self.single:
+            self._add(folder, SINGLE[folder.suffix])
+            return
+        settle(folder)
+        for name in WHOLE:
+            path, index = folder / name, folder / f"{name}.index.json"
+            if path.is_file():
+                self._add(path)
+                return
+            if index.is_file():
+                self._add_shards(index)
+                return
+        looked = ", ".join(f"{name} or its shards" for name in WHOLE)
+        raise GlassformerError(f"{folder} has no weights: it holds neither {looked}.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        held = self.names[name][-1]
+        return self.place[held].shapes[held]
+
+    def dtype(self, name: str) -> torch.dtype:
+        held = self.names[name][-1]
+        return self.place[held].dtype(held)
+
+    def read(self, name: str, mapped: bool) -> Tensor:
+        """As stored; numbers of 8 bits, with which nothing can be computed, as float32."""
+        parts = [self.place[held].read(held, mapped) for held in self.names[name]]
+        tensor = whole_weight(*parts) if len(parts) > 1 else parts[0]
+        return tensor.float() if is_float8(tensor.dtype) else tensor
+
+    def inside(self, prefix: str) -> TensorFiles:
+        """The same, with the names that they have without this prefix."""
+        other = copy(self)
+        other.names = inside(prefix, self.names)
+        return other
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The file's name -> the published name, of the tensors that have two."""
+        return {
+            held: name for name, parts in self.names.items() for held in parts if held != name
+        }
+
+    @property
+    def others(self) -> list[str]:
+        """Entries of the files that are not tensors."""
+        return [name for file in dict.fromkeys(self.place.values()) for name in file.others]
+
+    def _add(self, path: Path, reader: Callable[[Path], TensorFile] | None = None) -> TensorFile:
+        if path.stat().st_size == 0:
+            raise GlassformerError(f"{path} is empty; get it again.")
+        file = (reader or READERS.get(path.suffix, PickleFile))(path)
+        self.place.update(dict.fromkeys(file.shapes, file))
+        self.paths.append(path)
+        return file
+
+    def _add_shards(self, index: Path) -> None:
+        try:
+            where: dict[str, str] = json.loads(index.read_text("utf-8"))["weight_map"]
+            shards = sorted(set(where.values()), key=str)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise GlassformerError(f"{index} is not an index of shards; get it again.") from None
+        for shard in shards:
+            path = named_in(index.parent, shard, index)
+            if not path.is_file():
+                raise GlassformerError(f"{index} names {shard}, which is not there; get it too.")
+            found = set(self._add(path).shapes)
+            named = {name for name, place in where.items() if place == shard}
+            if found != named:
+                odd = sorted(found ^ named)[0]
+                raise GlassformerError(f"{index} and {shard} do not agree on the tensor {odd}.")

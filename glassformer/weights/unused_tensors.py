@@ -1,0 +1,78 @@
+"""Room 5, weights: why a tensor of the file is not needed. A file holds more than its class reads
+where it was saved by another class of the family, by an older version, or with parts that
+config.json turns off. Each such tensor is dropped with the reason; any other is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from glassformer.errors import GlassformerError
+from glassformer.families import classes_of, translate
+from glassformer.weights.mapping import Plan, make_net, matched, tied_names
+
+BUFFERS = {  # of any family, by the end of the name
+    re.compile(rf"(.*\.)?({names})"): why
+    for names, why in {
+        r"position_ids": "counts from 0, which is computed",
+        r"token_type_ids": "zeros, which are computed",
+        r"inv_freq|rotary_emb\..+": "the frequencies, which are computed",
+        r"masked_bias|attn\.bias": "the causal mask, which is computed",
+        r"version|_float_tensor": "a mark of the library that wrote the file",
+        r"num_batches_tracked": "a count from training",
+    }.items()
+}
+FURTHER = "predicts further tokens for faster generation; the class does not read it"
+
+
+def explained(plan: Plan) -> dict[str, str]:
+    """The tensors of the file that are not needed, each with the reason."""
+    named = [
+        (_name_pattern(name.replace("{base}", plan.base)), why)
+        for name, why in plan.family.DROPPED.items()
+    ]
+    reasons = {}
+    for name in plan.unused():
+        known = [why for pattern, why in (*named, *BUFFERS.items()) if pattern.fullmatch(name)]
+        if known:
+            reasons[name] = known[0]
+        elif _is_further(plan, name):
+            reasons[name] = FURTHER
+    rest = [name for name in plan.unused() if name not in reasons]
+    return reasons | _owned(plan, rest) if rest else reasons
+
+
+def _owned(plan: Plan, names: Iterable[str]) -> dict[str, str]:
+    """Those that another class of the family has."""
+    owners: dict[str, str] = {}
+    for architecture in classes_of(plan.family, plan.config["model_type"]):
+        try:
+            net = make_net(translate(plan.config, architecture))
+        except GlassformerError:  # this config.json cannot be of that class
+            continue
+        rules = plan.family.rules(net.spec)
+        for group in tied_names(net):
+            for ours in group:
+                found = matched(rules, ours, plan.base)
+                for theirs in (*found.theirs, *found.also):
+                    owners.setdefault(theirs, architecture)
+    return {
+        name: f"belongs to {owners[name]}; this class does not read it"
+        for name in names
+        if name in owners
+    }
+
+
+def _is_further(plan: Plan, name: str) -> bool:
+    """Of layers that predict several tokens ahead: by their name, or behind the last layer."""
+    if re.match(r"(model\.)?mtp\.", name):
+        return True
+    found = re.match(rf"{re.escape(plan.base)}layers\.(\d+)\.", name)
+    ahead = plan.config.get("num_nextn_predict_layers") or 0
+    layers = len(plan.net.spec.last_stack.blocks)
+    return found is not None and layers <= int(found[1]) < layers + ahead
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    """`{i}` stands for a layer's number, `{any}` for the rest of a name."""
+    return re.compile(re.escape(name).replace(r"\{i\}", r"\d+").replace(r"\{any\}", ".+"))

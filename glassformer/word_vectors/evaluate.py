@@ -1,0 +1,139 @@
+"""Vectors, how good they are: analogies, and similarities beside what people said, both counted as
+gensim counts them: letters' case makes no difference, questions with an unknown word are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.errors import GlassformerError
+from glassformer.word_vectors.space import Vectors
+
+FREQUENT = 300_000  # words that are looked at, from the first on
+TOGETHER = 256  # questions that are answered at once
+
+Floats64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    right: int
+    asked: int  # questions all of whose words are known
+    unknown: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How the cosines of pairs go with people's judgments."""
+
+    spearman: float
+    pearson: float
+    pairs: int
+    unknown: int
+
+
+class Known:
+    """The most frequent words with their case taken away; the most frequent of several stands for
+    all of them."""
+
+    def __init__(self, vectors: Vectors, limit: int) -> None:
+        upper = [word.upper() for word in vectors.words[:limit]]
+        self.number: dict[str, int] = {}
+        for place, word in enumerate(upper):
+            self.number.setdefault(word, place)
+        self.same = np.array([self.number[word] for word in upper])  # [word]
+        self.unit = vectors.unit[:limit]
+
+    def find(self, words: list[str]) -> list[int] | None:
+        found = [self.number.get(word.upper(), -1) for word in words]
+        return None if -1 in found else found
+
+
+def analogies(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> list[Section]:
+    """A file of lines "a b c d" under titles ": name": a is to b as c is to d. The answer is the
+    word nearest to b - a + c that is none of the three (3CosAdd). The last section is the total."""
+    known = Known(vectors, limit)
+    sections: dict[str, list[list[str]]] = {}
+    name = "questions"
+    for row, line in rows(Path(path)):
+        if line.startswith(":"):
+            name = line[1:].strip()
+        elif len(line.split()) != 4:
+            raise GlassformerError(f"{path}:{row} has {len(line.split())} words; a question has 4.")
+        else:
+            sections.setdefault(name, []).append(line.split())
+    done = [section(known, name, questions) for name, questions in sections.items()]
+    right, asked, unknown = (
+        sum(getattr(one, part) for one in done) for part in ("right", "asked", "unknown")
+    )
+    return [*done, Section("total", right, asked, unknown)]
+
+
+def section(known: Known, name: str, questions: list[list[str]]) -> Section:
+    found = [places for words in questions if (places := known.find(words)) is not None]
+    right = 0
+    for begin in range(0, len(found), TOGETHER):
+        part = np.array(found[begin : begin + TOGETHER])  # [question, 4]
+        a, b, c, wanted = part.T
+        goal = known.unit[b] - known.unit[a] + known.unit[c]
+        cosines = known.unit @ goal.T  # [word, question]; lengths do not matter to which is largest
+        for given in (a, b, c):
+            cosines[known.same[:, None] == given] = -np.inf
+        right += int((known.same[cosines.argmax(0)] == wanted).sum())
+    return Section(name, right, len(found), len(questions) - len(found))
+
+
+def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> Likeness:
+    """A file of lines "a, tab, b, tab, judgment", such as WordSim-353."""
+    known = Known(vectors, limit)
+    ours, theirs, unknown = [], [], 0
+    for row, line in rows(Path(path)):
+        try:
+            a, b, judged = line.split("\t" if "\t" in line else None)
+            value = float(judged)
+        except ValueError:
+            raise GlassformerError(f"{path}:{row} is not two words and a number.") from None
+        places = known.find([a.strip(), b.strip()])
+        if places is None:
+            unknown += 1
+        else:
+            ours.append(float(known.unit[places[0]] @ known.unit[places[1]]))
+            theirs.append(value)
+    if len(ours) < 2:
+        raise GlassformerError(f"Of the pairs in {path}, {len(ours)} have words that are known.")
+    x, y = np.array(ours), np.array(theirs)
+    return Likeness(correlation(ranks(x), ranks(y)), correlation(x, y), len(ours), unknown)
+
+
+def rows(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines that say something, with their numbers."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise GlassformerError(f"{path} is not UTF-8; convert the file first.") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            yield number, line
+
+
+def ranks(values: Floats64) -> Floats64:
+    """From the smallest on; equal values share the mean of their ranks."""
+    _, which, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - (count - 1) / 2)[which]
+
+
+def correlation(x: Floats64, y: Floats64) -> float:
+    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) and np.ptp(y) else 0.0

@@ -1,0 +1,121 @@
+"""Vectors, their files: the word2vec program's text and binary formats, as gensim writes them.
+
+Text: "words size", then a line for each word, the word and its numbers. Binary: the same first
+line, then the word, a space and float32 numbers, with (word2vec) or without (gensim) a line's end.
+GloVe's text has no first line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.storage.files import whole_file
+from glassformer.word_vectors.space import Vectors
+
+HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
+PROBE = 1 << 20  # bytes looked at to tell text from binary
+
+
+def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = None) -> None:
+    """Binary if the name ends in .bin, unless said otherwise. A space inside of a word becomes _,
+    since the formats cannot have it."""
+    path = Path(path)
+    binary = path.suffix == ".bin" if binary is None else binary
+    check_target(path)
+    with whole_file(path) as file:
+        file.write(f"{len(vectors)} {vectors.size}\n".encode())
+        for word, row in zip(vectors.words, vectors.table, strict=True):
+            name = re.sub(r"\s", "_", word)
+            if binary:
+                file.write(name.encode() + b" " + row.astype("<f4").tobytes())
+            else:
+                file.write(f"{name} {' '.join(map(str, row))}\n".encode())
+
+
+def check_target(path: Path) -> None:
+    """Before hours of work rather than after them."""
+    if path.is_dir():
+        raise GlassformerError(f"{path} is a folder; name a file.")
+    if path.exists() and not path.is_file():
+        raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise GlassformerError(f"{path} cannot be written: is {path.parent} a folder of yours?")
+
+
+def read_vectors(path: str | Path) -> Vectors:
+    """Text or binary, with a first line or without, also compressed (.gz)."""
+    path = Path(path)
+    try:
+        with cast(IO[bytes], (gzip.open if path.suffix == ".gz" else open)(path, "rb")) as file:
+            start = file.read(PROBE)
+            header = HEADER.match(start)
+            file.seek(0 if header is None else header.end())
+            if header is None:
+                return text_vectors(path, file, None)
+            count, size = int(header[1]), int(header[2])
+            if is_text(start[header.end() :], size):
+                return text_vectors(path, file, (count, size))
+            return binary_vectors(path, file, count, size)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GlassformerError(f"{path} cannot be read: {reason}.") from None
+
+
+def is_text(start: bytes, size: int) -> bool:
+    """Whether a word and its numbers, written out, come first; an empty file may be either."""
+    line = start.partition(b"\n")[0].rstrip()
+    try:
+        return len([float(part) for part in line.rsplit(b" ", size)[1:]]) == size or not line
+    except ValueError:
+        return False
+
+
+def text_vectors(path: Path, file: IO[bytes], sizes: tuple[int, int] | None) -> Vectors:
+    first = 1 if sizes is None else 2
+    size = None if sizes is None else sizes[1]
+    words, rows = [], []
+    for number, line in enumerate(file, first):
+        line = line.rstrip()
+        if size is None:
+            size = line.count(b" ")
+        # some of GloVe's words have spaces, so numbers are counted from the end
+        word, *parts = line.rsplit(b" ", size)
+        try:
+            rows.append(np.array(parts, np.float32))
+            words.append(word.decode("utf-8"))
+        except ValueError:  # UnicodeDecodeError is one
+            parts = []
+        if not size or len(parts) != size:
+            raise GlassformerError(f"{path}:{number} is not a word and {size or 'some'} numbers.")
+    if not rows or (sizes is not None and len(rows) != sizes[0]):
+        wanted = "some" if sizes is None else f"{sizes[0]:,}"
+        raise GlassformerError(f"{path} has {len(rows):,} vectors instead of {wanted}.")
+    return Vectors(words, np.stack(rows))
+
+
+def binary_vectors(path: Path, file: IO[bytes], count: int, size: int) -> Vectors:
+    table = np.empty((count, size), np.float32)
+    words = []
+    data, at = b"", 0
+    for place in range(count):
+        while (space := data.find(b" ", at)) < 0 or len(data) < space + 1 + 4 * size:
+            more = file.read(PROBE + 4 * size)
+            if not more:
+                raise GlassformerError(f"{path} ends after {place:,} of {count:,} vectors.")
+            data, at = data[at:] + more, 0
+        try:
+            words.append(data[at:space].lstrip(b"\n").decode("utf-8"))
+        except UnicodeDecodeError:
+            raise GlassformerError(
+                f"{path}: word {place + 1:,} is not UTF-8; is it a word2vec file?"
+            ) from None
+        at = space + 1 + 4 * size
+        table[place] = np.frombuffer(data, "<f4", size, space + 1)
+    return Vectors(words, table)

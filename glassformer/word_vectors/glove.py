@@ -1,0 +1,168 @@
+"""Vectors, GloVe: products of vectors become the logarithms of how often words stand together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ctypes import Array, byref, c_void_p
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.word_vectors.corpus import Corpus, Ids, Watch
+from glassformer.word_vectors.kernel import Pairs, kernel, padded
+from glassformer.word_vectors.space import Vectors
+from glassformer.word_vectors.steps import Side, regression
+from glassformer.word_vectors.word2vec import check
+from glassformer.word_vectors.work import work
+
+COUNTED = 1_000_000  # words whose pairs are sorted at once
+CHUNK = 100_000  # pairs of a piece of work
+BATCH = 1024  # pairs of a step where the kernel does not do it
+
+Order = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+Piece = tuple[int, int]  # places of the order
+
+
+@dataclass(frozen=True, kw_only=True)
+class GloVe:
+    """How to learn. The defaults are those of the authors' program."""
+
+    size: int = 100
+    window: int = 15
+    epochs: int = 25
+    x_max: float = 100.0  # counts from here on matter equally
+    alpha: float = 0.75  # below, they matter as this power of their share
+    rate: float = 0.05
+    seed: int = 1
+    workers: int = 1  # with one, the same seed gives the same vectors to the bit
+
+    def __post_init__(self) -> None:
+        check(self, size=1, window=1, epochs=1, x_max=0, alpha=0, rate=0, seed=0, workers=1)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Pairs of words that stand together, both ways round; a pair d words apart counts 1/d."""
+
+    first: Ids
+    second: Ids
+    value: Values
+
+
+def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
+    words = len(corpus.words)
+    keys: Keys = np.empty(0, np.int64)
+    values: Values = np.empty(0)
+    for first, last in corpus.chunks(COUNTED):
+        begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])
+        ids = np.asarray(corpus.ids[begin:end], np.int64)
+        sentence = np.repeat(np.arange(first, last), np.diff(corpus.bounds[first : last + 1]))
+        found = [np.empty(0, np.int64)]
+        for apart in range(1, min(window, len(ids) - 1) + 1):
+            together = sentence[apart:] == sentence[:-apart]
+            pair = ids[:-apart][together] * words + ids[apart:][together]
+            found.append(pair * window + apart - 1)  # so that sorting needs no weights beside it
+        triples, count = np.unique(np.concatenate(found), return_counts=True)
+        new, apart_of = np.divmod(triples, window)
+        keys, values = summed(
+            np.concatenate((keys, new)), np.concatenate((values, count / (apart_of + 1)))
+        )
+        watch(end)
+    a, b = np.divmod(keys, words)
+    both, value = summed(np.concatenate((keys, b * words + a)), np.tile(values, 2))
+    return Counts((both // words).astype(np.int32), (both % words).astype(np.int32), value)
+
+
+def summed(keys: Keys, values: Values) -> tuple[Keys, Values]:
+    """Every key once, in order, with the sum of its values."""
+    order = np.argsort(keys, kind="stable")  # quick where runs are sorted already
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.add.reduceat(values[order], first)
+
+
+def learn_glove(
+    words: list[str],
+    counts: Counts,
+    settings: GloVe,
+    watch: Watch = lambda _: None,
+    batch: int | None = None,
+) -> Vectors:
+    """`watch` is told how many pairs of all epochs are done. A word's vector is the sum of what it
+    is as a word and as a context. With `batch`, torch computes, that many pairs a step."""
+    rng = np.random.default_rng(settings.seed)
+    fit = Fit(counts, two_sides(len(words), settings.size, rng), settings)
+    total, fast = len(counts.value), None if batch else kernel()
+    pieces = [(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]
+    for epoch in range(settings.epochs):
+        order = rng.permutation(total)
+        do = fit.compiled(order, fast.regress) if fast else fit.plain(order, batch or BATCH)
+        before = partial(lambda start, size: watch(start + size), epoch * total)
+        work(pieces, do, settings.workers if fast else 1, before)
+    table = fit.sides[0].table + fit.sides[1].table
+    return Vectors(words, table[:, : settings.size].numpy())
+
+
+def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[Side, Side]:
+    return fresh(words, size, rng), fresh(words, size, rng)
+
+
+def fresh(words: int, size: int, rng: np.random.Generator) -> Side:
+    table = np.zeros((words, padded(size)), np.float32)
+    table[:, :size] = (rng.random((words, size), np.float32) - 0.5) / (size + 1)
+    bias = (rng.random(words, np.float32) - 0.5) / (size + 1)
+    bias = np.stack((bias, np.ones_like(bias)), -1)
+    whole = torch.from_numpy(table)
+    return Side(whole, torch.ones_like(whole), torch.from_numpy(bias))
+
+
+class Fit:
+    def __init__(self, counts: Counts, sides: tuple[Side, Side], settings: GloVe) -> None:
+        self.counts, self.settings, self.sides = counts, settings, sides
+        self.wanted = np.log(counts.value).astype(np.float32)
+        share = np.minimum(counts.value / settings.x_max, 1)
+        self.weight = (share**settings.alpha).astype(np.float32)
+
+    def compiled(self, order: Order, regress: Callable[..., None]) -> Callable[[Piece], int]:
+        pairs = Pairs(
+            first=self.counts.first.ctypes.data,
+            second=self.counts.second.ctypes.data,
+            wanted=self.wanted.ctypes.data,
+            weight=self.weight.ctypes.data,
+            order=order.ctypes.data,
+            tables=pointers(side.table for side in self.sides),
+            squares=pointers(side.squares for side in self.sides),
+            biases=pointers(side.bias for side in self.sides),
+            width=self.sides[0].table.shape[1],
+            rate=self.settings.rate,
+        )
+
+        def do(piece: Piece) -> int:
+            regress(byref(pairs), *piece)
+            return piece[1] - piece[0]
+
+        return do
+
+    def plain(self, order: Order, batch: int) -> Callable[[Piece], int]:
+        def do(piece: Piece) -> int:
+            for begin in range(*piece, batch):
+                part = order[begin : min(begin + batch, piece[1])]
+                first, second, wanted, weight = (
+                    torch.from_numpy(a[part])
+                    for a in (self.counts.first, self.counts.second, self.wanted, self.weight)
+                )
+                rows = (first.long(), second.long())
+                regression(self.sides, rows, wanted, weight, self.settings.rate)
+            return piece[1] - piece[0]
+
+        return do
+
+
+def pointers(tensors: Iterable[Tensor]) -> Array[c_void_p]:
+    return (c_void_p * 2)(*(tensor.data_ptr() for tensor in tensors))

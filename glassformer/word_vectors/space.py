@@ -1,0 +1,80 @@
+"""Vectors, the space they make: which words lie near, and what is to b as c is to d."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+
+from glassformer.errors import GlassformerError
+from glassformer.word_vectors.corpus import Floats
+
+
+class Vectors:
+    """Words, mostly from the most frequent on, and a row for each.
+
+    >>> vectors.nearest("king", 3)
+    [("queen", 0.71), ("prince", 0.68), ("throne", 0.64)]
+    """
+
+    def __init__(self, words: Sequence[str], table: Floats) -> None:
+        if len(words) != len(table) or table.ndim != 2:
+            raise GlassformerError(f"{len(words):,} words need as many rows, not {table.shape}.")
+        self.words, self.table = list(words), np.ascontiguousarray(table, np.float32)
+
+    @property
+    def size(self) -> int:
+        """Numbers of a vector."""
+        return int(self.table.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.number
+
+    def __getitem__(self, word: str) -> Floats:
+        return self.table[self.at(word)]  # type: ignore[no-any-return]
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    @cached_property
+    def unit(self) -> Floats:
+        """The table with rows of length 1."""
+        length = np.linalg.norm(self.table, axis=1, keepdims=True)
+        length[length == 0] = 1
+        unit: Floats = (self.table / length).astype(np.float32)
+        return unit
+
+    def at(self, word: str) -> int:
+        found = self.number.get(word)
+        if found is None:
+            near = get_close_matches(word, self.words[:100_000], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise GlassformerError(f"{word!r} is not among the {len(self):,} words{hint}")
+        return found
+
+    def similarity(self, a: str, b: str) -> float:
+        """The cosine of two words' angle."""
+        return float(self.unit[self.at(a)] @ self.unit[self.at(b)])
+
+    def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
+        """The words at the smallest angle, with its cosine."""
+        return self._most(self.unit[self.at(word)], {self.at(word)}, count)
+
+    def analogy(self, a: str, b: str, c: str, count: int = 10) -> list[tuple[str, float]]:
+        """`a` is to `b` as `c` is to what? The nearest to b - a + c, of length 1 each (3CosAdd)."""
+        places = [self.at(word) for word in (a, b, c)]
+        goal = self.unit[places[1]] - self.unit[places[0]] + self.unit[places[2]]
+        return self._most(goal / (np.linalg.norm(goal) or 1), set(places), count)
+
+    def _most(self, goal: Floats, without: set[int], count: int) -> list[tuple[str, float]]:
+        cosines = self.unit @ goal
+        enough = min(count + len(without), len(self))
+        best = np.argpartition(-cosines, enough - 1)[:enough]
+        ranked = sorted((-float(cosines[i]), int(i)) for i in best if int(i) not in without)
+        return [(self.words[i], -cosine) for cosine, i in ranked[:count]]

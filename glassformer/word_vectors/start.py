@@ -1,0 +1,49 @@
+"""Vectors, as a start: rows of a model's token tables that are learned already."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.core.linear import Lookup
+from glassformer.errors import GlassformerError
+from glassformer.model import Model
+from glassformer.text import Tokenizer
+from glassformer.word_vectors.space import Vectors
+
+
+def start_embedding(model: Model, vectors: Vectors) -> int:
+    """Puts the vector of every token that is a word of theirs into the model's table (or tables,
+    where an encoder and a decoder have one each) and says how many rows these are. The text of a
+    token decides, without spaces around it, as it is or else in small letters."""
+    if model.tokenizer is None:
+        raise GlassformerError("Vectors go by the text of tokens, and the model has no tokenizer.")
+    sides = ((model.net.encoder, model.tokenizer), (model.net.decoder, model.tokenizer.target))
+    tables: dict[Tensor, Tokenizer] = {}  # one that both share is in it once
+    for stack, tokenizer in sides:
+        if stack is not None:
+            lookup = getattr(stack.embed, "token", None)
+            if not isinstance(lookup, Lookup):
+                raise GlassformerError("This model has no plain table of tokens to start.")
+            tables.setdefault(lookup.weight, tokenizer)
+    return sum(started(table, tokenizer, vectors) for table, tokenizer in tables.items())
+
+
+def started(table: Tensor, tokenizer: Tokenizer, vectors: Vectors) -> int:
+    width = table.shape[1]
+    if width != vectors.size:
+        raise GlassformerError(
+            f"The vectors have {vectors.size} numbers, and the rows of the model's table {width}; "
+            f"train vectors of that size (--size {width}) or choose a width of {vectors.size}."
+        )
+    pairs = []
+    for id in range(min(tokenizer.size, len(table))):
+        text = tokenizer.decode([id], special=True).strip()
+        place = vectors.number.get(text, vectors.number.get(text.lower()))
+        if place is not None:
+            pairs.append((id, place))
+    if pairs:
+        ids, places = map(list, zip(*pairs, strict=True))
+        with torch.no_grad():
+            table[ids] = torch.from_numpy(vectors.table[places]).to(table)
+    return len(pairs)

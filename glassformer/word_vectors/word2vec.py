@@ -1,0 +1,155 @@
+"""Vectors, word2vec: words that stand in the same places come to lie in the same direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import byref
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from glassformer.errors import GlassformerError
+from glassformer.word_vectors.corpus import Corpus, Watch
+from glassformer.word_vectors.kernel import Words, kernel, padded
+from glassformer.word_vectors.space import Vectors
+from glassformer.word_vectors.steps import Tables, full_softmax, negative_sampling
+from glassformer.word_vectors.windows import Lottery, key_of, windows
+from glassformer.word_vectors.work import work
+
+CHUNK = 10_000  # words of a piece of work; the rate falls from piece to piece
+BATCH = 32  # windows of a step where the kernel does not do it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word2Vec:
+    """How to learn. The defaults are those of word2vec and gensim."""
+
+    kind: str = "skip-gram"  # or cbow
+    size: int = 100
+    window: int = 5  # the farthest that a word looks; each draws 1 to this
+    negative: int = 5  # words drawn against each that is there; 0: all words (full softmax)
+    epochs: int = 5
+    sample: float = 1e-3  # words more frequent than this share are thinned out; 0: none
+    rate: float = 0.025  # falls to `floor` in a line
+    floor: float = 1e-4
+    seed: int = 1
+    workers: int = 1  # with one, the same seed gives the same vectors to the bit
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("skip-gram", "cbow"):
+            raise GlassformerError(f"kind is skip-gram or cbow, not {self.kind!r}.")
+        check(self, size=1, window=1, negative=0, epochs=1, sample=0, rate=0, workers=1, seed=0)
+
+
+def check(settings: object, **least: float) -> None:
+    for name, limit in least.items():
+        if getattr(settings, name) < limit:
+            given = getattr(settings, name)
+            raise GlassformerError(f"{name} must be {limit} or more, not {given}.")
+
+
+def learn_word2vec(
+    corpus: Corpus, settings: Word2Vec, watch: Watch = lambda _: None, batch: int | None = None
+) -> Vectors:
+    """`watch` is told how many of the words of all epochs are done. With `batch`, that many windows
+    are a step, computed by torch; without, the kernel does one after another."""
+    fast = None if batch or not settings.negative or settings.device != "cpu" else kernel()
+    tables = fresh(corpus, settings)
+    if fast is None:
+        do = TorchRun(corpus, settings, tables, batch or BATCH).piece
+    else:
+        do = KernelRun(corpus, settings, tables, fast.train).piece
+    pieces = [(e, c) for e in range(settings.epochs) for c in corpus.chunks(CHUNK)]
+    work(pieces, do, settings.workers if fast else 1, watch)
+    return Vectors(corpus.words, tables.inputs[:, : settings.size].cpu().numpy())
+
+
+def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
+    shape = (len(corpus.words), padded(settings.size))
+    inputs = np.zeros(shape, np.float32)
+    rng = np.random.default_rng(settings.seed)
+    drawn = rng.random((shape[0], settings.size), np.float32)
+    inputs[:, : settings.size] = (drawn * 2 - 1) / settings.size
+    table = torch.from_numpy(inputs).to(settings.device)
+    return Tables(table, torch.zeros_like(table))
+
+
+Piece = tuple[int, tuple[int, int]]  # epoch, sentences
+
+
+class Run:
+    def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables) -> None:
+        self.corpus, self.settings, self.tables = corpus, settings, tables
+        self.keep, self.lottery = corpus.keep(settings.sample), Lottery.of(corpus.counts)
+        self.key = key_of(settings.seed)
+
+    def rate(self, epoch: int, sentence: int) -> float:
+        words = len(self.corpus.ids)
+        done = (epoch * words + int(self.corpus.bounds[sentence])) / (self.settings.epochs * words)
+        return self.settings.rate - (self.settings.rate - self.settings.floor) * done
+
+    def size(self, sentences: tuple[int, int]) -> int:
+        return int(self.corpus.bounds[sentences[1]] - self.corpus.bounds[sentences[0]])
+
+
+class KernelRun(Run):
+    def __init__(
+        self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]
+    ) -> None:
+        super().__init__(corpus, settings, tables)
+        self.train = train
+        self.words = Words(
+            ids=corpus.ids.ctypes.data,
+            bounds=corpus.bounds.ctypes.data,
+            keep=self.keep.ctypes.data,
+            threshold=self.lottery.threshold.ctypes.data,
+            alias=self.lottery.alias.ctypes.data,
+            inputs=tables.inputs.data_ptr(),
+            outputs=tables.outputs.data_ptr(),
+            key=self.key,
+            words=len(corpus.words),
+            width=tables.inputs.shape[1],
+            window=settings.window,
+            negative=settings.negative,
+            mean=settings.kind == "cbow",
+        )
+
+    def piece(self, piece: Piece) -> int:
+        epoch, sentences = piece
+        number = epoch * len(self.corpus.ids) * (2 + self.settings.negative)
+        self.train(byref(self.words), *sentences, number, self.rate(epoch, sentences[0]))
+        return self.size(sentences)
+
+
+class TorchRun(Run):
+    def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables, batch: int) -> None:
+        super().__init__(corpus, settings, tables)
+        self.batch = batch
+
+    def piece(self, piece: Piece) -> int:
+        epoch, sentences = piece
+        settings, rate = self.settings, self.rate(epoch, sentences[0])
+        found = windows(
+            self.corpus,
+            self.keep,
+            self.lottery,
+            self.key,
+            epoch=epoch,
+            sentences=sentences,
+            window=settings.window,
+            negative=settings.negative,
+        )
+        whole = (found.center, found.context, found.negative)
+        center, context, negative = (torch.from_numpy(a).to(settings.device) for a in whole)
+        mean = settings.kind == "cbow"
+        for begin in range(0, len(center), self.batch):
+            part = slice(begin, begin + self.batch)
+            if settings.negative:
+                negative_sampling(
+                    self.tables, center[part], context[part], negative[part], rate, mean
+                )
+            else:
+                full_softmax(self.tables, center[part], context[part], rate, mean)
+        return self.size(sentences)
