@@ -21,7 +21,7 @@ from timing import in_turn, write
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 
 LENGTH, SHORT = 512, 32
 
@@ -29,13 +29,13 @@ LENGTH, SHORT = 512, 32
 @contextmanager
 def without_taps() -> Iterator[None]:
     """A build whose lines for taps are not there."""
-    see, asked = Context.see, Context.asked
-    Context.see = lambda self, tensor, value: value  # type: ignore[method-assign]
-    Context.asked = lambda self, *tensors: False  # type: ignore[method-assign]
+    see, asked = PassContext.hook_point, PassContext.asked
+    PassContext.hook_point = lambda self, tensor, value: value  # type: ignore[method-assign]
+    PassContext.asked = lambda self, *tensors: False  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Context.see, Context.asked = see, asked  # type: ignore[method-assign]
+        PassContext.hook_point, PassContext.asked = see, asked  # type: ignore[method-assign]
 
 
 def graph(net: Any, tokens: torch.Tensor) -> str:
@@ -75,7 +75,7 @@ def main() -> None:
         return model.look(ids, at="*").attention[11, 0]
 
     def edit() -> Any:
-        return model.look(few, edits=[inside.heads_off(3, [1])]).predictions()
+        return model.look(few, edits=[inside.ablate_heads(3, [1])]).predictions()
 
     with torch.no_grad():
         plain = graph(model.net, tokens[:, :SHORT])

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from timing import compared, in_turn, write
 
-from glassformer.train.distributed import find_place
 from glassformer.train.build_data import prepare
+from glassformer.train.distributed import find_worker
 from glassformer.train.recipe import read_recipe
 from glassformer.train.trainer import filled
 
@@ -45,7 +45,7 @@ def ours(folder: Path, shape: tuple[int, ...], compile: bool) -> Side:
         "train": {"steps": 10_000, "batch": batch, "learning_rate": 1e-3, "compile": compile},
         "run": {"folder": str(folder / "run")},
     }  # fmt: skip
-    loop = prepare(filled(read_recipe(recipe)), find_place("cpu"), folder / "run", [])
+    loop = prepare(filled(read_recipe(recipe)), find_worker("cpu"), folder / "run", [])
 
     def go() -> None:
         for _ in range(steps):

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 from timing import write_gpu
 
-from glassformer.train.distributed import find_place
 from glassformer.train.build_data import prepare
+from glassformer.train.distributed import find_worker
 from glassformer.train.recipe import read_recipe
 from glassformer.train.trainer import filled
 
@@ -80,7 +80,7 @@ def ours(folder: Path, recipe: dict[str, Any]) -> Step:
     recipe["train"] = {"steps": 10_000, "learning_rate": 6e-4, "precision": "bfloat16",
                        "compile": True, **recipe["train"]}  # fmt: skip
     recipe["run"] = {"folder": str(folder / "run")}
-    loop = prepare(filled(read_recipe(recipe)), find_place("cuda"), folder / "run", [])
+    loop = prepare(filled(read_recipe(recipe)), find_worker("cuda"), folder / "run", [])
     return loop.take_step
 
 

@@ -7,18 +7,18 @@ if TYPE_CHECKING:
     import glassformer.evaluate as evaluate
     import glassformer.inside as inside
     import glassformer.train as train
-    from glassformer.core import Cache, Capture
+    from glassformer.core import ActivationCapture, Cache
     from glassformer.errors import GlassformerError
     from glassformer.inside.compare import compare
-    from glassformer.model import Model
     from glassformer.loading import create, load, open_index
+    from glassformer.model import Model
     from glassformer.spec import ModelSpec
     from glassformer.text import Tokenizer
 
 __version__ = "0.1.0"
 __all__ = [
+    "ActivationCapture",
     "Cache",
-    "Capture",
     "GlassformerError",
     "Model",
     "ModelSpec",
@@ -31,8 +31,8 @@ __all__ = [
     "open_index",
     "train",
 ]
-ROOMS = {
-    "core": ("Cache", "Capture"),
+MODULES = {
+    "core": ("Cache", "ActivationCapture"),
     "errors": ("GlassformerError",),
     "inside.compare": ("compare",),
     "model": ("Model",),
@@ -43,13 +43,12 @@ ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Rooms are entered when something of them is asked for: torch takes seconds to import, and
-    whoever imports this package alone does not wait for it."""
+    """Subpackages are imported on first use, because importing torch takes seconds."""
     if name in ("evaluate", "inside", "train"):
         return import_module(f"glassformer.{name}")
-    for room, things in ROOMS.items():
-        if name in things:
-            return getattr(import_module(f"glassformer.{room}"), name)
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(f"glassformer.{module}"), name)
     raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
 
 

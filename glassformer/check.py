@@ -17,9 +17,9 @@ from glassformer.adapters import AdaLoRA, BitFit, LoRA
 from glassformer.core.shift import shifted_right
 from glassformer.errors import GlassformerError
 from glassformer.gguf import is_gguf
-from glassformer.model import Model
 from glassformer.loading import find_folder, load
-from glassformer.spec import Blocks, Frames, ModelSpec, Patches
+from glassformer.model import Model
+from glassformer.spec import AudioFramesSpec, BlockSparsePattern, ModelSpec, PatchEmbeddingSpec
 from glassformer.weights.folder_kind import holds_adapter
 
 TOLERANCE = 1e-5
@@ -27,7 +27,7 @@ EXACT = 1e-10  # in float64
 
 
 @dataclass
-class Comparison:
+class CheckResult:
     """The largest absolute differences; None where there is nothing to compare."""
 
     reference: str
@@ -71,7 +71,7 @@ def check(
     adapter: str | Path | None = None,
     texts: tuple[str, ...] = TEXTS,
     seed: int = 0,
-) -> Comparison:
+) -> CheckResult:
     """Runs both implementations in float32 on these texts (or, without a tokenizer, random ids),
     and on random numbers where the model reads sound or images. Where they differ by more than the
     tolerance, as rounding may make large logits do, both are run in float64, too. An adapter is
@@ -96,7 +96,7 @@ def check(
     batch = make_batch(model, rows, seed)
     signal = make_signal(model.spec, len(batch[0]), seed)
     logits, hidden = compare_all(model, theirs, *batch, signal)
-    found = Comparison(
+    found = CheckResult(
         reference=f"transformers {transformers.__version__}",
         logits=logits,
         hidden=hidden,
@@ -216,10 +216,10 @@ def make_signal(spec: ModelSpec, count: int, seed: int) -> Tensor | None:
     """Random spectrograms or images of the size that the encoder was made for, if it reads them."""
     embed = None if spec.encoder is None else spec.encoder.embed
     generator = torch.Generator().manual_seed(seed)
-    if isinstance(embed, Frames):
+    if isinstance(embed, AudioFramesSpec):
         frames = 2 * embed.position.length
         return torch.randn(count, embed.bands, frames, generator=generator)
-    if isinstance(embed, Patches):
+    if isinstance(embed, PatchEmbeddingSpec):
         return torch.randn(count, embed.channels, *embed.image, generator=generator)
     return None
 
@@ -239,7 +239,9 @@ def compare(
 ) -> tuple[float | None, float | None]:
     """The largest differences of logits and of last hidden states."""
     spec = model.spec
-    blocked = any(isinstance(block.pattern, Blocks) for block in spec.last_stack.attention_blocks)
+    blocked = any(
+        isinstance(block.pattern, BlockSparsePattern) for block in spec.last_stack.attention_blocks
+    )
     if blocked and len(tokens) > 1:
         return _text_by_text(model, theirs, tokens, mask)
     if any(head.choices for head in spec.heads):  # the texts as rivals in one example

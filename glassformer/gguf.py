@@ -30,7 +30,7 @@ SCALARS = {
 }  # fmt: skip
 
 
-class Header:
+class GgufHeader:
     """`metadata` by key; then `tensors` descriptions follow, at the byte `at`."""
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a model comes from: a folder, a file, a preset's name or a description goes in, a `Model`
+"""Where a model comes from: a folder, a file, a preset's name or a description goes in, a `TaskModel`
 comes out."""
 
 from __future__ import annotations
@@ -14,30 +14,43 @@ from typing import Any
 import torch
 
 from glassformer.adapters import active
-from glassformer.adapters.base_model import Base, Description, read_description
+from glassformer.adapters.base_model import AdapterBase, AdapterDescription, read_description
 from glassformer.adapters.guess import guessed
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, find_preset, model_type_of, native, read, translate
+from glassformer.families import (
+    find_family,
+    find_preset,
+    model_type_of,
+    native,
+    read,
+    spec_from_config,
+)
 from glassformer.families._shared.unread_keys import misspelled
 from glassformer.model import Model
 from glassformer.spec import ModelSpec
-from glassformer.storage.folders import settled
-from glassformer.tasks.search.index import Rows
+from glassformer.storage.folders import stable_folder
+from glassformer.tasks.search.index import IndexRows
 from glassformer.tasks.search.search import Index
 from glassformer.text import Tokenizer
 from glassformer.text.speech import generation_of
 from glassformer.weights.architecture import find_type, named_class, type_by_config
 from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_openai, is_single
-from glassformer.weights.initialize import first_values
-from glassformer.weights.load import Request, load_net, put, read_config, tie
-from glassformer.weights.mapping import make_net, tied_names
 from glassformer.weights.folder_kind import (
     ADAPTER_CONFIG,
     has_checkpoints_alone,
     holds_adapter,
     published,
 )
+from glassformer.weights.initialize import initial_value
+from glassformer.weights.load import (
+    LoadOptions,
+    assign_tensor,
+    load_transformer,
+    read_config,
+    tie_weights,
+)
+from glassformer.weights.mapping import build_transformer, tied_names
+from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_openai, is_single
 from glassformer.zoo import HOME, PREFIX, folder_of, names
 from glassformer.zoo import published as real
 
@@ -65,11 +78,11 @@ def load(
     the file's, or that in which an adapter was trained; a GGUF file, the zoo's models and, on a
     CPU, OpenAI's file give float32. The class is the one that config.json names, or else the one
     that the tensors fit. Tensors of the file that are known to be without effect are left out, and
-    `Model.report` says which and why. Another difference between config.json and the tensors is an
+    `TaskModel.report` says which and why. Another difference between config.json and the tensors is an
     error, unless it is asked for by name: `architecture` is another class of the family than the
     config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
     tensors to leave out. With `labels` a new classification head gets these classes. `quantize` is
-    "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which
+    "int8" or "int4"; see `TaskModel.quantize`. `adapter` is an adapter's folder, or that of a run which
     has trained one; of the base it knows the class, the head and the labels, unless they are named.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",
@@ -77,9 +90,9 @@ def load(
     """
     checkpoints = has_checkpoints_alone(Path(source))
     folder = Path(source) if checkpoints else find_folder(source)
-    told = Description(base=None) if adapter is None else describe_adapter(adapter)
+    told = AdapterDescription(base=None) if adapter is None else describe_adapter(adapter)
     dtype = dtype or told.dtype
-    base = Base(
+    base = AdapterBase(
         source=lasting_name(source, folder),
         folder=os.path.abspath(folder),
         architecture=architecture,
@@ -121,13 +134,13 @@ def load(
 
 def _load_whole(
     folder: Path,
-    base: Base,
+    base: AdapterBase,
     device: str | torch.device,
     dtype: torch.dtype | str | None,
     seed: int,
 ) -> Model:
     """A model without an adapter."""
-    with settled(folder):
+    with stable_folder(folder):
         config = read_config(folder)
         if config.get("model_type") is None:
             named = None if base.architecture is None else model_type_of(base.architecture)
@@ -141,7 +154,7 @@ def _load_whole(
             dtype = torch.float32
         if dtype is None and is_openai(folder) and place.type == "cpu":
             dtype = torch.float32  # kept in float16, in which a CPU is ten times slower
-        request = Request(
+        request = LoadOptions(
             device=place,
             dtype=as_dtype(dtype),
             architecture=base.architecture,
@@ -149,7 +162,7 @@ def _load_whole(
             drop=base.drop,
             seed=seed,
         )
-        loaded = load_net(folder, config, request)
+        loaded = load_transformer(folder, config, request)
         generation = read_generation(folder)
     model = Model(
         net=loaded.net,
@@ -184,7 +197,7 @@ def merged(model: Model) -> Model:
     assert model.source is not None
     folder = os.path.abspath(model.source)
     model.merge_adapter(forget=True)
-    model.base = Base(source=folder, folder=folder)
+    model.base = AdapterBase(source=folder, folder=folder)
     return model
 
 
@@ -200,15 +213,15 @@ def extended(model: Model, described: ModelSpec, seed: int = 0) -> Model:
     return made
 
 
-def _with_more_heads(model: Model, told: Description) -> Model:
+def _with_more_heads(model: Model, told: AdapterDescription) -> Model:
     """The model that an adapter was trained beside, where heads had been added to its base."""
     assert told.config is not None and told.architecture is not None
     if told.config.get("model_type") not in native.MODEL_TYPES:
         return model
-    return extended(model, translate(told.config, told.architecture))
+    return extended(model, spec_from_config(told.config, told.architecture))
 
 
-def describe_adapter(adapter: str | Path) -> Description:
+def describe_adapter(adapter: str | Path) -> AdapterDescription:
     """What an adapter's folder, or that of a run with one, says of its model."""
     folder = published(Path(adapter))
     if not (folder / ADAPTER_CONFIG).is_file():
@@ -266,10 +279,10 @@ def create(
         near = misspelled(reading.unread, reading.used)
         said = (f"{k} (did you mean {near[k]!r}?)" if k in near else k for k in reading.unread)
         raise GlassformerError(f"{find_family(config).NAME} has no setting {', '.join(said)}.")
-    net = make_net(reading.spec)
+    net = build_transformer(reading.spec)
     for name, *_ in tied_names(net):
-        put(net, name, first_values(net, name, seed))
-    tie(net)
+        assign_tensor(net, name, initial_value(net, name, seed))
+    tie_weights(net)
     return Model(net=net, config=config, architecture=architecture, tokenizer=tokenizer)
 
 
@@ -289,7 +302,7 @@ def describe(
         config["model_type"] = type_by_config(config)
     family = find_family(config)
     architecture = named_class(config) or next(iter(family.CLASSES))
-    return config, architecture, translate(config, architecture)
+    return config, architecture, spec_from_config(config, architecture)
 
 
 def _config_of(folder: Path) -> dict[str, Any]:
@@ -313,8 +326,8 @@ def open_index(
     >>> index.update()
     >>> index.search("Where is the key?")[0].text
     """
-    there = Rows.there(Path(folder))
-    header = Rows.open(Path(folder)).header if there else {}
+    there = IndexRows.there(Path(folder))
+    header = IndexRows.open(Path(folder)).header if there else {}
     if not there and (model is None or texts is None):
         raise GlassformerError(f"{folder} holds no index; for a new one, name its model and texts.")
     name = str(header["model"] if model is None else model)

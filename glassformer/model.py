@@ -13,51 +13,62 @@ from typing import Any
 import torch
 
 from glassformer import adapters
-from glassformer.adapters.base_model import Base, Description, read_description, write_description
-from glassformer.core import Net
+from glassformer.adapters.base_model import (
+    AdapterBase,
+    AdapterDescription,
+    read_description,
+    write_description,
+)
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, translate
-from glassformer.generate import Generation, Piece, QuantizationCost, Score, Writer
+from glassformer.families import find_family, spec_from_config
+from glassformer.generate import (
+    GenerationChunk,
+    GenerationOutput,
+    Generator,
+    QuantizationCost,
+    Score,
+)
 from glassformer.generate.infill import infill
-from glassformer.generate.prefix import Shelf
+from glassformer.generate.prefix import PrefixCache
 from glassformer.generate.prompt import Prompt
-from glassformer.inside.intervene.edit import Edit
-from glassformer.inside.intervene.editing import edit
 from glassformer.inside.capture.look import look
 from glassformer.inside.capture.view import View
-from glassformer.spec import Frames, ModelSpec, Patches
+from glassformer.inside.intervene.edit import Edit
+from glassformer.inside.intervene.editing import edit
+from glassformer.signals.audio_features import AudioProcessor
+from glassformer.signals.image_processor import ImageProcessor
+from glassformer.spec import AudioFramesSpec, ModelSpec, PatchEmbeddingSpec
 from glassformer.storage.files import write_json
-from glassformer.storage.folders import settle, whole_folder
+from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.answer import answer
-from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.classify import classify
 from glassformer.tasks.embed import Vector, embed, states_width
 from glassformer.tasks.fill import fill
 from glassformer.tasks.fill_types import Filled
+from glassformer.tasks.model_protocol import keep_settings
+from glassformer.tasks.monitor.monitor import Monitor, watch
 from glassformer.tasks.pooling import Pooling, read_pooling, write_pooling
 from glassformer.tasks.summarize import summarize
 from glassformer.tasks.tag import tag
 from glassformer.tasks.translate import translate as translate_texts
-from glassformer.tasks.monitor.monitor import Watch, watch
 from glassformer.text import Tokenizer
-from glassformer.text.loading.files import copy_reader, holds_reader
-from glassformer.signals.image_processor import ImageReader
-from glassformer.text.loading.load import holds_tokenizer
-from glassformer.signals.audio_features import SoundReader
 from glassformer.text.backends.whisper import without_words
+from glassformer.text.loading.files import copy_reader, holds_reader
+from glassformer.text.loading.load import holds_tokenizer
 from glassformer.weights.dtypes import as_dtype
-from glassformer.weights.tensor_files import is_openai
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, published
+from glassformer.weights.load_report import LoadReport
 from glassformer.weights.quantization import count_parameters, quantize
-from glassformer.weights.load_report import Report
 from glassformer.weights.save import (
     CONFIG,
     SHARD_BYTES,
     WEIGHT_KEYS,
     dtype_of,
     old_weights,
-    save_net,
+    save_transformer,
 )
+from glassformer.weights.tensor_files import is_openai
 
 
 class Model:
@@ -66,27 +77,27 @@ class Model:
 
     def __init__(
         self,
-        net: Net,
+        net: Transformer,
         config: dict[str, Any],
         architecture: str,
         *,
         tokenizer: Tokenizer | Path | None = None,
         reader: Path | None = None,
         pooling: Pooling | Path | None = None,
-        report: Report | None = None,
+        report: LoadReport | None = None,
         generation: dict[str, Any] | None = None,
     ) -> None:
         self.net = net
         self.config = config
         self.architecture = architecture
-        self.report = report or Report()
+        self.report = report or LoadReport()
         self.generation = generation
         self._tokenizer = tokenizer
         self._pooling = pooling
         self._recorded: dict[Any, Any] = {}
         self.source: Path | None = None  # where it was loaded from
-        self.base: Base | None = None  # the same as an adapter's folder says it
-        self._shelf = Shelf()
+        self.base: AdapterBase | None = None  # the same as an adapter's folder says it
+        self._shelf = PrefixCache()
         self._reader = reader if reader is not None and holds_reader(reader) else None
 
     @cached_property
@@ -100,15 +111,15 @@ class Model:
         return Tokenizer.load(folder, size=self.config.get("vocab_size"))
 
     @cached_property
-    def reader(self) -> SoundReader | ImageReader | None:
+    def reader(self) -> AudioProcessor | ImageProcessor | None:
         """Makes numbers of sound or images, as the model's folder says, or else as is usual for a
         model of its size; None where the model reads text alone."""
         embed = None if self.spec.encoder is None else self.spec.encoder.embed
         folder = self._reader  # where its settings stand
-        if isinstance(embed, Frames):
-            return SoundReader.of(embed) if folder is None else SoundReader.load(folder)
-        if isinstance(embed, Patches):
-            return ImageReader.of(embed) if folder is None else ImageReader.load(folder)
+        if isinstance(embed, AudioFramesSpec):
+            return AudioProcessor.of(embed) if folder is None else AudioProcessor.load(folder)
+        if isinstance(embed, PatchEmbeddingSpec):
+            return ImageProcessor.of(embed) if folder is None else ImageProcessor.load(folder)
         return None
 
     @cached_property
@@ -152,10 +163,12 @@ class Model:
             "dtype": dtype_of(self.net, stored),
         }
         config.pop("torch_dtype", None)
-        with whole_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
+        with atomic_folder(Path(folder), keys=WEIGHT_KEYS, obsolete=old_weights) as draft:
             family = find_family(config)
             with adapters.switched_off(self.net):
-                save_net(draft, self.net, family, config, self.architecture, shard_bytes, stored)
+                save_transformer(
+                    draft, self.net, family, config, self.architecture, shard_bytes, stored
+                )
             if self.tokenizer is not None:
                 self.tokenizer.save(draft)
             if self._reader is not None:
@@ -168,7 +181,7 @@ class Model:
                 write_json(draft / "generation_config.json", self.generation)
 
     def pack(self) -> Model:
-        """Packs the linear layers for faster inference on a CPU; see `Net.pack`."""
+        """Packs the linear layers for faster inference on a CPU; see `Transformer.pack`."""
         self.net.pack()
         return self
 
@@ -181,7 +194,7 @@ class Model:
         return self
 
     def add_adapter(
-        self, settings: adapters.Settings, name: str = "default", *, seed: int = 0
+        self, settings: adapters.AdapterConfig, name: str = "default", *, seed: int = 0
     ) -> Model:
         """Adds LoRA, AdaLoRA, a bottleneck, a prefix, a prompt or BitFit, and turns it on: from now
         on it is all that learns.
@@ -196,7 +209,7 @@ class Model:
         run which has trained one. With it come the labels and the settings of its task."""
         place = published(Path(folder))
         has_config = (place / ADAPTER_CONFIG).is_file()
-        told = read_description(place) if has_config else Description(base=None)
+        told = read_description(place) if has_config else AdapterDescription(base=None)
         if told.architecture not in (None, self.architecture):
             raise GlassformerError(
                 f"The adapter {folder} is for {told.architecture}, and this model is "
@@ -206,7 +219,7 @@ class Model:
         if told.config is not None:
             held = {k: v for k, v in self.config.items() if k == "quantization"}
             self.config = {**told.config, **held}
-            labels = translate(told.config, self.architecture).labels
+            labels = spec_from_config(told.config, self.architecture).labels
             self.net.spec = replace(self.net.spec, labels=labels)
         self.pooling = read_pooling(place) or self.pooling
         if holds_tokenizer(place):
@@ -224,9 +237,9 @@ class Model:
             raise GlassformerError("The model has no adapter that is on; add or switch to one.")
         told = self.base
         if base is not None:
-            told = replace(told or Base(source=base), source=base, folder=base)
+            told = replace(told or AdapterBase(source=base), source=base, folder=base)
         target = Path(folder)
-        settle(target)
+        complete_pending_save(target)
         beside = (target / CONFIG).is_file()  # a model: its tokenizer and pooling stay
         own_tokenizer = self.tokenizer is not None and not self._reads_as_base
         if beside and (own_tokenizer or read_pooling(target) != self.pooling):
@@ -234,7 +247,7 @@ class Model:
                 f"{folder} holds a model with another tokenizer or pooling; save the adapter in "
                 "its own folder."
             )
-        with whole_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
+        with atomic_folder(target, keys=(ADAPTER_CONFIG,)) as draft:
             adapters.write_adapter(self, adapter, draft, None if told is None else told.folder)
             write_description(draft, target, told, self)
             if self.tokenizer is not None and own_tokenizer:
@@ -302,7 +315,7 @@ class Model:
         *,
         assistant_model: Model | None = None,
         **knobs: Any,
-    ) -> Generation | list[Generation]:
+    ) -> GenerationOutput | list[GenerationOutput]:
         """Writes on from a prompt: a text, a list of token ids, or a list of either; without one,
         from the start token. For an encoder-decoder the prompt is what the encoder reads; where
         that is sound, a spectrogram: `model.generate(model.reader("hello.wav"))`.
@@ -320,7 +333,7 @@ class Model:
         *,
         assistant_model: Model | None = None,
         **knobs: Any,
-    ) -> Iterator[Piece]:
+    ) -> Iterator[GenerationChunk]:
         """The same, token by token as they come.
 
         >>> for piece in model.stream("To be, or"): print(piece.text, end="")
@@ -329,7 +342,7 @@ class Model:
 
     def infill(
         self, text: str, *, assistant_model: Model | None = None, **knobs: Any
-    ) -> Generation:
+    ) -> GenerationOutput:
         """Fills the gaps of a text, which are marked by `___` or by the tokenizer's own mask or
         sentinels. The result's `text` is the whole text, `spans` are the pieces.
 
@@ -369,7 +382,7 @@ class Model:
         return translate_texts(self, texts, **options)
 
     def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
-        """A `Summary` of a text, a list for a list, and for an iterator an iterator. Of a text that
+        """A `RunSummary` of a text, a list for a list, and for an iterator an iterator. Of a text that
         is longer than the model reads, the rest is left out (`long="cut"`), or its parts are
         summarized, and then what comes of that ("split"). Other options: `length`, `prefix`,
         `separator`, and the knobs of `generate`.
@@ -396,7 +409,7 @@ class Model:
         return self.writer.score(text, target, window, stride)
 
     def classify(self, texts: Any, **options: Any) -> Any:
-        """The labels of a text, or of a tuple of two texts: a `Classification`; of a list a list,
+        """The labels of a text, or of a tuple of two texts: a `ClassificationObjective`; of a list a list,
         of an iterator an iterator. The options are those of `tasks.classify.Classifier`.
 
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)
@@ -422,7 +435,7 @@ class Model:
         """
         return answer(self, question, context, **options)
 
-    def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Watch:
+    def watch(self, records: Iterable[Mapping[str, Any]], **options: Any) -> Monitor:
         """Classifies texts with a date, counts labels by the hour, day or week, and finds shares
         that jump. The options are those of `tasks.watch.watch`.
 
@@ -455,13 +468,13 @@ class Model:
         return self
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> Generator:
         """Folders of before 2023 keep their knobs in config.json."""
         saved = self.config if self.generation is None else self.generation
         if self.tokenizer is None and self.source is not None and is_openai(self.source):
             said = without_words(self.source, self.config["vocab_size"])
             raise GlassformerError(f"The model's words are missing; {said}")
-        return Writer(self.net, self.tokenizer, saved, self._recorded, self._shelf)
+        return Generator(self.net, self.tokenizer, saved, self._recorded, self._shelf)
 
     def __repr__(self) -> str:
         kind = self.config.get("quantization")
@@ -469,5 +482,5 @@ class Model:
         return f"<{self.architecture}: {count_parameters(self.net):,} parameters{held}>"
 
 
-def _net_of(model: Model | None) -> Net | None:
+def _net_of(model: Model | None) -> Transformer | None:
     return None if model is None else model.net

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 
 
 @dataclass(frozen=True)
-class Part:
+class ParameterRow:
     """`count` is of parameters that no part above has counted; `tied_to` says where they are."""
 
     name: str
@@ -22,30 +22,32 @@ class Part:
     fixed: bool = False  # computed, not learned
 
 
-def parts_of(net: Net) -> Iterator[Part]:
+def parts_of(net: Transformer) -> Iterator[ParameterRow]:
     """The module tree from the top, parameters at the leaves. Equal layers are not folded."""
     owners: dict[int, str] = {}
     yield from _walk(net, "", 0, owners)
 
 
-def _walk(module: nn.Module, path: str, depth: int, owners: dict[int, str]) -> Iterator[Part]:
+def _walk(
+    module: nn.Module, path: str, depth: int, owners: dict[int, str]
+) -> Iterator[ParameterRow]:
     for name, child in module.named_children():
         full = f"{path}{name}"
         if not any(True for _ in _tensors(child)):
             continue
         own = _new_parameters(child, owners)
-        yield Part(full, depth, None, own)
+        yield ParameterRow(full, depth, None, own)
         yield from _walk(child, f"{full}.", depth + 1, owners)
     for name, tensor in _tensors(module, recurse=False):
         full = f"{path}{name}"
         shape = tuple(tensor.shape)
         if not isinstance(tensor, nn.Parameter):
-            yield Part(full, depth, shape, 0, fixed=True)
+            yield ParameterRow(full, depth, shape, 0, fixed=True)
         elif id(tensor) in owners:
-            yield Part(full, depth, shape, 0, tied_to=owners[id(tensor)])
+            yield ParameterRow(full, depth, shape, 0, tied_to=owners[id(tensor)])
         else:
             owners[id(tensor)] = full
-            yield Part(full, depth, shape, tensor.numel())
+            yield ParameterRow(full, depth, shape, tensor.numel())
 
 
 def _tensors(module: nn.Module, recurse: bool = True) -> Iterator[tuple[str, Tensor]]:

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from glassformer.train.build_model import build
 from glassformer.train.build_data import objective_of, texts, with_labels
+from glassformer.train.build_model import build
 from glassformer.train.recipe import Recipe, read_recipe
 
 ROOT = Path(__file__).parent.parent

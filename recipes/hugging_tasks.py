@@ -10,8 +10,8 @@ import torch
 import transformers as hf
 from hugging import Features, Peer
 
-from glassformer.metrics.squad import exact_match, word_f1
 from glassformer.metrics.ner import entity_scores
+from glassformer.metrics.squad import exact_match, word_f1
 
 STRIDE, LONGEST = 128, 30  # of windows, and of answers, in tokens
 

@@ -40,7 +40,7 @@ from tuning import ALONE, DEVICE, FIGURES, KINDS, MODES, SIDES, cut, file_of, re
 import glassformer as gf
 from bench import RESULTS, ROOT, Bench, Job, put, show, started
 from glassformer.tasks.classify import Classification
-from glassformer.train.estimate import Plan
+from glassformer.train.estimate import RunEstimate
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run_folder import Run
@@ -59,7 +59,7 @@ TRIED: dict[str, tuple[Any, ...]] = {  # what the learning rate is multiplied wi
 class Stopwatch(Reporter):
     """Of the steps: from before the first to behind the last, which is always told."""
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         self.begun = self.last = time.perf_counter()
 
     def step(self, entry: Entry) -> None:

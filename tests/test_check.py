@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.check import EXACT, TOLERANCE, check
-from glassformer.core import Net
+from glassformer.core import Transformer
 
 
 def test_rounding_is_told_from_a_fault_and_is_a_difference():
@@ -17,7 +17,7 @@ def test_rounding_is_told_from_a_fault_and_is_a_difference():
 
 @pytest.mark.parametrize("broken", [torch.float32, torch.float64])
 def test_a_fault_in_either_precision_is_not_rounding(broken, monkeypatch):
-    forward = Net.forward
+    forward = Transformer.forward
 
     def faulty(self, *given, **more):
         out = forward(self, *given, **more)
@@ -25,5 +25,5 @@ def test_a_fault_in_either_precision_is_not_rounding(broken, monkeypatch):
             out.heads["lm"].add_(2e-4 if broken == torch.float32 else 1e-9)
         return out
 
-    monkeypatch.setattr(Net, "forward", faulty)
+    monkeypatch.setattr(Transformer, "forward", faulty)
     assert not check("letters").rounded

@@ -9,8 +9,8 @@ import torch
 
 import glassformer as gf
 from glassformer.core import Permutation
-from glassformer.families import classes_of, families, translate
-from glassformer.spec import Frames, Init, Patches
+from glassformer.families import classes_of, families, spec_from_config
+from glassformer.spec import AudioFramesSpec, InitSpec, PatchEmbeddingSpec
 
 
 def test_the_built_in_model_reads_and_predicts():
@@ -62,10 +62,10 @@ def test_every_family_trains(model_type):
     """The loss falls within a few steps, and gradients reach every parameter."""
     family = families()[model_type]
     config = {**family.TINY[0], "model_type": model_type}
-    specs = [translate(config, name) for name in classes_of(family, model_type)]
+    specs = [spec_from_config(config, name) for name in classes_of(family, model_type)]
     ends = [s for s in specs if s.heads and s.heads[0].name in ("lm", "answer", "classify")]
     spec = min(ends, key=lambda s: s.heads[0].name != "lm")
-    net = gf.create(replace(spec, init=Init(std=0.05))).net.train()
+    net = gf.create(replace(spec, init=InitSpec(std=0.05))).net.train()
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(5, 60, (4, 9), generator=generator)
     given = {"source": tokens} if net.encoder is not None and net.decoder is not None else {}
@@ -73,9 +73,9 @@ def test_every_family_trains(model_type):
     if spec.heads[0].name == "answer":
         given["source"], wanted = tokens[:, None].repeat(1, 3, 1), tokens[:, 0]
     embed = (spec.encoder or spec.last_stack).embed
-    if isinstance(embed, Frames):
+    if isinstance(embed, AudioFramesSpec):
         given["source"] = torch.randn(4, embed.bands, 20, generator=generator)
-    elif isinstance(embed, Patches):
+    elif isinstance(embed, PatchEmbeddingSpec):
         tokens = torch.randn(4, embed.channels, *embed.image, generator=generator)
         wanted = torch.tensor([0, 1, 1, 0])
     if spec.last_stack.embed.languages:

@@ -1,5 +1,6 @@
-"""Adapters room: a net comes in, and learns with few weights of its own beside those it has."""
+"""A net comes in, and learns with few weights of its own beside those it has."""
 
+from glassformer.adapters.adalora import after_step, penalty
 from glassformer.adapters.adapter import (
     Adapter,
     active,
@@ -9,25 +10,44 @@ from glassformer.adapters.adapter import (
     switched_off,
 )
 from glassformer.adapters.add import add
-from glassformer.adapters.adalora import after_step, penalty
-from glassformer.adapters.base_model import Base
+from glassformer.adapters.base_model import AdapterBase
 from glassformer.adapters.load import load_adapter
 from glassformer.adapters.merge import merge, unmerge
 from glassformer.adapters.save import write_adapter
 from glassformer.adapters.settings import (
     KINDS,
     AdaLoRA,
+    AdapterConfig,
     BitFit,
     Bottleneck,
     LoRA,
     Prefix,
     Prompt,
-    Settings,
     make,
 )
 
 __all__ = [
-    "KINDS", "AdaLoRA", "Adapter", "Base", "BitFit", "Bottleneck", "LoRA", "Prefix", "Prompt",
-    "Settings", "active", "adapters_of", "add", "after_step", "load_adapter", "make", "merge",
-    "penalty", "remove", "switch", "switched_off", "unmerge", "write_adapter",
+    "KINDS",
+    "AdaLoRA",
+    "Adapter",
+    "AdapterBase",
+    "AdapterConfig",
+    "BitFit",
+    "Bottleneck",
+    "LoRA",
+    "Prefix",
+    "Prompt",
+    "active",
+    "adapters_of",
+    "add",
+    "after_step",
+    "load_adapter",
+    "make",
+    "merge",
+    "penalty",
+    "remove",
+    "switch",
+    "switched_off",
+    "unmerge",
+    "write_adapter",
 ]  # fmt: skip

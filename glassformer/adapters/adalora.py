@@ -1,4 +1,4 @@
-"""Adapters room, AdaLoRA's allocation: ranks go where they matter (Zhang et al., 2023, section 3).
+"""Ranks go where they matter (Zhang et al., 2023, section 3).
 
 Of every number of a triplet (a row of A, its singular value, a column of B) the sensitivity
 |w * dL/dw| is averaged over the steps, and how much it wavers. Their product, summed over the
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer.adapters.adapter import Adapter, active
 from glassformer.adapters.low_rank import LowRank
 from glassformer.adapters.settings import AdaLoRA
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
 
 
@@ -68,7 +68,7 @@ def budget(settings: AdaLoRA, step: int, begin: int, end: int) -> int:
 
 
 @torch.no_grad()
-def after_step(net: Net, step: int) -> None:
+def after_step(net: Transformer, step: int) -> None:
     """To be called after step number `step` of the optimizer, counted from 0, while the gradients
     are still there. For adapters whose ranks are fixed it does nothing."""
     adapter = active(net)
@@ -103,7 +103,7 @@ def allocate(parts: list[LowRank], count: int) -> None:
         part.e[~mask] = 0.0
 
 
-def penalty(net: Net) -> Tensor | None:
+def penalty(net: Transformer) -> Tensor | None:
     """How far the singular vectors are from orthogonal: the mean over all matrices of the Frobenius
     norm of P^T P - 1, which AdaLoRA adds to the loss, `settings.orthogonality` times. None for
     other adapters."""

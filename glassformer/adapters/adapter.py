@@ -1,4 +1,4 @@
-"""Adapters room, an adapter at work: what it has put where, and how it is turned on and off."""
+"""What it has put where, and how it is turned on and off."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from glassformer.adapters.low_rank import BottleneckAdapter, LowRank
 from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens, prompt_stack
-from glassformer.adapters.low_rank import LowRank, Neck
-from glassformer.adapters.target_modules import Place
-from glassformer.adapters.settings import Settings, nearest
-from glassformer.core import Net
+from glassformer.adapters.settings import AdapterConfig, nearest
+from glassformer.adapters.target_modules import TargetModule
+from glassformer.core import Transformer
 from glassformer.core.linear import Linear
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
@@ -25,10 +25,10 @@ class Adapter:
     around a stack, and tensors of its own in the place of the net's. While it is off, the net is as
     it was, but for the adapter's tensors, which stay where they are kept."""
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: AdapterConfig) -> None:
         self.name, self.settings = name, settings
-        self.places: dict[str, Place] = {}  # by published names, where ranks are
-        self.parts: dict[str, LowRank | Neck] = {}  # by published names
+        self.places: dict[str, TargetModule] = {}  # by published names, where ranks are
+        self.parts: dict[str, LowRank | BottleneckAdapter] = {}  # by published names
         self.beside: list[tuple[Linear, nn.Module]] = []
         self.around: PrefixKeys | PromptTokens | None = None
         self.own: dict[str, nn.Parameter] = {}  # in the place of the net's, by our names
@@ -42,7 +42,7 @@ class Adapter:
         own = {id(parameter): parameter for parameter in self.own.values()}  # some are tied
         return [*(p for module in modules for p in module.parameters()), *own.values()]
 
-    def turn_on(self, net: Net) -> None:
+    def turn_on(self, net: Transformer) -> None:
         if self.on:
             return
         self.handles = [linear.register_forward_hook(part) for linear, part in self.beside]
@@ -58,7 +58,7 @@ class Adapter:
         self._swap(net, self.own)
         self.on = True
 
-    def turn_off(self, net: Net) -> None:
+    def turn_off(self, net: Transformer) -> None:
         if not self.on:
             return
         for handle in self.handles:
@@ -70,18 +70,18 @@ class Adapter:
         self._swap(net, self.kept)
         self.on = False
 
-    def stacks(self, net: Net) -> list[Stack]:
+    def stacks(self, net: Transformer) -> list[Stack]:
         """Those that the module around has a say in."""
         if isinstance(self.around, PrefixKeys):
             return [net._last[1]]
         return [stack for stack in (net.encoder, net.decoder) if stack is not None]
 
-    def _swap(self, net: Net, tensors: dict[str, nn.Parameter]) -> None:
+    def _swap(self, net: Transformer, tensors: dict[str, nn.Parameter]) -> None:
         for name, tensor in tensors.items():
             module, leaf = owner(net, name)
             module._parameters[leaf] = tensor
 
-    def take_over(self, net: Net, names: Sequence[str]) -> None:
+    def take_over(self, net: Transformer, names: Sequence[str]) -> None:
         """From now on these tensors of the net are versions of the adapter's own. Those that are
         tied, if all of them are taken over, stay so."""
         copies: dict[int, nn.Parameter] = {}
@@ -92,25 +92,25 @@ class Adapter:
                     copies[id(kept)] = nn.Parameter(kept.detach().clone())
                 self.own[name] = copies[id(kept)]
 
-    def give_back(self, net: Net, names: Sequence[str]) -> None:
+    def give_back(self, net: Transformer, names: Sequence[str]) -> None:
         """The net's own tensors, where the adapter has no version of them after all."""
         self._swap(net, {name: self.kept.pop(name) for name in names})
         for name in names:
             del self.own[name]
 
 
-def owner(net: Net, name: str) -> tuple[nn.Module, str]:
+def owner(net: Transformer, name: str) -> tuple[nn.Module, str]:
     path, _, leaf = name.rpartition(".")
     return net.get_submodule(path), leaf
 
 
-def adapters_of(net: Net) -> dict[str, Adapter]:
+def adapters_of(net: Transformer) -> dict[str, Adapter]:
     """Those that were added, by name."""
     found: dict[str, Adapter] = net.__dict__.setdefault("_adapters", {})
     return found
 
 
-def switch(net: Net, name: str | None) -> None:
+def switch(net: Transformer, name: str | None) -> None:
     """Turns one adapter on and all others off; None: all off, and the net is as it was."""
     known = adapters_of(net)
     if name is not None and name not in known:
@@ -129,7 +129,7 @@ def switch(net: Net, name: str | None) -> None:
             parameter.requires_grad_(True)
 
 
-def remove(net: Net, name: str) -> None:
+def remove(net: Transformer, name: str) -> None:
     """Takes an adapter away; without any other on, the whole net learns again."""
     switch(net, name)
     adapter = adapters_of(net)[name]
@@ -143,12 +143,12 @@ def remove(net: Net, name: str) -> None:
     del adapters_of(net)[name]
 
 
-def active(net: Net) -> Adapter | None:
+def active(net: Transformer) -> Adapter | None:
     return next((adapter for adapter in adapters_of(net).values() if adapter.on), None)
 
 
 @contextmanager
-def switched_off(net: Net) -> Iterator[None]:
+def switched_off(net: Transformer) -> Iterator[None]:
     """The net as it was before, for a while."""
     one = active(net)
     if one is not None:

@@ -1,4 +1,4 @@
-"""Adapters room, adding: settings come in, an adapter stands in the net."""
+"""Settings come in, an adapter stands in the net."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import zlib
 import torch
 from torch import Tensor, nn
 
-from glassformer.adapters.adapter import DEFAULT, Adapter, adapters_of, switch
 from glassformer.adapters.adalora import watch
+from glassformer.adapters.adapter import DEFAULT, Adapter, adapters_of, switch
+from glassformer.adapters.low_rank import AdapterUpdates, BottleneckAdapter, LowRank
 from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens, prompt_stack
-from glassformer.adapters.low_rank import LowRank, Neck, Updates
-from glassformer.adapters.target_modules import (
-    Host,
-    Place,
-    choose,
-    ends,
-    find_places,
-    fresh_names,
-    matcher,
-)
 from glassformer.adapters.settings import (
     AdaLoRA,
+    AdapterConfig,
     BitFit,
     Bottleneck,
     LoRA,
     Prefix,
     Prompt,
-    Settings,
     nearest,
+)
+from glassformer.adapters.target_modules import (
+    Host,
+    TargetModule,
+    choose,
+    ends,
+    find_target_modules,
+    fresh_names,
+    matcher,
 )
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
@@ -37,7 +37,7 @@ from glassformer.errors import GlassformerError
 from glassformer.weights.mapping import tied_names
 
 
-def add(model: Host, settings: Settings, name: str = DEFAULT, *, seed: int = 0) -> Adapter:
+def add(model: Host, settings: AdapterConfig, name: str = DEFAULT, *, seed: int = 0) -> Adapter:
     """Adds an adapter and turns it on, others off; from now on it is all that learns. What it
     starts with depends on the seed and its places alone.
 
@@ -60,7 +60,7 @@ def add(model: Host, settings: Settings, name: str = DEFAULT, *, seed: int = 0) 
     return adapter
 
 
-def begin(model: Host, settings: Settings, name: str) -> Adapter:
+def begin(model: Host, settings: AdapterConfig, name: str) -> Adapter:
     """An adapter that has nothing yet."""
     if name in adapters_of(model.net):
         raise GlassformerError(f"The model has an adapter {name!r} already; give another name.")
@@ -84,7 +84,7 @@ def finish(model: Host, adapter: Adapter) -> None:
 
 
 def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: int) -> None:
-    chosen, fresh = choose(find_places(model), settings.targets), fresh_names(model)
+    chosen, fresh = choose(find_target_modules(model), settings.targets), fresh_names(model)
     adapter.places = {p.published: p for p in chosen if f"{p.module}.weight" not in fresh}
     if not adapter.places:
         raise GlassformerError(
@@ -100,7 +100,7 @@ def _add_ranks(adapter: Adapter, model: Host, settings: LoRA | AdaLoRA, seed: in
         watch(adapter)
 
 
-def add_rank(adapter: Adapter, place: Place, rank: int, scale: float) -> None:
+def add_rank(adapter: Adapter, place: TargetModule, rank: int, scale: float) -> None:
     settings = adapter.settings
     assert isinstance(settings, LoRA | AdaLoRA)
     height, width = place.stop - place.start, place.linear.in_features
@@ -115,26 +115,26 @@ def add_rank(adapter: Adapter, place: Place, rank: int, scale: float) -> None:
 
 def gather(adapter: Adapter) -> None:
     """Several blocks of rows of one layer stand beside it together."""
-    groups: dict[Linear, Updates] = {}
+    groups: dict[Linear, AdapterUpdates] = {}
     for name, place in adapter.places.items():
-        groups.setdefault(place.linear, Updates()).append(adapter.parts[name])
+        groups.setdefault(place.linear, AdapterUpdates()).append(adapter.parts[name])
     adapter.beside = list(groups.items())
 
 
 def _add_necks(adapter: Adapter, model: Host, settings: Bottleneck, seed: int) -> None:
-    places = {p.linear: name for name, p in find_places(model).items()}
+    places = {p.linear: name for name, p in find_target_modules(model).items()}
     for module in model.net.modules():
         if isinstance(module, Block):
             behind = [module.attention.out] if settings.places == "both" else []
             for linear in (*behind, module.ffn.down):
                 name = places[linear]
-                neck = Neck(linear, settings.width, settings.activation)
+                neck = BottleneckAdapter(linear, settings.width, settings.activation)
                 neck.draw(_drawn(seed, name))
                 adapter.parts[name] = neck
                 adapter.beside.append((linear, neck))
 
 
-def _whole_names(model: Host, settings: Settings, adapter: Adapter) -> list[str]:
+def _whole_names(model: Host, settings: AdapterConfig, adapter: Adapter) -> list[str]:
     """Our names of the tensors that are trained whole: biases, what starts fresh, and what goes
     along."""
     net, fresh = model.net, fresh_names(model)

@@ -1,4 +1,4 @@
-"""Adapters room, the base: the model that an adapter was trained beside, and how to load it again.
+"""The model that an adapter was trained beside, and how to load it again.
 
 peft's files name the base by a path alone. `glassformer.json` lies beside them and says what else
 it takes: the class, which tensors started fresh and which were left out, the labels, and the config
@@ -24,7 +24,7 @@ DESCRIPTION = "glassformer.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Base:
+class AdapterBase:
     """`source` is a path, zoo:NAME or real:NAME, and `folder` where that lies on this machine; the
     other fields are what `load` is told beside it."""
 
@@ -35,7 +35,7 @@ class Base:
     drop: tuple[str, ...] = ()
     labels: tuple[str, ...] | None = None
 
-    def or_else(self, other: Base) -> Base:
+    def or_else(self, other: AdapterBase) -> AdapterBase:
         """With what another says of the same model where nothing is said here."""
         return replace(
             self,
@@ -52,19 +52,19 @@ class Base:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
+class AdapterDescription:
     """What an adapter's folder says of the model that it makes. `places` are where the base may
     lie, the first one first; `dtype` is that of the numbers beside which the adapter was trained.
     """
 
-    base: Base | None
+    base: AdapterBase | None
     places: tuple[str, ...] = ()
     architecture: str | None = None
     config: Mapping[str, Any] | None = None
     dtype: str | None = None
 
 
-def write_description(draft: Path, folder: Path, base: Base | None, model: Host) -> None:
+def write_description(draft: Path, folder: Path, base: AdapterBase | None, model: Host) -> None:
     """`draft` becomes `folder`, to which the base's relative path refers, so that both can be moved
     together."""
     told: dict[str, Any] | None = None
@@ -82,28 +82,30 @@ def write_description(draft: Path, folder: Path, base: Base | None, model: Host)
     write_json(draft / DESCRIPTION, described)
 
 
-def read_description(folder: Path) -> Description:
+def read_description(folder: Path) -> AdapterDescription:
     """Of a folder that peft has written the base's name is all that is known."""
     path = folder / DESCRIPTION
     if not path.is_file():
         source = read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
         if not source:
-            return Description(base=None)
-        return Description(base=Base(source=source), places=(source, str(folder / source)))
+            return AdapterDescription(base=None)
+        return AdapterDescription(
+            base=AdapterBase(source=source), places=(source, str(folder / source))
+        )
     found = read_json(path)
     try:
         told = found["base"]
         said = {key: found[key] for key in ("architecture", "config", "dtype")}
         if told is None:
-            return Description(base=None, **said)
-        known = {field.name: told.get(field.name) for field in fields(Base)}
+            return AdapterDescription(base=None, **said)
+        known = {field.name: told.get(field.name) for field in fields(AdapterBase)}
         lists = {name: tuple(told[name] or ()) for name in ("make", "drop")}
         labels = None if told["labels"] is None else tuple(told["labels"])
-        base = Base(**{**known, **lists, "labels": labels})
+        base = AdapterBase(**{**known, **lists, "labels": labels})
         places = [base.source]
         if told.get("relative"):
             places.append(os.path.normpath(folder / told["relative"]))
-        return Description(base=base, places=tuple(places), **said)
+        return AdapterDescription(base=base, places=tuple(places), **said)
     except (KeyError, TypeError, AttributeError) as error:
         raise GlassformerError(f"{path} does not describe a model ({error}).") from None
 

@@ -1,4 +1,4 @@
-"""Adapters room, the start: what peft took out of a model's weights before it trained an adapter.
+"""What peft took out of a model's weights before it trained an adapter.
 
 PiSSA and OLoRA begin with factors of the weight itself, B0 A0, and train beside the rest of it,
 W - scale B0 A0. The folder holds B and A alone: who loads it takes the same factors out again. Here
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.adapters.target_modules import Place
+from glassformer.adapters.target_modules import TargetModule
 from glassformer.errors import GlassformerError
 from glassformer.weights.quantization import QuantizedLinear
 
@@ -68,7 +68,7 @@ def twice_the_ranks(config: dict[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def without_start(
-    parts: Mapping[str, Tensor], place: Place, start: Start, scale: float
+    parts: Mapping[str, Tensor], place: TargetModule, start: Start, scale: float
 ) -> dict[str, Tensor]:
     """A and B, and behind them those that they began as, which are subtracted."""
     if isinstance(place.linear, QuantizedLinear):

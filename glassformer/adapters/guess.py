@@ -1,4 +1,4 @@
-"""Adapters room, folders of peft's: they name a task or a class, and no labels. What a base has to
+"""They name a task or a class, and no labels. What a base has to
 be loaded as follows from that, and from the shapes of the modules that were saved whole."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from glassformer.adapters.base_model import Base, read_json
+from glassformer.adapters.base_model import AdapterBase, read_json
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.errors import GlassformerError
-from glassformer.families import classes_of, find_family, translate
+from glassformer.families import classes_of, find_family, spec_from_config
 from glassformer.families._shared.weight_rules import match
 from glassformer.weights.architecture import named_class
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
@@ -25,7 +25,7 @@ CLASSES = {  # what a class name ends in that peft calls so
 OWN = ("lora_", "prompt_embeddings")  # in names of tensors that are no module's
 
 
-def guessed(base: Base, adapter: Path, config: Mapping[str, Any]) -> Base:
+def guessed(base: AdapterBase, adapter: Path, config: Mapping[str, Any]) -> AdapterBase:
     """`config` is that of the base as its folder has it."""
     said, family = read_json(adapter / ADAPTER_CONFIG), find_family(config)
     named = (said.get("auto_mapping") or {}).get("base_model_class")
@@ -35,15 +35,15 @@ def guessed(base: Base, adapter: Path, config: Mapping[str, Any]) -> Base:
     if not fitting or fitting[0] == named_class(config):
         return base
     architecture = fitting[0]
-    spec, shapes = translate(config, architecture), _whole_shapes(adapter)
+    spec, shapes = spec_from_config(config, architecture), _whole_shapes(adapter)
     labels = None
     for head in spec.heads:
         found = match(
-            family.rules(spec), f"heads.{head.name}.out.weight", family.CLASSES[architecture]
+            family.weight_rules(spec), f"heads.{head.name}.out.weight", family.CLASSES[architecture]
         )
         if found is not None and found.theirs[0] in shapes and head.name in ("classify", "tag"):
             labels = tuple(f"LABEL_{i}" for i in range(shapes[found.theirs[0]][0]))
-    return Base(
+    return AdapterBase(
         source=base.source,
         folder=base.folder,
         architecture=architecture,

@@ -1,4 +1,4 @@
-"""Adapters room, loading: an adapter's folder, of peft's or ours, becomes an adapter at work."""
+"""An adapter's folder, of peft's or ours, becomes an adapter at work."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from glassformer.adapters.adalora import watch
 from glassformer.adapters.adapter import DEFAULT, Adapter, remove
 from glassformer.adapters.add import add, begin, finish, gather, within
-from glassformer.adapters.adalora import watch
+from glassformer.adapters.decomposed_init import start_of, twice_the_ranks, without_start
 from glassformer.adapters.low_rank import LowRank
-from glassformer.adapters.target_modules import Host, find_places, fresh_names, matcher
 from glassformer.adapters.save import FRONT, FRONT_OF_PROMPTED
 from glassformer.adapters.settings import (
     AdaLoRA,
+    AdapterConfig,
     BitFit,
     Bottleneck,
     LoRA,
     Prefix,
     Prompt,
-    Settings,
     scale_of,
 )
-from glassformer.adapters.decomposed_init import start_of, twice_the_ranks, without_start
+from glassformer.adapters.target_modules import Host, find_target_modules, fresh_names, matcher
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import settle
-from glassformer.weights.mapping import parts_of
+from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.mapping import parts_of
 
 RANKS = re.compile(r"(.+)\.lora_([ABE])(?:\.weight)?")
 UNKNOWN = (  # features of peft's LoRA that change what is computed, and are not ours
@@ -62,7 +62,7 @@ def _load(
     whole = tuple(end for end in listed if any(within(key, end) for key in tensors))
     if kind in ("LORA", "ADALORA"):
         return _load_ranks(model, config, tensors, name, whole)
-    settings: Settings
+    settings: AdapterConfig
     if kind == "BOTTLENECK":
         options = {key: config[key] for key in ("width", "activation", "places")}
         settings = Bottleneck(also=whole, **options)
@@ -123,7 +123,7 @@ def _load_ranks(
     start = start_of(config)
     config = config if start is None else twice_the_ranks(config)
     settings = _settings(config, tuple(ranks), whole)
-    places = find_places(model)
+    places = find_target_modules(model)
     still = not any(bool(parts["B"].any()) for parts in ranks.values())
     if isinstance(settings, LoRA) and settings.biases == "all" and still:
         ranks, settings = {}, BitFit(also=whole)  # biases alone, as they are saved here
@@ -180,7 +180,7 @@ def _whole_or_not(model: Host, adapter: Adapter) -> Iterator[None]:
 
 def _settings(
     config: Mapping[str, Any], names: tuple[str, ...], whole: tuple[str, ...]
-) -> Settings:
+) -> AdapterConfig:
     common: dict[str, Any] = {
         "alpha": float(config["lora_alpha"]),
         "dropout": float(config.get("lora_dropout") or 0.0),
@@ -253,7 +253,7 @@ def _fill(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    settle(folder)
+    complete_pending_save(folder)
     for name in (ADAPTER_CONFIG, ADAPTER_TENSORS):
         if not (folder / name).is_file():
             raise GlassformerError(f"{folder} has no {name}, so it is not an adapter's folder.")

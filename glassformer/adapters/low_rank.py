@@ -1,4 +1,4 @@
-"""Adapters room, beside a linear layer: modules that see its input and change its output.
+"""Modules that see its input and change its output.
 
 They are forward hooks of the layer, so that it may hold floats or codes, joined or not, and keeps
 its name; as its submodules they move, shard and are saved with it.
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.adapters.target_modules import Place
+from glassformer.adapters.target_modules import TargetModule
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.linear import Linear
 from glassformer.spec import Activation
@@ -24,7 +24,12 @@ class LowRank(nn.Module):
     """scale * B A for a block of rows; with `singular`, B diag(e) A."""
 
     def __init__(
-        self, place: Place, rank: int, scale: float, dropout: float = 0.0, singular: bool = False
+        self,
+        place: TargetModule,
+        rank: int,
+        scale: float,
+        dropout: float = 0.0,
+        singular: bool = False,
     ) -> None:
         super().__init__()
         like = _like(place.linear)
@@ -57,7 +62,7 @@ class LowRank(nn.Module):
         return F.linear(F.linear(x, self.right), self.b) * self.scale
 
 
-class Updates(nn.ModuleList):
+class AdapterUpdates(nn.ModuleList):
     """What low ranks add to a layer's output, each to its own rows."""
 
     def forward(self, linear: Linear, inputs: tuple[Tensor], output: Tensor) -> Tensor:
@@ -74,7 +79,7 @@ class Updates(nn.ModuleList):
         return torch.cat(pieces, -1) if len(pieces) > 1 else pieces[0]
 
 
-class Neck(nn.Module):
+class BottleneckAdapter(nn.Module):
     """y + up(activation(down(y))), which begins as y."""
 
     def __init__(self, linear: Linear, width: int, activation: Activation) -> None:

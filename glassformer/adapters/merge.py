@@ -1,4 +1,4 @@
-"""Adapters room, merging: what stands beside weights is added to them, and taken out again."""
+"""What stands beside weights is added to them, and taken out again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 from glassformer.adapters.adapter import adapters_of, remove, switch
 from glassformer.adapters.low_rank import LowRank
 from glassformer.adapters.settings import AdaLoRA, BitFit, LoRA
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
 from glassformer.weights.quantization import QuantizedLinear
 
 
 @torch.no_grad()
-def merge(net: Net, name: str, *, forget: bool = False) -> None:
+def merge(net: Transformer, name: str, *, forget: bool = False) -> None:
     """Adds what an adapter's ranks would add to the weights themselves, and turns it off. The rows
     that change are kept as they were for `unmerge`, or `forget`ten with the adapter."""
     switch(net, name)
@@ -50,7 +50,7 @@ def merge(net: Net, name: str, *, forget: bool = False) -> None:
 
 
 @torch.no_grad()
-def unmerge(net: Net, name: str) -> None:
+def unmerge(net: Transformer, name: str) -> None:
     """Weights as they were before `merge`, to the bit, and the adapter beside them."""
     adapter = adapters_of(net).get(name)
     if adapter is None or adapter.merged is None:

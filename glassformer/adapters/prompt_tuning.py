@@ -1,4 +1,4 @@
-"""Adapters room, before the text: vectors that a stack reads in front of a row.
+"""Vectors that a stack reads in front of a row.
 
 `core.run` lets what stands around a stack have a say in every pass through it. Prefixes are keys
 and values of a cache that is not empty; prompts are tokens whose vectors are not in the vocabulary.
@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
-from glassformer.spec import Block, ModelSpec
-from glassformer.spec import Stack as StackSpec
+from glassformer.spec import BlockSpec, ModelSpec
+from glassformer.spec import StackSpec as StackSpec
 
 Pass = Callable[..., Tensor]
 
@@ -25,7 +25,7 @@ Pass = Callable[..., Tensor]
 class PrefixKeys(nn.Module):
     """`weight` is [token, layer, key or value, head, dim] in one row a token, as peft saves it."""
 
-    def __init__(self, net: Net, tokens: int, hidden: int) -> None:
+    def __init__(self, net: Transformer, tokens: int, hidden: int) -> None:
         super().__init__()
         spec = net.spec.last_stack
         self.layers, self.heads, self.dim = prefix_shape(spec)
@@ -94,7 +94,7 @@ def prefix_shape(spec: StackSpec) -> tuple[int, int, int]:
     """Layers, heads and their width, which must be alike in all layers."""
     blocks = [spec.blocks[index] for index in spec.order]
     shapes = {
-        (b.attention.key_heads, b.attention.head_dim) if isinstance(b, Block) else None
+        (b.attention.key_heads, b.attention.head_dim) if isinstance(b, BlockSpec) else None
         for b in blocks
     }
     shape = shapes.pop()
@@ -110,7 +110,7 @@ class PromptTokens(nn.Module):
     """Virtual tokens. Their slots are read as those of an ordinary token, whose vectors are then
     replaced. Where an encoder reads them, a decoder sees what became of them."""
 
-    def __init__(self, net: Net, tokens: int) -> None:
+    def __init__(self, net: Transformer, tokens: int) -> None:
         super().__init__()
         embed = prompt_stack(net).embed
         table: Tensor = embed.token.weight  # type: ignore[union-attr,assignment]
@@ -177,7 +177,7 @@ class PromptTokens(nn.Module):
         return torch.cat((own, output[:, len(self.weight) :]), 1)
 
 
-def prompt_stack(net: Net) -> Stack:
+def prompt_stack(net: Transformer) -> Stack:
     """The stack that reads the text a prompt stands before: the encoder, where there is one."""
     stack = net.encoder if net.encoder is not None else net.decoder
     assert stack is not None

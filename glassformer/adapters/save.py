@@ -1,4 +1,4 @@
-"""Adapters room, saving: an adapter becomes a folder in the layout of the `peft` library.
+"""An adapter becomes a folder in the layout of the `peft` library.
 
 adapter_config.json says what it is, adapter_model.safetensors holds its tensors under the published
 names of the layers they belong to. peft has no bottleneck adapters; those are saved alike, under a
@@ -15,14 +15,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.adapters.adapter import Adapter
+from glassformer.adapters.low_rank import BottleneckAdapter, LowRank
 from glassformer.adapters.prompt_tuning import PrefixKeys, PromptTokens
-from glassformer.adapters.low_rank import LowRank, Neck
-from glassformer.adapters.target_modules import Host, Place, choose, find_places, matcher, shortest
 from glassformer.adapters.settings import AdaLoRA, BitFit, Bottleneck, LoRA
+from glassformer.adapters.target_modules import (
+    Host,
+    TargetModule,
+    choose,
+    find_target_modules,
+    matcher,
+    shortest,
+)
 from glassformer.spec import ModelSpec
 from glassformer.storage.files import write_json
-from glassformer.weights.mapping import ADDED, parts_of
 from glassformer.weights.folder_kind import ADAPTER_CONFIG, ADAPTER_TENSORS
+from glassformer.weights.mapping import ADDED, parts_of
 
 FRONT = "base_model.model."  # peft's wrappers around a model; around what only has a prompt,
 FRONT_OF_PROMPTED = "base_model."
@@ -50,7 +57,7 @@ def _described(model: Host, adapter: Adapter) -> dict[str, Any]:
             "lora_alpha": settings.alpha,
             "lora_dropout": settings.dropout,
             "fan_in_fan_out": any(place.transposed for place in adapter.places.values()),
-            "target_modules": shortest(names, find_places(model)),
+            "target_modules": shortest(names, find_target_modules(model)),
             "bias": getattr(settings, "biases", "none"),
         }
     if isinstance(settings, LoRA):
@@ -122,7 +129,7 @@ def _written(model: Host, adapter: Adapter) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name, part in adapter.parts.items():
         named: dict[str, Tensor]
-        if isinstance(part, Neck):
+        if isinstance(part, BottleneckAdapter):
             named = {f"bottleneck.{key}": tensor for key, tensor in part.named_parameters()}
         else:
             b = adapter.places[name].theirs(part.b)
@@ -197,9 +204,9 @@ def _whole_modules(model: Host, adapter: Adapter) -> list[str]:
     return sorted(m for m in modules if not any(m.startswith(f"{outer}.") for outer in modules))
 
 
-def _still(model: Host) -> Place:
+def _still(model: Host) -> TargetModule:
     """A layer for peft to stand beside without doing anything."""
-    return choose(find_places(model), None)[0]
+    return choose(find_target_modules(model), None)[0]
 
 
 def _mask(adapter: Adapter, name: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Adapters room, settings: what can be said about each kind of adapter. Values, no torch."""
+"""What can be said about each kind of adapter. Values, no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Places = Literal["both", "ffn"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AdapterConfig:
     """`also` are modules, by the ends of their published names, that are trained whole beside the
     adapter. None: the output layers of heads that do not predict words, which are often new."""
 
@@ -34,7 +34,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowRankSettings(Settings):
+class LowRankConfig(AdapterConfig):
     """`targets` are linear layers, by the ends of their published names ("q_proj", "c_attn");
     None: all within the layers of the model."""
 
@@ -53,7 +53,7 @@ class LowRankSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoRA(LowRankSettings):
+class LoRA(LowRankConfig):
     """W + scale B A with B A of a low rank (Hu et al., 2021). The scale is alpha / rank, or
     alpha / sqrt(rank) where it is `rank_stable` (Kalajdzievski, 2023). `biases` may learn along:
     all of the model, or those of the adapted layers."""
@@ -71,7 +71,7 @@ class LoRA(LowRankSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaLoRA(LowRankSettings):
+class AdaLoRA(LowRankConfig):
     """W + scale P diag(e) Q, of which the less important triplets are taken away (Zhang et al.,
     2023): from `rank` a layer to `target_rank` on average, between the first `warmup` steps and the
     last `final` of all `steps`, every few steps. `orthogonality` weighs the loss that keeps P and Q
@@ -107,7 +107,7 @@ class AdaLoRA(LowRankSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bottleneck(Settings):
+class Bottleneck(AdapterConfig):
     """y + up(activation(down(y))) behind attention and feed-forward of every layer (Houlsby et al.,
     2019), or behind the feed-forward alone (Pfeiffer et al., 2021)."""
 
@@ -123,7 +123,7 @@ class Bottleneck(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prefix(Settings):
+class Prefix(AdapterConfig):
     """Keys and values before the text, in every layer (Li and Liang, 2021). With `hidden` they are
     made by a small network of that width while they are learned."""
 
@@ -137,7 +137,7 @@ class Prefix(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt(Settings):
+class Prompt(AdapterConfig):
     """Vectors in front of the embedded text (Lester et al., 2021). They start as the tokens of
     `text`, repeated as often as it takes, or as tokens drawn from the vocabulary."""
 
@@ -150,11 +150,11 @@ class Prompt(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitFit(Settings):
+class BitFit(AdapterConfig):
     """The biases alone, of all layers (Ben Zaken et al., 2021)."""
 
 
-KINDS: dict[str, type[Settings]] = {
+KINDS: dict[str, type[AdapterConfig]] = {
     "lora": LoRA,
     "adalora": AdaLoRA,
     "bottleneck": Bottleneck,
@@ -164,7 +164,7 @@ KINDS: dict[str, type[Settings]] = {
 }
 
 
-def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> Settings:
+def make(kind: str, options: Mapping[str, Any], steps: int | None = None) -> AdapterConfig:
     """Settings from a recipe's [adapter]; `steps` are those of the run, for what has a schedule.
 
     >>> make("lora", {"rank": 4, "targets": ["q_proj", "v_proj"]})

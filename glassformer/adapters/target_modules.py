@@ -1,4 +1,4 @@
-"""Adapters room, places: where a published linear layer stands in our net.
+"""Where a published linear layer stands in our net.
 
 Files name a layer for each of queries, keys and values, or one for all, head by head, or keep it
 transposed. The families' weight rules know; what a rule does to rows is seen by letting it write
@@ -15,28 +15,28 @@ import torch
 from torch import Tensor
 
 from glassformer.adapters.settings import nearest
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family
-from glassformer.families._shared.weight_rules import Match, match
-from glassformer.spec import Relative
+from glassformer.families._shared.weight_rules import WeightMatch, match
+from glassformer.spec import RelativePositionSpec
+from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import tied_names
-from glassformer.weights.load_report import Report
 
 
 class Host(Protocol):
-    """What is adapted: a `Model`, which a later room knows."""
+    """What is adapted: a `TaskModel`, which a later room knows."""
 
-    net: Net
+    net: Transformer
     config: dict[str, Any]
     architecture: str
-    report: Report
+    report: LoadReport
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class TargetModule:
     """The rows `start` to `stop` of one of our linear layers. `order` says of each row of the
     published layer which of those it is."""
 
@@ -59,9 +59,9 @@ class Place:
 def matcher(model: Host) -> Any:
     """Which published tensors one of ours is, by its name; None where it has none."""
     family = find_family(model.config)
-    rules, base = family.rules(model.net.spec), family.CLASSES[model.architecture]
+    rules, base = family.weight_rules(model.net.spec), family.CLASSES[model.architecture]
 
-    def find(name: str) -> Match | None:
+    def find(name: str) -> WeightMatch | None:
         return match(rules, name, base)
 
     return find
@@ -81,9 +81,9 @@ def fresh_names(model: Host) -> set[str]:
     }
 
 
-def find_places(model: Host) -> dict[str, Place]:
+def find_target_modules(model: Host) -> dict[str, TargetModule]:
     """All linear layers by their published names."""
-    found: dict[str, Place] = {}
+    found: dict[str, TargetModule] = {}
     find, unheard = matcher(model), _only_read(model.net)
     for name, linear in model.net.named_modules():
         if not isinstance(linear, Linear) or name in unheard:
@@ -100,7 +100,7 @@ def find_places(model: Host) -> dict[str, Place]:
             if not their.endswith(".weight"):
                 continue
             published, start = their.removesuffix(".weight"), int(rows.min())
-            found[published] = Place(
+            found[published] = TargetModule(
                 published,
                 name,
                 linear,
@@ -112,7 +112,7 @@ def find_places(model: Host) -> dict[str, Place]:
     return found
 
 
-def choose(places: Mapping[str, Place], targets: Sequence[str] | None) -> list[Place]:
+def choose(places: Mapping[str, TargetModule], targets: Sequence[str] | None) -> list[TargetModule]:
     """Those whose published names end with one of the targets; None: all within layers."""
     if targets is None:
         return [place for place in places.values() if ".blocks." in place.module]
@@ -137,11 +137,11 @@ def shortest(chosen: Sequence[str], known: Mapping[str, Any]) -> list[str]:
     return words if picked == set(chosen) else sorted(chosen)
 
 
-def _only_read(net: Net) -> set[str]:
+def _only_read(net: Transformer) -> set[str]:
     """Layers whose weight a position reads without calling them, so that nothing beside them
     would be heard."""
     return {
         f"{name}.attention.position_key"
         for name, block in net.named_modules()
-        if isinstance(block, Block) and isinstance(block.spec.position, Relative)
+        if isinstance(block, Block) and isinstance(block.spec.position, RelativePositionSpec)
     }

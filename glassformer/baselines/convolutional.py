@@ -1,4 +1,4 @@
-"""Baselines room: a layer that is a convolution over neighboring tokens."""
+"""A layer that is a convolution over neighboring tokens."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.baselines.left_align import line_up
+from glassformer.baselines.left_align import left_align
 from glassformer.core.activation import ACTIVATIONS
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Convolutional as ConvolutionalSpec
+from glassformer.spec import ConvolutionalSpec as ConvolutionalSpec
 
 
-class Convolutional(nn.Module):
+class ConvolutionalLayer(nn.Module):
     """A layer that is a convolution: (x + activation(convolution of x)) * scale."""
 
     def __init__(self, width: int, spec: ConvolutionalSpec) -> None:
@@ -24,9 +24,9 @@ class Convolutional(nn.Module):
         self.activation = ACTIVATIONS[spec.activation]
         self.reach = (spec.kernel - 1) * spec.dilation  # from the first token read to the last
 
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        x = ctx.see("resid_pre", x)
-        lineup = line_up(ctx, x)
+    def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
+        lineup = left_align(ctx, x)
         text, length = x, None
         if lineup is not None:
             text, length = lineup.move(x), lineup.length
@@ -41,9 +41,9 @@ class Convolutional(nn.Module):
         else:
             near = self.activation(near)
         near = F.dropout(near, self.spec.dropout, self.training)
-        return ctx.see("resid_post", (x + near) * self.spec.scale)
+        return ctx.hook_point("resid_post", (x + near) * self.spec.scale)
 
-    def surrounded(self, text: Tensor, length: Tensor | None, ctx: Context) -> Tensor:
+    def surrounded(self, text: Tensor, length: Tensor | None, ctx: PassContext) -> Tensor:
         """A text with as many zeros around it as the convolution reads beyond its ends, or behind
         what the cache holds of the tokens before."""
         if ctx.cache is None:

@@ -1,4 +1,4 @@
-"""Baselines room: texts moved to the beginning of their rows, for layers that walk along them.
+"""Texts moved to the beginning of their rows, for layers that walk along them.
 
 Attention leaves padding out by a mask, wherever it stands. A state that walks, or a window that
 slides, must not meet it at all: real tokens are brought together first, and put back after.
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 
 
-class Lineup(NamedTuple):
+class LeftAlignment(NamedTuple):
     place: Tensor  # [batch, slot]: where each token goes; real ones first, padding behind them
     length: Tensor  # [batch]: so many are real
 
@@ -34,16 +34,16 @@ class Lineup(NamedTuple):
         return self.place[..., None].expand(-1, -1, x.shape[-1])
 
 
-def line_up(ctx: Context, x: Tensor, turned: bool = False) -> Lineup | None:
+def left_align(ctx: PassContext, x: Tensor, turned: bool = False) -> LeftAlignment | None:
     """For the new tokens of this pass, `turned` from last to first; None where all stay."""
     key = ("lineup", turned)
     if key not in ctx.memo:
         ctx.memo[key] = _line_up(ctx, x, turned)
-    found: Lineup | None = ctx.memo[key]
+    found: LeftAlignment | None = ctx.memo[key]
     return found
 
 
-def _line_up(ctx: Context, x: Tensor, turned: bool) -> Lineup | None:
+def _line_up(ctx: PassContext, x: Tensor, turned: bool) -> LeftAlignment | None:
     batch, new = x.shape[:2]
     if ctx.key_mask is not None:
         real = ctx.key_mask[:, -new:]
@@ -55,4 +55,4 @@ def _line_up(ctx: Context, x: Tensor, turned: bool) -> Lineup | None:
     count = real.cumsum(-1)
     behind = length[:, None] + (~real).cumsum(-1) - 1
     ahead = length[:, None] - count if turned else count - 1
-    return Lineup(torch.where(real, ahead, behind), length)
+    return LeftAlignment(torch.where(real, ahead, behind), length)

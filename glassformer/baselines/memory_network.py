@@ -1,4 +1,4 @@
-"""Baselines room: a hop. The state asks an external memory, and what it answers is added to it."""
+"""A hop. The state asks an external memory, and what it answers is added to it."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention.mask import keys_visible
 from glassformer.core.attention.self_attention import Attend
-from glassformer.core.pass_context import Context
 from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
-from glassformer.core.attention.mask import keys_visible
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Attention
-from glassformer.spec import Hop as HopSpec
+from glassformer.spec import AttentionSpec
+from glassformer.spec import MemoryHopSpec as HopSpec
 
 
-class Hop(nn.Module):
+class MemoryNetworkHop(nn.Module):
     """Attention of one head and no projections: keys and values are embedded sentences."""
 
     def __init__(self, width: int, spec: HopSpec) -> None:
         super().__init__()
         self.key = Embedding(width, spec.memory)
         self.value = Embedding(width, spec.memory)
-        self.attend = Attend(Attention(heads=1, head_dim=width, scale=1.0))
+        self.attend = Attend(AttentionSpec(heads=1, head_dim=width, scale=1.0))
         self.project = Linear(width, width, bias=False) if spec.project else None
         self.sentences = spec.memory.position.length if spec.memory.position is not None else None
 
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+    def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
         """x is the state, [batch, 1, width]."""
-        x = ctx.see("resid_pre", x)
+        x = ctx.hook_point("resid_pre", x)
         story, words = self.story(ctx)
         real = words.any(-1)
         age = real.flip(-1).cumsum(-1).flip(-1) - 1  # 0 is the last, as they lie back
         inside = replace(ctx, q_pos=age, key_mask=words, tap=None)
-        q = ctx.see("q", x[:, None])  # [batch, head, position, width]
-        k = ctx.see("k", self.key(story, inside)[:, None])
-        v = ctx.see("v", self.value(story, inside)[:, None])
+        q = ctx.hook_point("q", x[:, None])  # [batch, head, position, width]
+        k = ctx.hook_point("k", self.key(story, inside)[:, None])
+        v = ctx.hook_point("v", self.value(story, inside)[:, None])
         answer = self.attend(q, k, v, ctx, keys_visible(real))[:, 0]
         kept = x if self.project is None else self.project(x)
-        return ctx.see("resid_post", kept + ctx.see("attn_out", answer))
+        return ctx.hook_point("resid_post", kept + ctx.hook_point("attn_out", answer))
 
-    def story(self, ctx: Context) -> tuple[Tensor, Tensor]:
+    def story(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
         """Word ids and which of them are real, [batch, sentence, word] both."""
         if ctx.story is None or ctx.story.ndim != 3:
             raise GlassformerError(

@@ -1,4 +1,4 @@
-"""Baselines room: a recurrent layer. A state walks along a text and remembers what it has read."""
+"""A recurrent layer. A state walks along a text and remembers what it has read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.baselines.left_align import Lineup, line_up
-from glassformer.core.pass_context import Context
+from glassformer.baselines.left_align import LeftAlignment, left_align
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Recurrent as RecurrentSpec
+from glassformer.spec import RecurrentSpec as RecurrentSpec
 
 State = tuple[Tensor, Tensor]  # what is handed on, and the cell: [batch, state] each
 SHUT = 1e4  # a gate's sigmoid is 0 or 1 to the bit so far out
 
 
-class Walk(nn.Module):
+class DirectionalLSTM(nn.Module):
     """One direction of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers, 2000).
 
     Both matrices hold four row blocks (`parts`): the gates of input and forgetting, the candidate
@@ -40,7 +40,7 @@ class Walk(nn.Module):
     def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         return self._walk(x, state, self.weight_in)
 
-    def as_far_as(self, lineup: Lineup, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def as_far_as(self, lineup: LeftAlignment, x: Tensor, state: State) -> tuple[Tensor, State]:
         """Each row stops after its own last token, perhaps at once: the state is that of then.
 
         The kernel tells the cell of the last step only. So the padding shuts the input gate and
@@ -69,25 +69,25 @@ class Walk(nn.Module):
         return torch.cat(outs, 1), state
 
 
-class Recurrent(nn.Module):
+class RecurrentLayer(nn.Module):
     def __init__(self, width: int, spec: RecurrentSpec) -> None:
         super().__init__()
         self.spec = spec
         state = spec.width // 2 if spec.bidirectional else spec.width
-        self.ahead = Walk(width, state, spec.weight_dropout)
+        self.ahead = DirectionalLSTM(width, state, spec.weight_dropout)
         if spec.bidirectional:
-            self.back = Walk(width, state, spec.weight_dropout)
+            self.back = DirectionalLSTM(width, state, spec.weight_dropout)
 
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
-        x = ctx.see("resid_pre", x)
+    def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
         x = locked_dropout(x, self.spec.dropout_in, self.training)
         out = along(self.ahead, x, ctx) if ctx.cache is None else self.go_on(x, ctx)
         if self.spec.bidirectional:
             out = torch.cat((out, along(self.back, x, ctx, turned=True)), -1)
-        out = locked_dropout(ctx.see("walk_out", out), self.spec.dropout, self.training)
-        return ctx.see("resid_post", out)
+        out = locked_dropout(ctx.hook_point("walk_out", out), self.spec.dropout, self.training)
+        return ctx.hook_point("resid_post", out)
 
-    def go_on(self, x: Tensor, ctx: Context) -> Tensor:
+    def go_on(self, x: Tensor, ctx: PassContext) -> Tensor:
         """From the state that the cache holds, which then holds the new one."""
         if self.spec.bidirectional:
             raise GlassformerError(
@@ -95,7 +95,7 @@ class Recurrent(nn.Module):
             )
         assert ctx.cache is not None
         hidden, cell = ctx.cache.state(ctx.layer) or self.ahead.begin(x)
-        lineup = line_up(ctx, x)
+        lineup = left_align(ctx, x)
         out: Tensor
         if lineup is None:
             out, state = self.ahead(x, (hidden, cell))
@@ -124,16 +124,16 @@ def _steps(x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, Stat
 def truncate(module: nn.Module, tokens: int) -> None:
     """From now on gradients stop behind every so many tokens of a text, while states are handed on:
     back-propagation through time for texts of any length (Howard and Ruder, 2018, 3.3)."""
-    walks = [walk for walk in module.modules() if isinstance(walk, Walk)]
+    walks = [walk for walk in module.modules() if isinstance(walk, DirectionalLSTM)]
     if not walks:
         raise GlassformerError("train.bptt is for recurrent layers, and this model has none.")
     for walk in walks:
         walk.bptt = tokens
 
 
-def along(walk: Walk, x: Tensor, ctx: Context, turned: bool = False) -> Tensor:
+def along(walk: DirectionalLSTM, x: Tensor, ctx: PassContext, turned: bool = False) -> Tensor:
     """What a walk over whole texts hands on at each position."""
-    lineup = line_up(ctx, x, turned)
+    lineup = left_align(ctx, x, turned)
     if lineup is None:
         out: Tensor = walk(x, walk.begin(x))[0]
         return out

@@ -1,4 +1,4 @@
-"""Room 11, the command line: one verb a file. Words come in, tables and exit codes go out."""
+"""One verb a file. Words come in, tables and exit codes go out."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from glassformer.cli.index import index
 from glassformer.cli.inspect import inspect
 from glassformer.cli.lens import lens
 from glassformer.cli.open import open_page
+from glassformer.cli.output_paths import guarded
 from glassformer.cli.runs import runs
 from glassformer.cli.scaling import scaling
 from glassformer.cli.score import score
@@ -32,7 +33,6 @@ from glassformer.cli.search import search
 from glassformer.cli.standard_output import checked_output
 from glassformer.cli.summarize import summarize
 from glassformer.cli.tag import tag
-from glassformer.cli.output_paths import guarded
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
 from glassformer.cli.vectors import vectors

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.model_options import Chosen
+from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
+from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import (
     WHERE,
     Column,
-    Rows,
+    ResultRows,
     about,
     place_of,
     print_json,
     progress,
     say,
 )
-from glassformer.cli.output_paths import Target
+from glassformer.cli.shared_options import READ, AsJson, Encoding, Files, HeadOption, OnErrorOption
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import write_text
 
@@ -56,7 +56,7 @@ Squad = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="Where answers go by id, as SQuAD's script reads them."),
-    Target(default=lambda given: Path("predictions.json") if given["squad"] else None),
+    OutputPath(default=lambda given: Path("predictions.json") if given["squad"] else None),
 ]
 COLUMNS = (
     Column("prob", 6, right=True),
@@ -69,7 +69,7 @@ COLUMNS = (
 
 @grouped
 def answer(
-    chosen: Chosen,
+    chosen: ModelOptions,
     question: Question = None,
     context: Context = None,
     file: Files = None,
@@ -92,7 +92,7 @@ def answer(
 
     $ glassformer answer path/to/model "Who wrote it?" "Ada Lovelace wrote it in 1843."
     """
-    from glassformer.cli.input_records import Inputs, field_of
+    from glassformer.cli.input_records import InputRecords, field_of
     from glassformer.cli.path_arguments import file_named
     from glassformer.metrics.squad import right_answers, squad_scores
     from glassformer.tasks.answer import Answerer
@@ -103,7 +103,7 @@ def answer(
         if file or context is not None:
             raise GlassformerError(f"{question} is a file; give the question itself.")
         question, file = None, [str(path)]
-    inputs = Inputs(
+    inputs = InputRecords(
         context,
         squad or file,
         form="squad" if squad else form,
@@ -129,7 +129,7 @@ def answer(
         return one, field_of(record, context_in(record), None)
 
     several = inputs.word is None
-    rows = Rows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
+    rows = ResultRows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     given: dict[str, str] = {}
     right: dict[str, list[str]] = {}
     with progress(inputs, "answering", shown=not squad) as passed:
@@ -155,7 +155,7 @@ def context_in(record: Record) -> str:
 
 
 def show(
-    rows: Rows,
+    rows: ResultRows,
     record: Record,
     question: str,
     result: Answer,
@@ -180,6 +180,6 @@ def show_scores(scores: dict[str, float], as_json: bool) -> None:
     if as_json:
         print_json(scores)
         return
-    rows = Rows((Column("metric", 16, "cyan"), Column("value", 9, right=True)), as_json=False)
+    rows = ResultRows((Column("metric", 16, "cyan"), Column("value", 9, right=True)), as_json=False)
     for name, value in scores.items():
         rows.add((name, f"{value:.2f}" if isinstance(value, float) else str(value)), {})

@@ -14,7 +14,7 @@ from glassformer.cli.parse_values import knobs_of
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.generate import Writer
+    from glassformer.generate import Generator
 
 HINT = (
     "Each line is a prompt (\\n in it is a new line); + at its beginning goes on from all that was "
@@ -23,7 +23,7 @@ HINT = (
 
 
 def talk(
-    writer: Writer, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
+    writer: Generator, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
 ) -> None:
     """Prompts until the end of the input; `answer` writes on from one, and gives what it wrote."""
     console = Console(highlight=False)
@@ -49,7 +49,7 @@ def talk(
 
 
 def command(
-    console: Console, writer: Writer, line: str, turned: dict[str, Any], given: dict[str, Any]
+    console: Console, writer: Generator, line: str, turned: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
     """The knobs as they are after a line that starts with a slash."""
     verb, _, rest = line.partition(" ")

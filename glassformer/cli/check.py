@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.shared_options import AdapterOption, Source
 from glassformer.cli.printing import output_console
+from glassformer.cli.shared_options import AdapterOption, Source
 
 
 def check(

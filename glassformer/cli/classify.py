@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.shared_options import HeadOption
-from glassformer.cli.printing import Column, Rows, about, progress, say
-from glassformer.cli.text_task import Reading
+from glassformer.cli.text_task import TextTaskOptions
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MaxLength = Annotated[int | None, typer.Option(help="In tokens; else as tokenize
 
 @grouped
 def classify(
-    reading: Reading,
+    reading: TextTaskOptions,
     pair: Pair = None,
     threshold: Thresholds = None,
     head: HeadOption = None,
@@ -64,7 +64,7 @@ def classify(
         max_length=max_length,
         too_long=too_long,
     )
-    rows = Rows((*label_columns(classifier), Column("text")), reading.as_json)
+    rows = ResultRows((*label_columns(classifier), Column("text")), reading.as_json)
     cut = 0
 
     def question(record: Record) -> str | tuple[str, str]:

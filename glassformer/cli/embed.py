@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.printing import Column, Rows, about, progress, say
-from glassformer.cli.text_task import Reading
-from glassformer.cli.output_paths import Target, free_file
+from glassformer.cli.output_paths import OutputPath, free_file
+from glassformer.cli.printing import Column, ResultRows, about, progress, say
+from glassformer.cli.text_task import TextTaskOptions
 from glassformer.errors import GlassformerError
 
 SHOWN = 4  # numbers of a vector, at a terminal
@@ -27,7 +27,7 @@ PoolingOption = Annotated[
 
 @grouped
 def embed(
-    reading: Reading,
+    reading: TextTaskOptions,
     pooling: PoolingOption = None,
     normalize: Annotated[
         bool | None,
@@ -40,7 +40,7 @@ def embed(
         int | None, typer.Option(help="In tokens; else as model and tokenizer say.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .npy file for the vectors, a row a text."), Target()
+        Path | None, typer.Option(help="A .npy file for the vectors, a row a text."), OutputPath()
     ] = None,
 ) -> None:
     """Make vectors of texts: the nearer, the more they say the same.
@@ -55,7 +55,7 @@ def embed(
     inputs = reading.inputs()
     loaded = reading.load().pack()
     embedder = Embedder.of(loaded, pooling, normalize=normalize, prompt=prompt, length=max_length)
-    rows = Rows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
+    rows = ResultRows((Column("vector", 11 * SHOWN + 3), Column("text")), reading.as_json)
 
     into = nullcontext() if out is None else whole_matrix(out, embedder.width)
     with progress(inputs, "embedding", shown=out is None) as passed, into as matrix:

@@ -10,17 +10,24 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.model_options import Chosen
+from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import (
+    Column,
+    ResultRows,
+    output_console,
+    print_json,
+    progress_bar,
+    say,
+)
 from glassformer.cli.shared_options import Encoding, HeadOption, OnErrorOption
-from glassformer.cli.printing import Column, Rows, output_console, print_json, progress_bar, say
 from glassformer.cli.tag import REPORT, show_table
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.evaluate.data import Source
     from glassformer.evaluate.evaluator import Evaluation
-    from glassformer.metrics.bootstrap import Figure
+    from glassformer.metrics.bootstrap import MetricWithCI
 
 COLUMNS = (
     Column("", 13, "cyan"),
@@ -31,7 +38,7 @@ CLASSES = 40  # a table of more is for --json
 
 @grouped
 def evaluate(
-    chosen: Chosen,
+    chosen: ModelOptions,
     data: Annotated[
         list[str],
         typer.Argument(help="Files with the right answers, or patterns; -: standard input."),
@@ -78,13 +85,13 @@ def evaluate(
 
     $ glassformer evaluate zoo:reader reviews.tsv --head sentiment
     """
-    from glassformer.cli.input_records import Inputs
+    from glassformer.cli.input_records import InputRecords
     from glassformer.evaluate.evaluate import evaluate as judged
 
     named = {"source_language": source_language, "target_language": target_language}
     given: Source = data
     if data == ["-"]:
-        given = Inputs(form=form or "jsonl", encoding=encoding, whole=True).read()
+        given = InputRecords(form=form or "jsonl", encoding=encoding, whole=True).read()
     with progress(task or "evaluating") as passed:
         found = judged(
             chosen.load(),
@@ -130,15 +137,15 @@ def show(found: Evaluation, confidence: float) -> None:
     what = f" ({BENCHMARKS[found.task].about})" if found.task in BENCHMARKS else ""
     console = output_console(highlight=False)
     console.print(f"{found.task}{what}, {found.records:,} records, {confidence:.0%} intervals")
-    rows = Rows(COLUMNS, as_json=False)
+    rows = ResultRows(COLUMNS, as_json=False)
     for name, figure in found.figures.items():
         rows.add((name, *numbers(figure)), {})
     if found.classes is not None and len(found.classes.classes) <= CLASSES:
         console.print()
-        show_table(Rows(REPORT, as_json=False), "classes", found.classes)
+        show_table(ResultRows(REPORT, as_json=False), "classes", found.classes)
 
 
-def numbers(figure: Figure) -> list[str]:
+def numbers(figure: MetricWithCI) -> list[str]:
     parts = figure.value, figure.low, figure.high, figure.error
     return ["-" if part is None else f"{part:.4f}" for part in parts]
 

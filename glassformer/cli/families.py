@@ -18,7 +18,7 @@ MEASURED = Path(__file__).parent.parent / "families" / "equality.json"
 
 
 @dataclass(frozen=True)
-class Row:
+class FamilyRow:
     family: str
     model_type: str
     name: str
@@ -29,7 +29,7 @@ class Row:
         return "not measured" if self.difference is None else f"{self.difference:.1e}"
 
 
-def rows() -> Iterator[Row]:
+def rows() -> Iterator[FamilyRow]:
     from glassformer.families import classes_of
     from glassformer.families import families as known_families
 
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
     for model_type, family in sorted(known_families().items()):
         for name in classes_of(family, model_type):
             if family.TINY:  # what is compared with a reference
-                yield Row(family.NAME, model_type, name, content["differences"].get(name))
+                yield FamilyRow(family.NAME, model_type, name, content["differences"].get(name))
 
 
 def families(

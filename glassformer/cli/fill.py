@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.printing import Column, Rows, about, progress
-from glassformer.cli.text_task import Reading
+from glassformer.cli.printing import Column, ResultRows, about, progress
+from glassformer.cli.text_task import TextTaskOptions
 
 if TYPE_CHECKING:
     from glassformer.tasks.fill_types import Filled
@@ -24,7 +24,7 @@ COLUMNS = (
 
 @grouped
 def fill(
-    reading: Reading,
+    reading: TextTaskOptions,
     top: Annotated[int, typer.Option(min=1, help="Candidates a gap, and fillings a text.")] = 5,
     tokens: Annotated[
         int, typer.Option(min=1, help="How many a gap may have; for masked language models.")
@@ -44,7 +44,7 @@ def fill(
 
     inputs = reading.inputs()
     work = filler(reading.load().pack(), top=top, tokens=tokens, among=among, beam=beam)
-    rows = Rows(COLUMNS, reading.as_json)
+    rows = ResultRows(COLUMNS, reading.as_json)
 
     with progress(inputs, "filling") as passed:
         for record, result in passed(inputs.answers(reading.text_of, work)):

@@ -11,19 +11,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.model_options import Chosen
 from glassformer.cli.chat_loop import talk
+from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.shared_options import COMPUTED, zoo_names
-from glassformer.cli.printing import progress_bar
-from glassformer.cli.output_paths import Target
+from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.parse_values import knobs_of, text_of
+from glassformer.cli.printing import progress_bar
+from glassformer.cli.shared_options import COMPUTED, zoo_names
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from glassformer.core import Net
-    from glassformer.generate import Generation, Writer
-    from glassformer.generate.batch import Batch
+    from glassformer.core import Transformer
+    from glassformer.generate import GenerationOutput, Generator
+    from glassformer.generate.batch import BatchJob
 
 LENGTH, CHOICE, BEAMS, FILES = "How long", "Sampling", "Beams and penalties", "Batches"
 LANGUAGES = "Translation"
@@ -32,7 +32,7 @@ LANGUAGES = "Translation"
 @grouped
 def generate(
     context: typer.Context,
-    chosen: Chosen,
+    chosen: ModelOptions,
     prompt: Annotated[
         str | None,
         typer.Argument(
@@ -161,14 +161,14 @@ def generate(
             help="Where their results go; goes on with a run that was stopped.",
             rich_help_panel=FILES,
         ),
-        Target(continued=True),
+        OutputPath(continued=True),
     ] = None,
 ) -> None:
     """Write on from a prompt, or from every line of a file.
 
     $ glassformer generate zoo:stories "Once upon a time" --temperature 0.8
     """
-    from glassformer.generate.batch import Batch
+    from glassformer.generate.batch import BatchJob
     from glassformer.generate.config import KINDS
     from glassformer.loading import load
 
@@ -188,7 +188,7 @@ def generate(
     jobs = None
     if batch is not None and out is not None:
         about = " ".join(filter(None, (chosen.model, chosen.adapter, str(chosen.dtype), quantize)))
-        jobs = Batch(batch, out, given, about=about)
+        jobs = BatchJob(batch, out, given, about=about)
     writer = chosen.load(quantize=quantize).writer
     draft = None if assistant is None else load(assistant, chosen.device, chosen.dtype).net
     if jobs is not None:
@@ -208,7 +208,9 @@ def generate(
         raise typer.Exit(130) from None
 
 
-def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net | None) -> str:
+def answer(
+    writer: Generator, prompt: str | None, given: dict[str, Any], draft: Transformer | None
+) -> str:
     """Prints the text as it comes; what is chosen as a whole comes at the end."""
     from glassformer.generate.writer import streams
 
@@ -226,7 +228,7 @@ def answer(writer: Writer, prompt: str | None, given: dict[str, Any], draft: Net
     return whole.text
 
 
-def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
+def run_batch(jobs: BatchJob, writer: Generator, draft: Transformer | None) -> None:
     console = Console(stderr=True)
     progress = progress_bar(
         TextColumn("{task.fields[name]}"),
@@ -256,5 +258,5 @@ def run_batch(jobs: Batch, writer: Writer, draft: Net | None) -> None:
         raise typer.Exit(130) from None
 
 
-def count(generation: Generation) -> int:
+def count(generation: GenerationOutput) -> int:
     return sum(len(one.tokens) for one in (generation, *generation.alternatives))

@@ -12,18 +12,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
-from glassformer.cli.model_options import with_adapter
 from glassformer.cli.embed import PoolingOption
-from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
+from glassformer.cli.model_options import with_adapter
+from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import print_json, progress_bar, say
-from glassformer.cli.output_paths import Target
+from glassformer.cli.shared_options import AdapterOption, AsJson, Device, OnErrorOption, zoo_names
 
 
 def index(
     folder: Annotated[
         Path,
         typer.Argument(metavar="INDEX", help="The index's folder."),
-        Target(continued=True),
+        OutputPath(continued=True),
     ],
     model: Annotated[
         str | None,

@@ -18,15 +18,15 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 import typer
 
-from glassformer.cli.shared_options import OnError
-from glassformer.cli.printing import say
 from glassformer.cli.path_arguments import file_named
+from glassformer.cli.printing import say
+from glassformer.cli.shared_options import OnError
 from glassformer.cli.text_column import TextColumn
 from glassformer.errors import GlassformerError
 from glassformer.tasks.batching import PAUSE, Pause
-from glassformer.train.data.files import RecordError, Shelf, find_files
-from glassformer.train.data.readers import READERS, form_of
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.files import RecordError, TextFileReader, find_files
+from glassformer.train.data.readers import READERS, form_of
 
 Record = Mapping[str, Any]
 Question = TypeVar("Question")
@@ -36,11 +36,11 @@ TABLES = ("csv", "tsv", "parquet")
 WAIT = 0.05  # seconds without a new line are a pause
 
 
-class Line(dict[str, Any]):
+class InputLine(dict[str, Any]):
     """A record that is a line of a text file."""
 
 
-class Inputs:
+class InputRecords:
     """Iterates over records, each with the place it stands at as its "where"; plain texts are
     records with a "text". A word that is the path of a file stands for it. `done` of `total` bytes
     have been read; `used` and `skipped` count."""
@@ -169,7 +169,9 @@ class Inputs:
             else:
                 for number, line in self.shelf.lines(path, self.settings.encoding):
                     where = f"{path}:{number}"
-                    yield line if isinstance(line, RecordError) else Line(text=line, where=where)
+                    yield (
+                        line if isinstance(line, RecordError) else InputLine(text=line, where=where)
+                    )
 
     def _whole(self, path: Path) -> Record | RecordError:
         pieces = list(self.shelf.pieces(path, self.settings.encoding))
@@ -178,7 +180,7 @@ class Inputs:
         return broken[0] if broken else {"text": text.removesuffix("\n"), "where": str(path)}
 
 
-class Opened(Shelf):
+class Opened(TextFileReader):
     """Files, or standard input, of which nobody knows how long it is."""
 
     def __init__(self, paths: Sequence[Path]) -> None:

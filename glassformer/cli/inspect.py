@@ -10,22 +10,22 @@ import typer
 from rich.padding import Padding
 from rich.table import Table
 
-from glassformer.cli.shared_options import AdapterOption, zoo_names
 from glassformer.cli.printing import output_console
+from glassformer.cli.shared_options import AdapterOption, zoo_names
 from glassformer.spec import (
-    Block,
-    Blocks,
-    Convolutional,
-    Frames,
-    Layer,
-    Patches,
-    Pattern,
-    Recurrent,
-    Stack,
+    AttentionPattern,
+    AudioFramesSpec,
+    BlockSparsePattern,
+    BlockSpec,
+    ConvolutionalSpec,
+    LayerSpec,
+    PatchEmbeddingSpec,
+    RecurrentSpec,
+    StackSpec,
 )
 
 if TYPE_CHECKING:
-    from glassformer.parameter_table import Part
+    from glassformer.parameter_table import ParameterRow
 
 
 def inspect(
@@ -48,12 +48,12 @@ def inspect(
     from glassformer.families import read, remarks_on
     from glassformer.loading import describe
     from glassformer.parameter_table import parts_of
-    from glassformer.weights.mapping import make_net
+    from glassformer.weights.mapping import build_transformer
     from glassformer.weights.quantization import count_parameters
 
     config, architecture, spec = describe(model, adapter)
     reading = read(config, architecture)
-    net = make_net(spec)
+    net = build_transformer(spec)
     parts = list(parts_of(net))
     total = count_parameters(net)
     if as_json:
@@ -82,12 +82,12 @@ def inspect(
         console.print("[dim]Layers of equal make are shown once; --full shows every tensor.[/]")
 
 
-def stack_lines(stack: Stack) -> list[str]:
+def stack_lines(stack: StackSpec) -> list[str]:
     embed, blocks = stack.embed, stack.blocks
     tables = [f"{embed.vocabulary:,} tokens"]
-    if isinstance(embed, Frames):
+    if isinstance(embed, AudioFramesSpec):
         tables = [f"spectrograms of {embed.bands} bands"]
-    elif isinstance(embed, Patches):
+    elif isinstance(embed, PatchEmbeddingSpec):
         height, width = embed.image
         tables = [f"images of {height} x {width} pixels in {embed.grid[0] * embed.grid[1]} patches"]
     if embed.position is not None:
@@ -102,13 +102,13 @@ def stack_lines(stack: Stack) -> list[str]:
     return lines + [f"  {kind}" for kind in kinds[:3]] + ["  ..."] * (len(kinds) > 3)
 
 
-def layer_line(layer: Layer) -> str:
-    if isinstance(layer, Block):
+def layer_line(layer: LayerSpec) -> str:
+    if isinstance(layer, BlockSpec):
         return block_line(layer)
-    if isinstance(layer, Recurrent):
+    if isinstance(layer, RecurrentSpec):
         ways = "both ways" if layer.bidirectional else "from left to right"
         return f"recurrent, {ways}, to vectors of {layer.width:,}"
-    if isinstance(layer, Convolutional):
+    if isinstance(layer, ConvolutionalSpec):
         sides = "before it" if layer.causal else "around it"
         by = f" by {layer.dilation}" if layer.dilation > 1 else ""
         gate = "gated " if layer.gated else ""
@@ -117,14 +117,14 @@ def layer_line(layer: Layer) -> str:
     return "hop: reads the sentences of a memory by attention"
 
 
-def block_line(block: Block) -> str:
+def block_line(block: BlockSpec) -> str:
     attention, ffn = block.attention, block.ffn
     heads = f"{attention.heads} heads of {attention.head_dim}"
     if attention.key_heads != attention.heads:
         heads += f" on {attention.key_heads} key heads"
     where = "no positions of its own"
     if block.position is not None:
-        where = f"{type(block.position).__name__.lower()} positions"
+        where = f"{block.position.name} positions"
     gate = "gated " if ffn.gated else ""
     cross = " + cross-attention" if block.cross is not None else ""
     shape = f"{block.norm.kind} norm, {block.placement}, {block.residual}"
@@ -134,8 +134,8 @@ def block_line(block: Block) -> str:
     )
 
 
-def sight(pattern: Pattern | Blocks) -> str:
-    if isinstance(pattern, Blocks):
+def sight(pattern: AttentionPattern | BlockSparsePattern) -> str:
+    if isinstance(pattern, BlockSparsePattern):
         return f"block-sparse ({pattern.size} tokens a block, {pattern.random} at random)"
     if pattern.left is None:
         return "causal" if pattern.right == 0 else "full"
@@ -143,7 +143,7 @@ def sight(pattern: Pattern | Blocks) -> str:
     return f"windowed [-{pattern.left}, {pattern.right}]{dilated}"
 
 
-def folded(parts: list[Part]) -> list[Part]:
+def folded(parts: list[ParameterRow]) -> list[ParameterRow]:
     """Of each stack's layers only the first is shown in its parts."""
     return [
         part
@@ -154,7 +154,7 @@ def folded(parts: list[Part]) -> list[Part]:
     ]
 
 
-def parameter_table(parts: list[Part], total: int) -> Table:
+def parameter_table(parts: list[ParameterRow], total: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("part", no_wrap=True)
     table.add_column("shape", justify="right")

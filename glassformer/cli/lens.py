@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from glassformer.cli.option_groups import grouped
+from glassformer.cli.output_paths import OutputPath
+from glassformer.cli.printing import Column, ResultRows, progress_bar, say
 from glassformer.cli.shared_options import HeadOption
-from glassformer.cli.printing import Column, Rows, progress_bar, say
-from glassformer.cli.text_task import Reading
-from glassformer.cli.output_paths import Target
+from glassformer.cli.text_task import TextTaskOptions
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ HELD = 10  # of so many texts one is not learned from, but measured with
 
 @grouped
 def lens(
-    reading: Reading,
+    reading: TextTaskOptions,
     target: Annotated[
         str | None,
         typer.Option(help="The column with what an encoder-decoder's decoder has written."),
@@ -35,7 +35,7 @@ def lens(
     out: Annotated[
         Path | None,
         typer.Option(help="The lens's folder; else tuned_lens in the model's own, for the page."),
-        Target(continued=True),
+        OutputPath(continued=True),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 250,
     tokens: Annotated[int, typer.Option(min=1, help="That are read in a step.")] = 2048,
@@ -82,7 +82,7 @@ def lens(
     known = None if targets is None else targets[held]
     found = lens_divergence(model, texts[held], tuned, head=head, targets=known, length=length)
     columns = (Column("stage", 20), Column("logit lens", 10, right=True))
-    rows = Rows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
+    rows = ResultRows((*columns, Column("tuned lens", 10, right=True)), reading.as_json)
     for stage, plain, better in zip(found.labels["stage"], *found.tolist(), strict=True):
         record = {"stage": stage, "logit_lens": plain, "tuned_lens": better}
         rows.add((stage, f"{plain:.4f}", f"{better:.4f}"), record)
@@ -90,7 +90,7 @@ def lens(
         print(f"The lens is in {folder}.")
 
 
-def read(reading: Reading, target: str | None) -> tuple[list[str], list[str] | None]:
+def read(reading: TextTaskOptions, target: str | None) -> tuple[list[str], list[str] | None]:
     from glassformer.cli.input_records import Record, field_of
     from glassformer.tasks.batching import Pause
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ModelOptions:
     """The model that a verb works with."""
 
     model: Source

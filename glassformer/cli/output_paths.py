@@ -24,7 +24,7 @@ Overwrite = Annotated[
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputPath:
     """Stands beside the typer.Option or typer.Argument of a parameter that names an output. An
     output that is `continued` may exist: the verb goes on with its own and refuses others.
     `default` names the file where none is given."""
@@ -63,8 +63,8 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def targets_in(hint: Any) -> Iterator[Target]:
-    return (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Target))
+def targets_in(hint: Any) -> Iterator[OutputPath]:
+    return (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, OutputPath))
 
 
 def paths_in(value: Any) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from glassformer.cli.input_records import Inputs
+    from glassformer.cli.input_records import InputRecords
 
 Each = TypeVar("Each")
 UNLIMITED = 2**24  # columns of a file or a pipe
@@ -43,7 +43,7 @@ class Column:
     whole: bool = False
 
 
-class Rows:
+class ResultRows:
     """Prints a result at a time, so that the first are there while others are computed. Where
     standard output is no terminal, every cell is `complete`, and tabs separate them."""
 
@@ -131,7 +131,7 @@ def progress_bar(*columns: ProgressColumn, console: Console, **options: Any) -> 
 
 
 @contextmanager
-def progress(inputs: Inputs, title: str, shown: bool = True) -> Iterator[Any]:
+def progress(inputs: InputRecords, title: str, shown: bool = True) -> Iterator[Any]:
     """Gives a function that passes results on and moves a bar on standard error, by the bytes
     that were read. It is quiet where nobody sees it, and where the results can be seen instead
     (unless they are not `shown` as they come)."""

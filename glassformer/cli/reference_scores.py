@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from glassformer.cli.input_records import Inputs, Line, Record, field_of
+from glassformer.cli.input_records import InputLine, InputRecords, Record, field_of
 from glassformer.cli.printing import print_json, say
 from glassformer.errors import GlassformerError
-from glassformer.metrics.translation import SignedFigure
+from glassformer.metrics.translation import SignedMetric
 from glassformer.train.data.readers import form_of
 
 
@@ -22,16 +22,18 @@ def text_in(record: Record, field: str) -> str:
 
 def line_in(record: Record, field: str) -> str:
     """The same; an empty line of a text file is no mistake, but layout."""
-    if isinstance(record, Line) and field == "text":
+    if isinstance(record, InputLine) and field == "text":
         return str(record["text"])
     return text_in(record, field)
 
 
-class Beside:
+class ReferenceScores:
     """What was written, beside what is right. References of a file belong to the input's lines of
     the same number, also where some are skipped."""
 
-    def __init__(self, inputs: Inputs, file: str | None, field: str | None, encoding: str) -> None:
+    def __init__(
+        self, inputs: InputRecords, file: str | None, field: str | None, encoding: str
+    ) -> None:
         self.file, self.field = file, field
         self.written: list[str] = []
         self.right: list[list[str]] = []
@@ -44,7 +46,7 @@ class Beside:
                 "--reference belongs to the lines of one text or JSON file; of others name the "
                 "column that has the references (--reference-field)."
             )
-        for record in Inputs(files=[file], encoding=encoding):
+        for record in InputRecords(files=[file], encoding=encoding):
             if isinstance(record, dict):
                 self.lines[_line(record)] = record
 
@@ -78,7 +80,7 @@ class Beside:
 
     def end(
         self,
-        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedFigure]],
+        figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedMetric]],
         as_json: bool,
     ) -> None:
         """The figures of all texts together, for people on standard error, beside the texts."""

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from glassformer.cli.output_paths import OutputPath
 from glassformer.cli.printing import output_console
-from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.plotting import Panel
-    from glassformer.train.report.summary import Summary
+    from glassformer.train.report.summary import RunSummary
 
 FOLDERS = typer.Argument(help="Run folders, folders with some inside, or patterns such as 'r*'.")
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), Target()
+    Path | None, typer.Option("--plot", help="Draw it: a file that ends in .svg."), OutputPath()
 ]
 AS_JSON = typer.Option("--json", help="For programs.")
 
@@ -51,7 +51,7 @@ def runs(
         console.print(keys(other, names))
 
 
-def overview(found: Sequence[Summary], names: Sequence[str]) -> Table:
+def overview(found: Sequence[RunSummary], names: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("run", "model"):
         table.add_column(column, overflow="fold")
@@ -99,8 +99,8 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
 
 
 def write_plot(path: Path, panels: Sequence[Panel]) -> None:
-    from glassformer.storage.files import write_text
     from glassformer.plotting import draw
+    from glassformer.storage.files import write_text
 
     if path.suffix != ".svg":
         raise GlassformerError(

@@ -12,7 +12,7 @@ from glassformer.cli.printing import output_console
 from glassformer.cli.runs import AS_JSON, FOLDERS, Plot, write_plot
 
 if TYPE_CHECKING:
-    from glassformer.train.scaling_fit import Fit
+    from glassformer.train.scaling_fit import LawFit
     from glassformer.train.scaling_laws import Scaling
 
 
@@ -74,7 +74,7 @@ def laws(fitted: Scaling) -> Table:
     return table
 
 
-def constants(fit: Fit, scales: tuple[str, ...], exponents: tuple[str, ...], floor: str) -> str:
+def constants(fit: LawFit, scales: tuple[str, ...], exponents: tuple[str, ...], floor: str) -> str:
     def rows(name: str, *values: float) -> str:
         value, low, high = (f"{each:.4g}" for each in values)
         return f"{name} = {value} ({low} to {high})"

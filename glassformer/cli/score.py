@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from glassformer.cli.model_options import Chosen
+from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.option_groups import grouped
-from glassformer.cli.shared_options import COMPUTED
-from glassformer.cli.printing import output_console
 from glassformer.cli.parse_values import text_of
+from glassformer.cli.printing import output_console
+from glassformer.cli.shared_options import COMPUTED
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SHOWN = 200
 
 @grouped
 def score(
-    chosen: Chosen,
+    chosen: ModelOptions,
     text: Annotated[
         str | None,
         typer.Argument(

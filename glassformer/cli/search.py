@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.model_options import with_adapter
+from glassformer.cli.printing import Column, ResultRows, about, progress
 from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
@@ -20,7 +21,6 @@ from glassformer.cli.shared_options import (
     OnErrorOption,
     Text,
 )
-from glassformer.cli.printing import Column, Rows, about, progress
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -46,16 +46,20 @@ def search(
 
     $ glassformer search notes.index "Where is the key?"
     """
-    from glassformer.cli.input_records import Inputs, field_of
+    from glassformer.cli.input_records import InputRecords, field_of
     from glassformer.cli.text_column import TextColumn
     from glassformer.loading import open_index
 
     column = TextColumn(field)
-    inputs = Inputs(question, file, form=form, column=column, encoding=encoding, on_error=on_error)
+    inputs = InputRecords(
+        question, file, form=form, column=column, encoding=encoding, on_error=on_error
+    )
     index = open_index(folder, with_adapter(model, adapter, device), device=device)
     several = inputs.word is None
     asked = (Column("question", 24),) if several else ()
-    rows = Rows((*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json)
+    rows = ResultRows(
+        (*asked, Column("score", 7, "cyan"), Column("where", 32), Column("text")), as_json
+    )
 
     def text_of(record: Record) -> str:
         return field_of(record, field or "text")

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.shared_options import COMPUTED
 from glassformer.cli.parse_values import knobs_of
+from glassformer.cli.shared_options import COMPUTED
 
 if TYPE_CHECKING:
-    from glassformer.cli.reference_scores import Beside
-    from glassformer.cli.input_records import Inputs
+    from glassformer.cli.input_records import InputRecords
+    from glassformer.cli.reference_scores import ReferenceScores
 
 SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references"
 
 
 @dataclass(frozen=True)
-class Writing:
+class Seq2SeqOptions:
     """How the model reads a text and writes another; a knob that was not turned is None."""
 
     quantize: Annotated[
@@ -75,7 +75,7 @@ class Writing:
 
 
 @dataclass(frozen=True)
-class Judging:
+class ReferenceOptions:
     reference: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +92,7 @@ class Judging:
         ),
     ] = None
 
-    def beside(self, inputs: Inputs, encoding: str) -> Beside:
-        from glassformer.cli.reference_scores import Beside
+    def beside(self, inputs: InputRecords, encoding: str) -> ReferenceScores:
+        from glassformer.cli.reference_scores import ReferenceScores
 
-        return Beside(inputs, self.reference, self.reference_field, encoding)
+        return ReferenceScores(inputs, self.reference, self.reference_field, encoding)

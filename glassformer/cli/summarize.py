@@ -9,8 +9,8 @@ import typer
 
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import about, print_json, progress, say
-from glassformer.cli.text_task import Reading
-from glassformer.cli.seq2seq_options import FRAME, JUDGE, Judging, Writing
+from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
+from glassformer.cli.text_task import TextTaskOptions
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -36,9 +36,9 @@ Stemmer = Annotated[
 
 @grouped
 def summarize(
-    reading: Reading,
-    writing: Writing,
-    judging: Judging,
+    reading: TextTaskOptions,
+    writing: Seq2SeqOptions,
+    judging: ReferenceOptions,
     long: LongOption = "cut",
     stemmer: Stemmer = True,
 ) -> None:

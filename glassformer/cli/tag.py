@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.option_groups import grouped
+from glassformer.cli.printing import (
+    WHERE,
+    Column,
+    ResultRows,
+    about,
+    place_of,
+    print_json,
+    progress,
+)
 from glassformer.cli.shared_options import READ, HeadOption
-from glassformer.cli.printing import WHERE, Column, Rows, about, place_of, print_json, progress
-from glassformer.cli.text_task import Common
+from glassformer.cli.text_task import CommonOptions
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
-    from glassformer.metrics.ner import Report
-    from glassformer.metrics.report_table import Row, Table
-    from glassformer.tasks.tag import Entity, Given, Tagged, Word
+    from glassformer.metrics.ner import NerReport
+    from glassformer.metrics.report_table import ClassScores, ScoreTable
+    from glassformer.tasks.tag import Entity, Given, Tagged, TaggedWord
 
 SplitOption = Annotated[
     Literal["words", "characters", "spaces"] | None,
@@ -47,7 +55,7 @@ REPORT = (
 
 
 @dataclass(frozen=True)
-class ReadingWords(Common):
+class TagOptions(CommonOptions):
     """Also lists of words, and CoNLL files."""
 
     form: Annotated[
@@ -66,7 +74,7 @@ class ReadingWords(Common):
 
 @grouped
 def tag(
-    reading: ReadingWords,
+    reading: TagOptions,
     split: SplitOption = None,
     show_words: ShowWords = False,
     with_report: ReportOption = False,
@@ -99,7 +107,7 @@ def tag(
 
     as_json = reading.as_json
     several = inputs.word is None
-    rows = Rows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
+    rows = ResultRows((WHERE, *COLUMNS) if several else COLUMNS, as_json)
     pairs: list[tuple[list[str], Sequence[str]]] = []
     with progress(inputs, "tagging", shown=not with_report) as passed:
         for record, result in passed(inputs.answers(question, tagger.stream)):
@@ -124,12 +132,17 @@ def given_of(record: Record, field: str | None) -> Given:
 
 
 def show(
-    rows: Rows, record: Record, result: Tagged, words: bool, as_json: bool, where: tuple[str, ...]
+    rows: ResultRows,
+    record: Record,
+    result: Tagged,
+    words: bool,
+    as_json: bool,
+    where: tuple[str, ...],
 ) -> None:
     if as_json:
         rows.add((), {**about(record, {"text": result.text}), **result.record(words)})
         return
-    spans: Sequence[Word | Entity] = result.words if words else result.entities
+    spans: Sequence[TaggedWord | Entity] = result.words if words else result.entities
     names = [one.tag for one in result.words] if words else [one.type for one in result.entities]
     for name, span in zip(names, spans, strict=True):
         place = str(span.start), str(span.end)
@@ -138,23 +151,23 @@ def show(
         rows.add((*where, "-", "", "", "", result.text), {})
 
 
-def show_report(found: Report, as_json: bool) -> None:
+def show_report(found: NerReport, as_json: bool) -> None:
     if as_json:
         print_json(found.record())
         return
-    rows = Rows(REPORT, as_json=False)
+    rows = ResultRows(REPORT, as_json=False)
     if found.entities is not None:
         show_table(rows, "entities", found.entities)
     show_table(rows, "tokens", found.tokens)
     rows.add(("accuracy", "", "", f"{found.accuracy:.4f}", ""), {})
 
 
-def show_table(rows: Rows, title: str, table: Table) -> None:
+def show_table(rows: ResultRows, title: str, table: ScoreTable) -> None:
     means = {"micro": table.micro, "macro": table.macro, "weighted": table.weighted}
     rows.add((title, "", "", "", ""), {})
     for name, row in {**table.classes, **means}.items():
         rows.add((f"  {name}", *numbers(row)), {})
 
 
-def numbers(row: Row) -> list[str]:
+def numbers(row: ClassScores) -> list[str]:
     return [*(f"{x:.4f}" for x in (row.precision, row.recall, row.f1)), str(row.support)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from glassformer.cli.model_options import Chosen
+from glassformer.cli.model_options import ModelOptions
 from glassformer.cli.shared_options import (
     AsJson,
     Encoding,
@@ -18,12 +18,12 @@ from glassformer.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from glassformer.cli.input_records import Inputs, Record
+    from glassformer.cli.input_records import InputRecords, Record
     from glassformer.cli.text_column import TextColumn
 
 
 @dataclass(frozen=True)
-class Common(Chosen):
+class CommonOptions(ModelOptions):
     """The model, where its texts stand, and how results go out."""
 
     text: Text = None
@@ -33,10 +33,10 @@ class Common(Chosen):
     on_error: OnErrorOption = "stop"
     as_json: AsJson = False
 
-    def read(self, form: str | None, column: TextColumn) -> Inputs:
-        from glassformer.cli.input_records import Inputs
+    def read(self, form: str | None, column: TextColumn) -> InputRecords:
+        from glassformer.cli.input_records import InputRecords
 
-        return Inputs(
+        return InputRecords(
             self.text,
             self.file,
             form=form,
@@ -48,13 +48,13 @@ class Common(Chosen):
 
 
 @dataclass(frozen=True)
-class Reading(Common):
+class TextTaskOptions(CommonOptions):
     """Texts of a column, or as they stand."""
 
     form: FormOption = None
     field: Field = None
 
-    def inputs(self, *taken: str | None) -> Inputs:
+    def inputs(self, *taken: str | None) -> InputRecords:
         """`taken` are columns that have something else than the text."""
         from glassformer.cli.text_column import TextColumn
 

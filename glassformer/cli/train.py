@@ -12,12 +12,12 @@ from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
 from glassformer.cli.printing import output_console, progress_bar
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.launch import is_main
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -40,11 +40,13 @@ def train(
 
     $ glassformer train recipe.toml train.steps=1000 --dry-run
     """
-    from glassformer.train.trainer import dry_run  # which takes a second, and other verbs do without
+    from glassformer.train.trainer import (
+        dry_run,  # which takes a second, and other verbs do without
+    )
     from glassformer.train.trainer import train as start
 
     console = Console(stderr=True, quiet=not is_main())
-    bar = Bar(console)
+    bar = ProgressBar(console)
     try:
         if dry:
             plan = dry_run(recipe, settings or [], device=device, reporters=[bar])
@@ -52,7 +54,7 @@ def train(
             output_console(quiet=not is_main()).print(table(plan))
             return
         run = start(recipe, settings or [], restart=restart, device=device, reporters=[bar])
-    except Interrupted as stopped:
+    except TrainingInterrupted as stopped:
         bar.end()
         console.print(str(stopped), soft_wrap=True, highlight=False)
         raise typer.Exit(130) from None
@@ -62,7 +64,7 @@ def train(
         console.print(told(run), soft_wrap=True, highlight=False)
 
 
-class Bar(Reporter):
+class ProgressBar(Reporter):
     """One line that lives: how far, the loss, how fast, how much of the device, time left."""
 
     def __init__(self, console: Console) -> None:
@@ -75,7 +77,7 @@ class Bar(Reporter):
             console=console,
         )
         self._task = self._bar.add_task("", total=None, far="", said="")
-        self._plan: Plan | None = None
+        self._plan: RunEstimate | None = None
         self._valid = ""
 
     def prepare(self, what: str, done: int, total: int | None) -> None:
@@ -86,7 +88,7 @@ class Bar(Reporter):
     def note(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False)
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         self._plan = plan
         self._bar.start()
         self._console.print(
@@ -131,7 +133,7 @@ def told(run: Run) -> str:
     return f"{how['step']:,} steps done{early}{best}{tested}; the model is in {run.model}"
 
 
-def table(plan: Plan) -> Table:
+def table(plan: RunEstimate) -> Table:
     shown = Table(box=None, pad_edge=False, show_header=False)
     memory = plan.memory
     parts = {

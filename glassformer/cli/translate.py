@@ -9,8 +9,8 @@ import typer
 
 from glassformer.cli.option_groups import grouped
 from glassformer.cli.printing import about, print_json, progress, say
-from glassformer.cli.text_task import Reading
-from glassformer.cli.seq2seq_options import FRAME, JUDGE, Judging, Writing
+from glassformer.cli.seq2seq_options import FRAME, JUDGE, ReferenceOptions, Seq2SeqOptions
+from glassformer.cli.text_task import TextTaskOptions
 
 if TYPE_CHECKING:
     from glassformer.cli.input_records import Record
@@ -41,9 +41,9 @@ Lowercase = Annotated[
 
 @grouped
 def translate(
-    reading: Reading,
-    writing: Writing,
-    judging: Judging,
+    reading: TextTaskOptions,
+    writing: Seq2SeqOptions,
+    judging: ReferenceOptions,
     source_language: From = None,
     target_language: To = None,
     split: SplitOption = None,

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from glassformer.cli.help_layout import Verb, Verbs
+from glassformer.cli.output_paths import OutputPath, guarded
 from glassformer.cli.printing import output_console, progress_bar
-from glassformer.cli.output_paths import Target, guarded
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 @verb
 def train(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXT...", help="Text files.")],
-    out: Annotated[Path, typer.Option(help="Where to write; .bin is binary, else text."), Target()],
+    out: Annotated[
+        Path, typer.Option(help="Where to write; .bin is binary, else text."), OutputPath()
+    ],
     kind: Annotated[str, typer.Option(help="skip-gram, cbow, glove.")] = "skip-gram",
     size: Annotated[int, typer.Option(help="Numbers of a vector.")] = 100,
     window: Annotated[int, typer.Option(help="How far a word looks to each side.")] = 5,
@@ -223,7 +225,7 @@ def show(title: str, found: list[tuple[str, float]]) -> None:
 
 @verb
 def convert(
-    file: File, out: Annotated[Path, typer.Argument(help="The new file."), Target()]
+    file: File, out: Annotated[Path, typer.Argument(help="The new file."), OutputPath()]
 ) -> None:
     """Write vectors in another format: .bin is binary, else text.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.classify import MaxLength, Thresholds, TooLong, thresholds_of
+from glassformer.cli.output_paths import OutputPath
+from glassformer.cli.printing import Column, ResultRows, print_json, progress, say
 from glassformer.cli.shared_options import (
     AdapterOption,
     AsJson,
@@ -22,15 +24,13 @@ from glassformer.cli.shared_options import (
     OnErrorOption,
     zoo_names,
 )
-from glassformer.cli.printing import Column, Rows, print_json, progress, say
-from glassformer.cli.output_paths import Target
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import write_text
-from glassformer.tasks.monitor.statistics import Bucket, Rule
+from glassformer.tasks.monitor.statistics import AlertRule, Bucket
 
 if TYPE_CHECKING:
-    from glassformer.cli.input_records import Inputs, Record
-    from glassformer.tasks.monitor.monitor import Watch
+    from glassformer.cli.input_records import InputRecords, Record
+    from glassformer.tasks.monitor.monitor import Monitor
 
 SHOWN = 6  # labels that have a column of their own
 RULE = "The rule"
@@ -60,29 +60,29 @@ def watch(
     every: Annotated[
         Literal["hour", "day", "week"], typer.Option(help="What a bucket is, in UTC.")
     ] = "day",
-    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), Target()] = None,
+    svg: Annotated[Path | None, typer.Option(help="Where the plot goes."), OutputPath()] = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Where the report goes: one page that needs nothing else."),
-        Target(),
+        OutputPath(),
     ] = None,
     alpha: Annotated[
         float,
         typer.Option(help="At most so many buckets raise a false alarm.", rich_help_panel=RULE),
-    ] = Rule.alpha,
+    ] = AlertRule.alpha,
     change: Annotated[
         float,
         typer.Option(help="A smaller difference of shares is no alert.", rich_help_panel=RULE),
-    ] = Rule.change,
+    ] = AlertRule.change,
     baseline: Annotated[
         int, typer.Option(help="Buckets to compare with, before each.", rich_help_panel=RULE)
-    ] = Rule.baseline,
+    ] = AlertRule.baseline,
     fewest: Annotated[
         int, typer.Option(help="So many of them must have texts.", rich_help_panel=RULE)
-    ] = Rule.fewest,
+    ] = AlertRule.fewest,
     texts: Annotated[
         int, typer.Option(help="A bucket must have so many.", rich_help_panel=RULE)
-    ] = Rule.texts,
+    ] = AlertRule.texts,
     encoding: Encoding = "utf-8",
     on_error: OnErrorOption = "stop",
     threshold: Thresholds = None,
@@ -104,14 +104,14 @@ def watch(
 
     $ glassformer watch zoo:reader --head sentiment --file reviews.csv --svg shares.svg
     """
-    from glassformer.cli.input_records import Inputs, field_of, missing
+    from glassformer.cli.input_records import InputRecords, field_of, missing
     from glassformer.cli.text_column import TextColumn
     from glassformer.loading import load
     from glassformer.tasks.batching import Pause
     from glassformer.tasks.classify import Classifier
-    from glassformer.tasks.monitor.monitor import Watch, date_of, given_labels
+    from glassformer.tasks.monitor.monitor import Monitor, date_of, given_labels
 
-    rule = Rule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
+    rule = AlertRule(alpha=alpha, change=change, baseline=baseline, fewest=fewest, texts=texts)
     if (model is None) == (label is None):
         raise GlassformerError("Give a model to classify texts, or --label COLUMN for labels.")
     if adapter is not None and model is None:
@@ -120,7 +120,7 @@ def watch(
         if path is not None and not path.parent.is_dir():
             raise GlassformerError(f"There is no folder {path.parent} for {path.name}.")
     live = not file
-    inputs = Inputs(
+    inputs = InputRecords(
         None,
         file,
         form=form,
@@ -135,9 +135,11 @@ def watch(
         settings |= {"max_length": max_length, "too_long": too_long}
         classifier = Classifier(load(model, device, dtype, adapter=adapter).pack(), **settings)
     known = () if classifier is None else classifier.labels
-    watched = Watch(every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs))
+    watched = Monitor(
+        every=every, rule=rule, labels=known, live=live, title=title_of(model, inputs)
+    )
     say(str(rule))
-    shown = Shown(watched, as_json)
+    shown = LiveTable(watched, as_json)
 
     def question(record: Record) -> Any:
         if date not in record:
@@ -165,12 +167,12 @@ def watch(
     inputs.end()
 
 
-class Shown:
+class LiveTable:
     """Prints buckets and alerts as soon as they are judged."""
 
-    def __init__(self, watched: Watch, as_json: bool) -> None:
+    def __init__(self, watched: Monitor, as_json: bool) -> None:
         self.watched, self.as_json = watched, as_json
-        self._rows: Rows | None = None
+        self._rows: ResultRows | None = None
         self._printed = 0
 
     def update(self) -> bool:
@@ -191,7 +193,7 @@ class Shown:
             names = [Column(label, max(len(label), 6), right=True) for label in labels]
             first = Column(self.watched.every, 16), Column("texts", 7, right=True)
             last = Column("alerts", style="red", whole=True)
-            self._rows = Rows((*first, *names, last), as_json=False)
+            self._rows = ResultRows((*first, *names, last), as_json=False)
             self._labels = labels
         cells = [f"{bucket.share(label):.1%}" for label in self._labels]
         said = "; ".join(
@@ -202,12 +204,12 @@ class Shown:
         self._rows.add((bucket.name, f"{bucket.texts:,}", *cells, said), {})
 
 
-def title_of(model: str | None, inputs: Inputs) -> str:
+def title_of(model: str | None, inputs: InputRecords) -> str:
     what = "labels" if model is None else f"labels of {Path(model).name}"
     return f"Shares of {what} in {', '.join(path.name for path in inputs.shelf.paths)}"
 
 
-def draw(watched: Watch, svg: Path | None, html: Path | None) -> None:
+def draw(watched: Monitor, svg: Path | None, html: Path | None) -> None:
     """Of a stream that is followed, after every bucket."""
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.help_layout import columns
-from glassformer.cli.shared_options import zoo_names
 from glassformer.cli.printing import output_console
-from glassformer.zoo import Animal, card_of, names, read
+from glassformer.cli.shared_options import zoo_names
+from glassformer.zoo import ZooModel, card_of, names, read
 from glassformer.zoo import published as real
 
 ROOM = 28  # letters for what a model does, beside a table's other columns
@@ -51,7 +51,7 @@ def zoo(
         console.print("What is not here comes with: glassformer fetch NAME")
 
 
-def show(console: Console, title: str, found: list[Animal]) -> None:
+def show(console: Console, title: str, found: list[ZooModel]) -> None:
     """A table, or where that has no room for sentences, a paragraph each."""
     console.print(Text(title, "bold"), soft_wrap=True)
     rows = [facts(one) for one in found]
@@ -87,7 +87,7 @@ def show_card(name: str, as_json: bool) -> None:
         print(text, end="")
 
 
-def card(animal: Animal) -> str:
+def card(animal: ZooModel) -> str:
     """Of published weights."""
     name, found = real.published(animal.name)
     packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
@@ -112,7 +112,7 @@ def table(titles: list[str], rows: list[dict[str, str]], about: list[str]) -> Ta
     return shown
 
 
-def facts(one: Animal) -> dict[str, str]:
+def facts(one: ZooModel) -> dict[str, str]:
     """By the titles of columns; whether it is here, where it may be missing."""
     published = one.name.startswith(real.PREFIX)
     return {

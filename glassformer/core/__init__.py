@@ -1,8 +1,8 @@
-"""Room 3, core: the one Transformer. Specs and tensors come in, tensors go out."""
+"""The one Transformer. Specs and tensors come in, tensors go out."""
 
 from glassformer.core.cache import Cache
-from glassformer.core.transformer import Net, Output
+from glassformer.core.hooks import ActivationCapture, Tap
 from glassformer.core.permutation import Permutation
-from glassformer.core.hooks import Capture, Tap
+from glassformer.core.transformer import ModelOutput, Transformer
 
-__all__ = ["Cache", "Capture", "Net", "Output", "Permutation", "Tap"]
+__all__ = ["ActivationCapture", "Cache", "ModelOutput", "Permutation", "Tap", "Transformer"]

@@ -1,4 +1,4 @@
-"""Room 3, core: the activations, by the names that `spec.Activation` lists."""
+"""The activations, by the names that `spec.Activation` lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room 3, core: a large vocabulary in clusters, frequent words first and rarer ones narrower."""
+"""A large vocabulary in clusters, frequent words first and rarer ones narrower."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.linear import Linear, Lookup
+from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.errors import GlassformerError
-from glassformer.spec import Adaptive
+from glassformer.spec import AdaptiveSpec
 
 
-def clusters(vocabulary: int, spec: Adaptive) -> list[tuple[int, int]]:
+def clusters(vocabulary: int, spec: AdaptiveSpec) -> list[tuple[int, int]]:
     """The first word of each cluster and the one after its last."""
     if spec.cutoffs and spec.cutoffs[-1] >= vocabulary:
         raise GlassformerError(
@@ -25,12 +25,12 @@ def clusters(vocabulary: int, spec: Adaptive) -> list[tuple[int, int]]:
 class AdaptiveLookup(nn.Module):
     """Each cluster has a table of its own width, and a matrix that brings it to the model's."""
 
-    def __init__(self, vocabulary: int, width: int, spec: Adaptive) -> None:
+    def __init__(self, vocabulary: int, width: int, spec: AdaptiveSpec) -> None:
         super().__init__()
         self.clusters = clusters(vocabulary, spec)
         widths = [spec.width // spec.shrink**i for i in range(len(self.clusters))]
         self.tables = nn.ModuleList(
-            Lookup(stop - start, inner)
+            EmbeddingTable(stop - start, inner)
             for (start, stop), inner in zip(self.clusters, widths, strict=True)
         )
         self.projects = nn.ModuleList(Linear(inner, width, bias=False) for inner in widths)
@@ -52,7 +52,7 @@ class AdaptiveSoftmax(nn.Module):
     stand beside the other clusters (Grave et al., 2016). Where words have narrower vectors, a
     cluster's matrix is read from the model's width to them: so it can be the embedding's."""
 
-    def __init__(self, width: int, vocabulary: int, spec: Adaptive) -> None:
+    def __init__(self, width: int, vocabulary: int, spec: AdaptiveSpec) -> None:
         super().__init__()
         self.clusters = clusters(vocabulary, spec)
         self.one_table = spec.shrink == 1

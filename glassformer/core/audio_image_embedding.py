@@ -1,4 +1,4 @@
-"""Room 3, core: sound and images become vectors, and vectors an image."""
+"""Sound and images become vectors, and vectors an image."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.pass_context import Context
 from glassformer.core.embedding import Embedding, PositionTable
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Embed, Frames, Patches
+from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec, TokenEmbeddingSpec
 
 
-class Signal(nn.Module):
+class SignalEmbedding(nn.Module):
     """Numbers instead of token ids. A mask, if there is one, speaks of the vectors they become."""
 
     axes: ClassVar[int]  # of one input, without the batch
 
     def forward(
-        self, signal: Tensor, ctx: Context, segments: Tensor | None, languages: Tensor | None
+        self, signal: Tensor, ctx: PassContext, segments: Tensor | None, languages: Tensor | None
     ) -> Tensor:
         if segments is not None or languages is not None:
             raise GlassformerError("Only text has segments and languages; leave them out.")
@@ -30,12 +30,12 @@ class Signal(nn.Module):
                 f"The signal becomes {x.shape[1]} vectors, and the mask is "
                 f"{list(ctx.key_mask.shape)}; give one number for each vector, or none."
             )
-        return ctx.see("embed", x)
+        return ctx.hook_point("embed", x)
 
     def asking(self, asked: Tensor) -> Tensor:
         raise GlassformerError("Only a text has targets to ask for; leave them out.")
 
-    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+    def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         raise NotImplementedError
 
     def length(self, signal: Tensor) -> int:
@@ -43,10 +43,10 @@ class Signal(nn.Module):
         raise NotImplementedError
 
 
-class FrameEmbedding(Signal):
+class FrameEmbedding(SignalEmbedding):
     axes = 2
 
-    def __init__(self, width: int, spec: Frames) -> None:
+    def __init__(self, width: int, spec: AudioFramesSpec) -> None:
         super().__init__()
         self.spec = spec
         self.near = nn.Conv1d(spec.bands, width, 3, padding=1)
@@ -63,17 +63,17 @@ class FrameEmbedding(Signal):
             )
         return (frames + 1) // 2
 
-    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+    def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         x = F.gelu(self.near(signal.to(self.near.weight.dtype)))
         x = F.gelu(self.halve(x)).transpose(1, 2)  # [batch, position, width]
         x = x + self.position.weight[: x.shape[1]]
         return F.dropout(x, self.spec.dropout, self.training)
 
 
-class PatchEmbedding(Signal):
+class PatchEmbedding(SignalEmbedding):
     axes = 3
 
-    def __init__(self, width: int, spec: Patches) -> None:
+    def __init__(self, width: int, spec: PatchEmbeddingSpec) -> None:
         super().__init__()
         self.spec = spec
         self.patch = nn.Conv2d(spec.channels, width, spec.patch, stride=spec.patch)
@@ -98,7 +98,7 @@ class PatchEmbedding(Signal):
             )
         return 1 + rows * columns
 
-    def vectors(self, signal: Tensor, ctx: Context) -> Tensor:
+    def vectors(self, signal: Tensor, ctx: PassContext) -> Tensor:
         x = self.patch(signal.to(self.patch.weight.dtype)).flatten(2).transpose(1, 2)
         if ctx.hide is not None:
             if ctx.hide.shape != x.shape[:2]:
@@ -118,10 +118,16 @@ class PatchEmbedding(Signal):
         return torch.cat((first, table.flatten(2).transpose(1, 2)), 1)
 
 
-def make_embedding(width: int, spec: Embed | Frames | Patches) -> Embedding | Signal:
-    if isinstance(spec, Embed):
+def make_embedding(
+    width: int, spec: TokenEmbeddingSpec | AudioFramesSpec | PatchEmbeddingSpec
+) -> Embedding | SignalEmbedding:
+    if isinstance(spec, TokenEmbeddingSpec):
         return Embedding(width, spec)
-    return FrameEmbedding(width, spec) if isinstance(spec, Frames) else PatchEmbedding(width, spec)
+    return (
+        FrameEmbedding(width, spec)
+        if isinstance(spec, AudioFramesSpec)
+        else PatchEmbedding(width, spec)
+    )
 
 
 def picture(patches: Tensor, grid: tuple[int, int], side: int) -> Tensor:

@@ -1,16 +1,16 @@
-"""Room 3, core: a block. Attention, cross-attention and feed-forward around the residual stream."""
+"""A block. Attention, cross-attention and feed-forward around the residual stream."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention.self_attention import SelfAttention
-from glassformer.core.pass_context import Context
 from glassformer.core.attention.cross_attention import CrossAttention
+from glassformer.core.attention.self_attention import SelfAttention
 from glassformer.core.ffn import FeedForward
 from glassformer.core.norm import make_norm
-from glassformer.spec import Block as BlockSpec
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import BlockSpec as BlockSpec
 
 
 class Block(nn.Module):
@@ -35,11 +35,11 @@ class Block(nn.Module):
             if spec.cross is not None:
                 self.cross_norm_out = make_norm(width, spec.norm)
 
-    def forward(self, x: Tensor, ctx: Context, position: nn.Module | None = None) -> Tensor:
-        x = ctx.see("resid_pre", x)
+    def forward(self, x: Tensor, ctx: PassContext, position: nn.Module | None = None) -> Tensor:
+        x = ctx.hook_point("resid_pre", x)
         if self.spec.residual == "serial":
             attended = self.attend(self.read("attention", x), ctx, position)
-            x = ctx.see("resid_mid", self.write("attention", x, attended))
+            x = ctx.hook_point("resid_mid", self.write("attention", x, attended))
             if self.spec.cross is not None and ctx.reads_memory:
                 x = self.write("cross", x, self.cross(self.read("cross", x), ctx))
             x = self.write("ffn", x, self.ffn(self.read("ffn", x), ctx))
@@ -48,10 +48,10 @@ class Block(nn.Module):
             middle = self.write("attention", x, self.attend(y, ctx, position))
             if self.spec.residual == "parallel":
                 y = self.ffn_norm(x)
-            x = self.write("ffn", ctx.see("resid_mid", middle), self.ffn(y, ctx))
-        return ctx.see("resid_post", x)
+            x = self.write("ffn", ctx.hook_point("resid_mid", middle), self.ffn(y, ctx))
+        return ctx.hook_point("resid_post", x)
 
-    def attend(self, y: Tensor, ctx: Context, position: nn.Module | None) -> Tensor:
+    def attend(self, y: Tensor, ctx: PassContext, position: nn.Module | None) -> Tensor:
         """Attention to what was read of the stream; of an empty memory it reads zeros likewise."""
         blank = None
         if ctx.blanks or ctx.before is not None:

@@ -1,4 +1,4 @@
-"""Room 3, core: what was computed once and is kept: keys and values, or a state that walks on.
+"""What was computed once and is kept: keys and values, or a state that walks on.
 
 Layers are counted by depth of execution, so that a block that runs twelve times keeps twelve.
 """

@@ -1,4 +1,4 @@
-"""Room 3, core: token ids become vectors."""
+"""Token ids become vectors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.core.adaptive_softmax import AdaptiveLookup
-from glassformer.core.pass_context import Context
-from glassformer.core.linear import Linear, Lookup
+from glassformer.core.linear import EmbeddingTable, Linear
 from glassformer.core.norm import make_norm
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Embed, Table
+from glassformer.spec import PositionTableSpec, TokenEmbeddingSpec
 
 
 class PositionTable(nn.Module):
     """A row for every position: learned, or sines and cosines that are fixed."""
 
-    def __init__(self, spec: Table, width: int) -> None:
+    def __init__(self, spec: PositionTableSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
         rows = spec.length + spec.offset
@@ -33,7 +33,7 @@ class PositionTable(nn.Module):
         return F.embedding((positions + self.spec.offset).clamp(min=0), self.weight)
 
 
-def sinusoids(spec: Table, rows: int, width: int) -> Tensor:
+def sinusoids(spec: PositionTableSpec, rows: int, width: int) -> Tensor:
     """sin and cos of position / 10,000^(2j/width), laid out as `spec.Table` describes."""
     inclusive = spec.layout == "inclusive"
     exact = torch.float32 if inclusive else torch.float64  # as the published tables were computed
@@ -62,12 +62,12 @@ class Embedding(nn.Module):
 
     axes: ClassVar[int] = 1  # of one text, without the batch
 
-    def __init__(self, width: int, spec: Embed) -> None:
+    def __init__(self, width: int, spec: TokenEmbeddingSpec) -> None:
         super().__init__()
         self.spec = spec
         inner = spec.factor or width
         self.token = (
-            Lookup(spec.vocabulary, inner)
+            EmbeddingTable(spec.vocabulary, inner)
             if spec.adaptive is None
             else AdaptiveLookup(spec.vocabulary, width, spec.adaptive)
         )
@@ -75,9 +75,9 @@ class Embedding(nn.Module):
         if spec.position is not None:
             self.position = PositionTable(spec.position, inner)
         if spec.segments:
-            self.segment = Lookup(spec.segments, inner)
+            self.segment = EmbeddingTable(spec.segments, inner)
         if spec.languages:
-            self.language = Lookup(spec.languages, inner)
+            self.language = EmbeddingTable(spec.languages, inner)
         if spec.asks:
             self.ask = nn.Parameter(torch.zeros(width))
         if spec.norm is not None:
@@ -91,7 +91,7 @@ class Embedding(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        ctx: Context,
+        ctx: PassContext,
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
@@ -125,7 +125,7 @@ class Embedding(nn.Module):
         x = F.dropout(x, self.spec.dropout, self.training)
         if self.spec.factor is not None and self.spec.project == "sum":
             x = self.project(x)
-        return ctx.see("embed", x)
+        return ctx.hook_point("embed", x)
 
     def asking(self, asked: Tensor) -> Tensor:
         """What a slot starts from that asks which token stands there."""

@@ -1,4 +1,4 @@
-"""Room 3, core: heads. The last hidden states become logits, or one vector for a text."""
+"""Heads. The last hidden states become logits, or one vector for a text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.shift import last_slots
 from glassformer.errors import GlassformerError
-from glassformer.spec import Head as HeadSpec
+from glassformer.spec import HeadSpec as HeadSpec
 from glassformer.spec import SpecialTokens
-from glassformer.spec import Transform as TransformSpec
+from glassformer.spec import TransformSpec as TransformSpec
 
 
 class Transform(nn.Module):

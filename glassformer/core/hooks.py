@@ -1,4 +1,4 @@
-"""Room 3, core: taps. A tap sees a named tensor on its way and may put another in its place.
+"""Taps. A tap sees a named tensor on its way and may put another in its place.
 
 Names, the same for all families, with `encoder.` or `decoder.` in front and depth i of execution:
 
@@ -33,7 +33,7 @@ from torch import Tensor
 Tap = Callable[[str, Tensor], Tensor]
 
 
-class Capture:
+class ActivationCapture:
     """A tap that keeps what passes under the names asked for (shell patterns) and changes nothing.
 
     >>> seen = Capture("decoder.blocks.0.pattern", "*.resid_post")

@@ -1,4 +1,4 @@
-"""Room 3, core: texts of a question, a separator, and what is asked about; and the tokens of a text
+"""Texts of a question, a separator, and what is asked about; and the tokens of a text
 that are global, which are often those of the question."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Room 3, core: the linear layer, its weight packed for fast inference on a CPU, and the lookup,
+"""The linear layer, its weight packed for fast inference on a CPU, and the lookup,
 which is a linear layer whose input has a single one."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer.native.instructions import ONEDNN_DTYPES
 
 
-class Origin:
+class TensorVersion:
     """The weights that something was made of, to notice when they have changed since."""
 
     def __init__(self, *weights: Tensor) -> None:
@@ -48,7 +48,7 @@ class Linear(nn.Linear):
         super().__init__(width, sum(self.parts), bias=any(self.biased))
         if self.partly:
             self.bias = nn.Parameter(torch.zeros(sum(self._heights)))
-        self._packed: tuple[Any, Origin] | None = None
+        self._packed: tuple[Any, TensorVersion] | None = None
         self.instead: Callable[[Tensor, Linear], Tensor | None] | None = None  # see `generate`
         self.roomy: Tensor | None = None  # the storage of its weight, where that has rows to spare
 
@@ -75,7 +75,7 @@ class Linear(nn.Linear):
         weight = self.weight
         if weight.device.type == "cpu" and weight.dtype in ONEDNN_DTYPES:
             blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), None)
-            self._packed = blocked, Origin(weight)
+            self._packed = blocked, TensorVersion(weight)
 
     def unpack(self) -> None:
         self._packed = None
@@ -111,7 +111,7 @@ class Linear(nn.Linear):
         return weight if fits and x.dtype == weight.dtype in ONEDNN_DTYPES else None
 
 
-class Lookup(nn.Module):
+class EmbeddingTable(nn.Module):
     """A row of the table for every id."""
 
     def __init__(self, rows: int, width: int) -> None:

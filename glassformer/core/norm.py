@@ -1,4 +1,4 @@
-"""Room 3, core: norms. A vector comes in and leaves with a common size."""
+"""Norms. A vector comes in and leaves with a common size."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.spec import Norm
+from glassformer.spec import NormSpec
 
 
 class LayerNorm(nn.Module):
     """(x - mean) / deviation over the width, then a learned scale and shift."""
 
-    def __init__(self, width: int, spec: Norm) -> None:
+    def __init__(self, width: int, spec: NormSpec) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width)) if spec.bias else None
@@ -29,7 +29,7 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """x / root mean square over the width, then a learned scale; computed in float32."""
 
-    def __init__(self, width: int, spec: Norm) -> None:
+    def __init__(self, width: int, spec: NormSpec) -> None:
         super().__init__()
         one = 0.0 if spec.unit_offset else 1.0
         self.weight = nn.Parameter(torch.full((width,), one))
@@ -53,7 +53,7 @@ class RMSNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Each dimension normed over batch and positions: here to compare the others with."""
 
-    def __init__(self, width: int, spec: Norm) -> None:
+    def __init__(self, width: int, spec: NormSpec) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(width, eps=spec.eps)
 
@@ -71,5 +71,5 @@ def _mixed(x: Tensor) -> bool:
 KINDS = {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}
 
 
-def make_norm(width: int, spec: Norm) -> nn.Module:
+def make_norm(width: int, spec: NormSpec) -> nn.Module:
     return KINDS[spec.kind](width, spec)

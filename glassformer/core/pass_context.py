@@ -1,4 +1,4 @@
-"""Room 3, core: what one pass through a stack knows besides the vectors that flow through it."""
+"""What one pass through a stack knows besides the vectors that flow through it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
-from glassformer.core.permutation import Permutation
 from glassformer.core.hooks import Tap, wants
+from glassformer.core.permutation import Permutation
 
 
-class Branches(NamedTuple):
+class TreeMask(NamedTuple):
     """New tokens that are not one text: ways to go on, side by side, of which each has a past."""
 
     own: Tensor  # [batch, query, key], True at a branch's past and at itself
@@ -22,7 +22,7 @@ class Branches(NamedTuple):
 
 
 @dataclass
-class Context:
+class PassContext:
     """Positions are explicit, always: cache offsets, padding and packed texts are data.
 
     A *slot* is a place in the row, a *position* is what the model is told about it: with padding
@@ -40,7 +40,7 @@ class Context:
     prefix: Tensor | None = None  # [batch]: so many first slots are seen by all
     segments: Tensor | None = None  # [batch, key], where attention scores them
     permutation: Permutation | None = None
-    branches: Branches | None = None
+    branches: TreeMask | None = None
     blanks: int = 0  # so many first slots are an empty memory
     before: Tensor | None = None  # [batch, query]: padding before a text, which is blank too
     global_tokens: Tensor | None = None  # [batch, key], True at those that see all, seen by all
@@ -91,7 +91,7 @@ class Context:
         where = "" if self.depth is None else f"blocks.{self.depth}."
         return f"{self.stack}.{where}{tensor}"
 
-    def see(self, tensor: str, value: Tensor) -> Tensor:
+    def hook_point(self, tensor: str, value: Tensor) -> Tensor:
         """Shows a tensor to the tap, if there is one, and goes on with what the tap returns."""
         return value if self.tap is None else self.tap(self.name(tensor), value)
 

@@ -1,4 +1,4 @@
-"""Room 3, core: reading a text in another order than it is written (XLNet's permutations)."""
+"""Reading a text in another order than it is written (XLNet's permutations)."""
 
 from __future__ import annotations
 

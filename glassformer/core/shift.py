@@ -1,4 +1,4 @@
-"""Room 3, core: a plain text as a decoder's input, every token one place later."""
+"""A plain text as a decoder's input, every token one place later."""
 
 from __future__ import annotations
 

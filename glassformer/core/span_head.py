@@ -1,4 +1,4 @@
-"""Room 3, core: a head that looks for an answer in a text, its start first and then its end."""
+"""A head that looks for an answer in a text, its start first and then its end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 
 from glassformer.core.heads import Head, Transform
 from glassformer.core.linear import Linear
-from glassformer.spec import Beam
-from glassformer.spec import Head as HeadSpec
-from glassformer.spec import Transform as TransformSpec
+from glassformer.spec import HeadSpec as HeadSpec
+from glassformer.spec import SpanBeamSpec
+from glassformer.spec import TransformSpec as TransformSpec
 
 
-class Answer(Head):
+class SpanHead(Head):
     """Its logits say where an answer starts, [batch, position]; `search` looks for the rest."""
 
-    def __init__(self, width: int, spec: HeadSpec, beam: Beam) -> None:
+    def __init__(self, width: int, spec: HeadSpec, beam: SpanBeamSpec) -> None:
         super().__init__(width, spec)
         self.beam = beam
         dense = TransformSpec(width=width, activation="tanh")
@@ -53,4 +53,4 @@ class Answer(Head):
 
 
 def make_head(width: int, spec: HeadSpec) -> Head:
-    return Head(width, spec) if spec.beam is None else Answer(width, spec, spec.beam)
+    return Head(width, spec) if spec.beam is None else SpanHead(width, spec, spec.beam)

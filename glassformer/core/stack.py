@@ -1,4 +1,4 @@
-"""Room 3, core: a stack. Embedding, then the blocks in their order, then the final norm."""
+"""A stack. Embedding, then the blocks in their order, then the final norm."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.core.audio_image_embedding import SignalEmbedding, make_embedding
 from glassformer.core.block import Block
-from glassformer.core.pass_context import Context
-from glassformer.core.positions.deberta_convolution import Convolution
-from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.embedding import Embedding, PositionTable
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
+from glassformer.core.pass_context import PassContext
+from glassformer.core.positions.deberta import DisentangledPosition
+from glassformer.core.positions.deberta_convolution import DebertaConvolution
 from glassformer.core.positions.modules import make_position
-from glassformer.core.audio_image_embedding import Signal, make_embedding
 from glassformer.errors import GlassformerError
-from glassformer.spec import Block as BlockSpec
-from glassformer.spec import Layer, Position
-from glassformer.spec import Stack as StackSpec
+from glassformer.spec import BlockSpec as BlockSpec
+from glassformer.spec import LayerSpec, PositionSpec
+from glassformer.spec import StackSpec as StackSpec
 
 LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
 """Layers that are not blocks, by the kind of their spec; the room `baselines` fills it."""
 
 
-def make_layer(width: int, memory_width: int, spec: Layer) -> nn.Module:
+def make_layer(width: int, memory_width: int, spec: LayerSpec) -> nn.Module:
     if isinstance(spec, BlockSpec):
         return Block(width, memory_width, spec)
     return LAYERS[type(spec)](width, spec)
@@ -37,7 +37,7 @@ class Stack(nn.Module):
     def __init__(self, spec: StackSpec, memory_width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.embed: Embedding | Signal = make_embedding(spec.width, spec.embed)
+        self.embed: Embedding | SignalEmbedding = make_embedding(spec.width, spec.embed)
         reads = dict(zip(spec.order, spec.widths, strict=False))
         self.blocks = nn.ModuleList(
             make_layer(reads.get(index, spec.width), memory_width, layer)
@@ -50,7 +50,7 @@ class Stack(nn.Module):
         if table is not None and table.every_layer:  # the first layer's is the embedding's
             self.tables = nn.ModuleList(PositionTable(table, spec.width) for _ in spec.order[1:])
         if spec.convolution is not None:
-            self.convolution = Convolution(spec.width, spec.convolution)
+            self.convolution = DebertaConvolution(spec.width, spec.convolution)
         if spec.final_norm is not None:
             self.final_norm = make_norm(spec.widths[-1], spec.final_norm)
         if spec.project is not None:
@@ -59,7 +59,7 @@ class Stack(nn.Module):
     def _make_positions(self) -> list[int | None]:
         """Layers share a position module, and what it works out once a pass, unless it has
         weights that every layer learns for itself."""
-        place: dict[Position, int] = {}
+        place: dict[PositionSpec, int] = {}
         places: list[int | None] = []
         for block in self.spec.blocks:
             if not isinstance(block, BlockSpec) or block.position is None:
@@ -76,7 +76,7 @@ class Stack(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        ctx: Context,
+        ctx: PassContext,
         segments: Tensor | None = None,
         languages: Tensor | None = None,
     ) -> Tensor:
@@ -106,7 +106,7 @@ class Stack(nn.Module):
             ctx.states.append(x)
         if ctx.askers is not None:
             x = x[:, -ctx.askers.shape[1] :]
-        return ctx.see("final", self.norm(x))
+        return ctx.hook_point("final", self.norm(x))
 
     def pack(self) -> None:
         """Positions that every layer projects are projected here, once for all texts."""

@@ -1,4 +1,4 @@
-"""Room 3, core: one pass through one stack, from what is given to what the layers must know."""
+"""One pass through one stack, from what is given to what the layers must know."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from glassformer.core.cache import Cache
-from glassformer.core.pass_context import Context, before_text, joined, positions_in, positions_of
+from glassformer.core.pass_context import (
+    PassContext,
+    before_text,
+    joined,
+    positions_in,
+    positions_of,
+)
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 
@@ -83,7 +89,7 @@ def _run(
         cache.memory_mask = memory_mask
     whole = torch.arange(past + blanks + new, device=device)
     slots = whole if branches is None else branches.slots
-    ctx = Context(
+    ctx = PassContext(
         stack=name,
         q_slot=slots[past + blanks :],
         k_slot=slots,

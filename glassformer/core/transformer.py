@@ -1,4 +1,4 @@
-"""Room 3, core: the whole net, and the way through it from token ids to logits."""
+"""The whole net, and the way through it from token ids to logits."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.span_head import Answer, make_head
-from glassformer.core.cache import Cache
-from glassformer.core.pass_context import Branches
-from glassformer.core.heads import Head, pick
-from glassformer.core.linear import Linear
-from glassformer.core.permutation import Permutation
-from glassformer.core.input_rules import find_global_tokens, find_question, without_answers
-from glassformer.core.stack_pass import run
-from glassformer.core.shift import last_tokens, shifted_right
 from glassformer.core.audio_image_embedding import PatchEmbedding, picture
-from glassformer.core.stack import Stack
+from glassformer.core.cache import Cache
+from glassformer.core.heads import Head, pick
 from glassformer.core.hooks import Tap
+from glassformer.core.input_rules import find_global_tokens, find_question, without_answers
+from glassformer.core.linear import Linear
+from glassformer.core.pass_context import TreeMask
+from glassformer.core.permutation import Permutation
+from glassformer.core.shift import last_tokens, shifted_right
+from glassformer.core.span_head import SpanHead, make_head
+from glassformer.core.stack import Stack
+from glassformer.core.stack_pass import run
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec, Patches, head_among
+from glassformer.spec import ModelSpec, PatchEmbeddingSpec, head_among
 
 
 @dataclass
-class Output:
+class ModelOutput:
     """`hidden` is the last hidden state, `logits` what the first head with outputs computed.
 
     `heads` has by name the result of every head that was computed; `memory` is the encoder's
@@ -39,7 +39,7 @@ class Output:
     memory: Tensor | None = None
 
 
-class Net(nn.Module):
+class Transformer(nn.Module):
     """A model as `ModelSpec` describes it: stacks and heads under the same names."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -70,7 +70,7 @@ class Net(nn.Module):
         prefix: Tensor | None = None,
         languages: Tensor | None = None,
         permutation: Permutation | None = None,
-        branches: Branches | None = None,
+        branches: TreeMask | None = None,
         global_tokens: Tensor | None = None,
         memory: Tensor | None = None,
         hide: Tensor | None = None,
@@ -80,8 +80,8 @@ class Net(nn.Module):
         auxiliary: bool = False,
         tail: int | None = None,
         eager: bool = False,
-    ) -> Output:
-        """Token ids of [batch, position] to an `Output`; or a spectrogram of [batch, band, frame],
+    ) -> ModelOutput:
+        """Token ids of [batch, position] to an `ModelOutput`; or a spectrogram of [batch, band, frame],
         an image of [batch, channel, height, width], where the model reads those.
 
         mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of
@@ -126,7 +126,7 @@ class Net(nn.Module):
                     "`source` and the decoder's as `tokens`."
                 )
         embed = stack.spec.embed
-        if hide is not None and not (isinstance(embed, Patches) and embed.blank):
+        if hide is not None and not (isinstance(embed, PatchEmbeddingSpec) and embed.blank):
             raise GlassformerError("This model has no vector for hidden patches; leave out `hide`.")
         asked = [
             head
@@ -179,7 +179,7 @@ class Net(nn.Module):
             result = module(read, where)
             if question is not None and head.after_question:
                 result = without_answers(result, question, text_mask)
-            if isinstance(module, Answer):
+            if isinstance(module, SpanHead):
                 answers = module.search(hidden, result, text_mask)
                 results |= {f"{head.name}.{key}": value for key, value in answers.items()}
             if head.pixels and isinstance(stack.embed, PatchEmbedding):
@@ -188,7 +188,7 @@ class Net(nn.Module):
             results[head.name] = result.view(shape)
         answered = (results[head.name] for head in asked if project and head.outputs is not None)
         logits = next(answered, None)
-        return Output(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
+        return ModelOutput(hidden.view(*lead, *hidden.shape[1:]), logits, results, memory)
 
     def encode(self, source: Tensor, source_mask: Tensor | None = None, **options: Any) -> Tensor:
         """The encoder alone: what cross-attention will read."""

@@ -1,19 +1,7 @@
-"""Evaluate room: a model and data with right answers come in, figures go out, and how sure they
-are. The room itself can be called, as the train room can: `gf.evaluate(model, "test.jsonl")` is
-`evaluate.start.evaluate`."""
+"""Evaluation: `gf.evaluate(model, "test.jsonl")` computes metrics with confidence intervals."""
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from typing import Any
+from glassformer.callable_package import make_callable
 
-
-class _Room(ModuleType):
-    def __call__(self, *words: Any, **named: Any) -> Any:
-        from glassformer.evaluate.evaluate import evaluate
-
-        return evaluate(*words, **named)
-
-
-sys.modules[__name__].__class__ = _Room
+make_callable(__name__, "glassformer.evaluate.evaluate", "evaluate")

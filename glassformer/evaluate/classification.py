@@ -1,4 +1,4 @@
-"""Evaluate room: labels of whole texts."""
+"""Labels of whole texts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge, field, near
-from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_sums
+from glassformer.evaluate.evaluator import Evaluator, field, near
+from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_sums
 from glassformer.metrics.counts import OF_ONE_LABEL, OF_SEVERAL_LABELS, of_flags
-from glassformer.metrics.report_table import Table
+from glassformer.metrics.report_table import ScoreTable
 from glassformer.model import Model
 from glassformer.tasks.classify import Classification, Classifier
 from glassformer.text.backend import Text
@@ -26,7 +26,7 @@ class Labeled(NamedTuple):
     right: frozenset[str]
 
 
-class LabelJudge(Judge[Labeled, Classification]):
+class ClassificationEvaluator(Evaluator[Labeled, Classification]):
     """Columns `text`, perhaps `pair`, and `label`, or where a text may have several, `labels`."""
 
     def __init__(self, model: Model, head: str | None = None) -> None:
@@ -50,20 +50,20 @@ class LabelJudge(Judge[Labeled, Classification]):
         return self.classifier.stream(one.text for one in asked)
 
     def figures(
-        self, asked: Sequence[Labeled], answers: Sequence[Classification], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[Labeled], answers: Sequence[Classification], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         found = self._flags(answer.labels for answer in answers)
         right = self._flags(one.right for one in asked)
         which = OF_SEVERAL_LABELS if self.classifier.several else OF_ONE_LABEL
         figures = bootstrap_sums(of_flags(found, right), which, draws)
         return {**figures, "accuracy": draws.proportion((found == right).all(1))}
 
-    def classes(self, asked: Sequence[Labeled], answers: Sequence[Classification]) -> Table:
+    def classes(self, asked: Sequence[Labeled], answers: Sequence[Classification]) -> ScoreTable:
         found = Counter(name for answer in answers for name in answer.labels)
         right = Counter(name for one in asked for name in one.right)
         pairs = zip(asked, answers, strict=True)
         hits = Counter(name for one, answer in pairs for name in one.right & {*answer.labels})
-        return Table.of(hits, found, right)
+        return ScoreTable.of(hits, found, right)
 
     def _flags(self, texts: Iterable[Iterable[str]]) -> np.ndarray[Any, Any]:
         """[text, label]"""

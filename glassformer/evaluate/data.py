@@ -1,4 +1,4 @@
-"""Evaluate room: where right answers are read from. Files, or records themselves, come in; records
+"""Where right answers are read from. Files, or records themselves, come in; records
 go out, and of those that cannot be used what is wrong with them."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from glassformer.errors import GlassformerError
+from glassformer.train.data.data_config import DataSettings, Format
 from glassformer.train.data.files import RecordError
 from glassformer.train.data.readers import form_of
 from glassformer.train.data.records import Records, renamed
-from glassformer.train.data.data_config import DataSettings, Format
 from glassformer.train.objectives.objective import Record
 
 Source = str | Path | Sequence[str | Path] | Iterable[Mapping[str, Any] | RecordError]

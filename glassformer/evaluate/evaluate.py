@@ -9,47 +9,47 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.evaluate.classification import ClassificationEvaluator
 from glassformer.evaluate.data import Data, OnError, Source
-from glassformer.evaluate.evaluator import Evaluation, Judge, near
-from glassformer.evaluate.classification import LabelJudge
+from glassformer.evaluate.evaluator import Evaluation, Evaluator, near
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
-from glassformer.evaluate.lm_harness.run import BenchmarkJudge
-from glassformer.evaluate.masked_lm import MaskedJudge
-from glassformer.evaluate.objective_metrics import ObjectiveJudge
-from glassformer.evaluate.seq2seq import SummaryJudge, TranslationJudge
-from glassformer.evaluate.perplexity import TextJudge
-from glassformer.evaluate.tagging_qa import AnswerJudge, TagJudge
-from glassformer.metrics.bootstrap import Draws
-from glassformer.model import Model
+from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator
+from glassformer.evaluate.masked_lm import MaskedLMEvaluator
+from glassformer.evaluate.objective_metrics import ObjectiveEvaluator
+from glassformer.evaluate.perplexity import PerplexityEvaluator
+from glassformer.evaluate.seq2seq import SummarizationEvaluator, TranslationEvaluator
+from glassformer.evaluate.tagging_qa import QuestionAnsweringEvaluator, TaggingEvaluator
 from glassformer.loading import load
+from glassformer.metrics.bootstrap import Resamples
+from glassformer.model import Model
 from glassformer.spec import head_among
 from glassformer.tasks.model_protocol import kind_of, purpose, require_head, settings_of
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # passes answers on, of so many
-OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Judge[Any, Any]]]] = {
-    "classification": ("classify", LabelJudge),
+OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Evaluator[Any, Any]]]] = {
+    "classification": ("classify", ClassificationEvaluator),
     "regression": (
         "classify",
-        lambda model, head: ObjectiveJudge(model, Regression(model, head=head)),
+        lambda model, head: ObjectiveEvaluator(model, Regression(model, head=head)),
     ),
-    "tagging": ("tag", TagJudge),
-    "span": ("span", AnswerJudge),
+    "tagging": ("tag", TaggingEvaluator),
+    "span": ("span", QuestionAnsweringEvaluator),
     "multiple-choice": (
         "choose",
-        lambda model, head: ObjectiveJudge(
+        lambda model, head: ObjectiveEvaluator(
             model, MultipleChoice(model, head=head), proportions=("accuracy",)
         ),
     ),
 }
-REWRITING: dict[str, Callable[..., Judge[Any, Any]]] = {
-    "translation": TranslationJudge,
-    "summarization": SummaryJudge,
+REWRITING: dict[str, Callable[..., Evaluator[Any, Any]]] = {
+    "translation": TranslationEvaluator,
+    "summarization": SummarizationEvaluator,
 }
-OF_VOCABULARY: dict[str, Callable[[Model], Judge[Any, Any]]] = {
-    "perplexity": TextJudge,
-    "masked-lm": MaskedJudge,
+OF_VOCABULARY: dict[str, Callable[[Model], Evaluator[Any, Any]]] = {
+    "perplexity": PerplexityEvaluator,
+    "masked-lm": MaskedLMEvaluator,
 }
 TASKS = (*OF_HEADS, *REWRITING, *OF_VOCABULARY, *BENCHMARKS)
 
@@ -81,18 +81,18 @@ def evaluate(
     their ending, and `columns` say which of theirs stand for the task's own. Intervals of a
     `confidence` are Wilson's for the share of records that are right, and for other metrics BCa, of
     `draws` draws of records from a `seed`; with 0 draws there are none.
-    More `options` are those of `Model.translate` and `Model.summarize`.
+    More `options` are those of `TaskModel.translate` and `TaskModel.summarize`.
 
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
     """
     loaded = load(model) if isinstance(model, str | Path) else model
-    drawing = Draws(draws, seed, confidence)
+    drawing = Resamples(draws, seed, confidence)
     name = task or task_of(loaded, head)
-    judge = judge_of(loaded, name, head, options)
+    judge = make_evaluator(loaded, name, head, options)
     read = partial(
         Data, usual=judge.form, form=format, columns=columns, encoding=encoding, on_error=on_error
     )
-    if isinstance(judge, BenchmarkJudge):
+    if isinstance(judge, BenchmarkEvaluator):
         judge.shots = shots
         if examples is not None:
             judge.examples = [asked for _, asked in questions(judge, read(examples))]
@@ -139,7 +139,7 @@ def task_of(model: Model, head: str | None = None) -> str:
         )
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"
-    if "lm" in kinds and model.tokenizer is not None and model.tokenizer.addresses:
+    if "lm" in kinds and model.tokenizer is not None and model.tokenizer.language_tokens:
         return "translation"  # it is told which language to write
     raise GlassformerError(
         f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
@@ -147,15 +147,15 @@ def task_of(model: Model, head: str | None = None) -> str:
     )
 
 
-def judge_of(
+def make_evaluator(
     model: Model, task: str, head: str | None, options: Mapping[str, Any]
-) -> Judge[Any, Any]:
+) -> Evaluator[Any, Any]:
     if task in REWRITING:
         return REWRITING[task](model, **options)
     if options:
         raise GlassformerError(f"The task {task} has no option {next(iter(options))!r}.")
     if task in BENCHMARKS:
-        return BenchmarkJudge(model, BENCHMARKS[task])
+        return BenchmarkEvaluator(model, BENCHMARKS[task])
     if task in OF_VOCABULARY:
         return OF_VOCABULARY[task](model)
     if task not in OF_HEADS:
@@ -164,7 +164,7 @@ def judge_of(
     return make(model, require_head(model, kind, f"evaluate by {task}", head).name)
 
 
-def questions(judge: Judge[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
+def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
     """With where they stand."""
     for record in chain.from_iterable(map(judge.records, records)):
         try:
@@ -174,7 +174,7 @@ def questions(judge: Judge[Any, Any], records: Data) -> Iterator[tuple[str, Any]
 
 
 def answered(
-    judge: Judge[Any, Any], records: Data, limit: int | None, progress: Progress | None
+    judge: Evaluator[Any, Any], records: Data, limit: int | None, progress: Progress | None
 ) -> tuple[list[Any], list[Any]]:
     """Questions and answers, without those that cannot be answered."""
     asked = list(islice(questions(judge, records), limit))

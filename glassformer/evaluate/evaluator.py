@@ -1,4 +1,4 @@
-"""Evaluate room: what judging a model by a task takes, whatever the task."""
+"""What judging a model by a task takes, whatever the task."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.bootstrap import Draws, Figure
-from glassformer.metrics.report_table import Table
+from glassformer.metrics.bootstrap import MetricWithCI, Resamples
+from glassformer.metrics.report_table import ScoreTable
 from glassformer.train.objectives.objective import Record
 
 Asked = TypeVar("Asked")
@@ -24,8 +24,8 @@ class Evaluation:
 
     task: str
     records: int
-    figures: dict[str, Figure]
-    classes: Table | None = None
+    figures: dict[str, MetricWithCI]
+    classes: ScoreTable | None = None
     skipped: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
@@ -42,7 +42,7 @@ class Evaluation:
         }
 
 
-class Judge(ABC, Generic[Asked, Answer]):
+class Evaluator(ABC, Generic[Asked, Answer]):
     """`ask` makes of a record what the model is asked, and raises what is wrong with it; `answers`
     come in the order of the questions, an error in the place of one that cannot be answered."""
 
@@ -60,10 +60,10 @@ class Judge(ABC, Generic[Asked, Answer]):
 
     @abstractmethod
     def figures(
-        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Draws
-    ) -> dict[str, Figure]: ...
+        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Resamples
+    ) -> dict[str, MetricWithCI]: ...
 
-    def classes(self, asked: Sequence[Asked], answers: Sequence[Answer]) -> Table | None:
+    def classes(self, asked: Sequence[Asked], answers: Sequence[Answer]) -> ScoreTable | None:
         return None
 
 

@@ -1,4 +1,4 @@
-"""Evaluate room: how well a masked language model tells hidden words from what stands around."""
+"""How well a masked language model tells hidden words from what stands around."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge, field
-from glassformer.metrics.bootstrap import Draws, Figure, OfSums, bootstrap_sums
+from glassformer.evaluate.evaluator import Evaluator, field
+from glassformer.metrics.bootstrap import MetricWithCI, OfSums, Resamples, bootstrap_sums
 from glassformer.model import Model
+from glassformer.tasks.batching import batched, device_of
 from glassformer.tasks.model_protocol import purpose, require_head, require_tokenizer
-from glassformer.tasks.batching import chunks, device_of
 from glassformer.train.objectives.masking import Masking, Masks
 from glassformer.train.objectives.objective import Record
-from glassformer.train.objectives.text_inputs import IGNORED, Frame, Ids, length_of, read_inputs
+from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
 HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)
 SIDE_BY_SIDE = 32  # pieces of a text; those of a pool are sorted by length first
 
 
-class Piece(NamedTuple):
+class MaskedPiece(NamedTuple):
     shown: Ids
     wanted: Ids  # IGNORED where nothing is hidden
     word: Ids  # which word of the piece a token is of
@@ -39,7 +39,7 @@ class Hits(NamedTuple):
     whole: int
 
 
-class MaskedJudge(Judge[Piece, Hits]):
+class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
     """The column `text`, or a file of plain text, a line at a time, in pieces that the model can
     read. Fifteen in a hundred tokens are hidden, whole words always; which ones follows from the
     tokens themselves, so that they are the same each time."""
@@ -54,7 +54,7 @@ class MaskedJudge(Judge[Piece, Hits]):
                 f"Hidden words are told by a masked language model; {model.architecture} is "
                 f"{purpose(model)}."
             )
-        self.model, self.frame, self.length = model, Frame(tokenizer), length_of(model, None)
+        self.model, self.frame, self.length = model, TextFrame(tokenizer), length_of(model, None)
         self.masking = Masking(tokenizer, HIDDEN)
         self.rng = np.random.default_rng(0)  # of one mask a piece none is drawn
 
@@ -67,15 +67,15 @@ class MaskedJudge(Judge[Piece, Hits]):
             for piece in self.frame.pieces(line, self.length):
                 yield {**record, "tokens": piece["tokens"].astype(np.int64)}
 
-    def ask(self, record: Record) -> Piece:
+    def ask(self, record: Record) -> MaskedPiece:
         if not isinstance(field(record, "text"), str):
             raise GlassformerError("the text must be a text")
         tokens: Ids = record["tokens"]
         shown, wanted = self.masking(tokens, self.rng)
-        return Piece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))
+        return MaskedPiece(shown, wanted, np.cumsum(self.masking.vocabulary.starts(tokens)))
 
-    def answers(self, asked: Iterable[Piece]) -> Iterator[Hits | GlassformerError]:
-        for pool in chunks(asked):
+    def answers(self, asked: Iterable[MaskedPiece]) -> Iterator[Hits | GlassformerError]:
+        for pool in batched(asked):
             order = sorted(range(len(pool)), key=lambda i: -len(pool[i].shown))
             found: dict[int, Hits] = {}
             for start in range(0, len(order), SIDE_BY_SIDE):
@@ -84,7 +84,7 @@ class MaskedJudge(Judge[Piece, Hits]):
             yield from (found[i] for i in range(len(pool)))
 
     @torch.inference_mode()
-    def _told(self, pieces: Sequence[Piece]) -> list[Hits]:
+    def _told(self, pieces: Sequence[MaskedPiece]) -> list[Hits]:
         inputs = read_inputs([{"tokens": piece.shown} for piece in pieces])
         device = device_of(self.model.net)
         said = self.model.net(**{name: value.to(device) for name, value in inputs.items()})
@@ -103,8 +103,8 @@ class MaskedJudge(Judge[Piece, Hits]):
         return found
 
     def figures(
-        self, asked: Sequence[Piece], answers: Sequence[Hits], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[MaskedPiece], answers: Sequence[Hits], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         """Perplexities of tokens are of one vocabulary; those of words can be compared with
         others', too."""
         metrics: dict[str, OfSums] = {

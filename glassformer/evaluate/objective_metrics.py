@@ -1,4 +1,4 @@
-"""Evaluate room: numbers of texts, and choices between some, judged as training judges them."""
+"""Numbers of texts, and choices between some, judged as training judges them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge
-from glassformer.metrics.bootstrap import Draws, Figure, bootstrap
+from glassformer.evaluate.evaluator import Evaluator
+from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap
 from glassformer.model import Model
-from glassformer.tasks.batching import chunks, device_of
-from glassformer.train.objectives.sequence_level import Answer, Judged
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.tasks.batching import batched, device_of
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
+from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 
 SIDE_BY_SIDE = 16  # records; those of a pool are sorted by length first
 
 
-class ObjectiveJudge(Judge[Example, Answer]):
+class ObjectiveEvaluator(Evaluator[Example, Answer]):
     """The columns, the answers and the metrics of an objective. Those in `proportions` are shares
     of records, which are right or not."""
 
-    def __init__(self, model: Model, objective: Judged, proportions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, model: Model, objective: SequenceLevelObjective, proportions: Sequence[str] = ()
+    ) -> None:
         self.model, self.objective, self.proportions = model, objective, proportions
 
     def ask(self, record: Record) -> Example:
@@ -30,7 +32,7 @@ class ObjectiveJudge(Judge[Example, Answer]):
         return example
 
     def answers(self, asked: Iterable[Example]) -> Iterator[Answer | GlassformerError]:
-        for pool in chunks(asked):
+        for pool in batched(asked):
             order = sorted(range(len(pool)), key=lambda i: -len(pool[i]["tokens"]))
             found: dict[int, Answer] = {}
             for start in range(0, len(order), SIDE_BY_SIDE):
@@ -41,17 +43,17 @@ class ObjectiveJudge(Judge[Example, Answer]):
                 found |= zip(rows, said, strict=True)
             yield from (found[i] for i in range(len(pool)))
 
-    def _moved(self, batch: Batch) -> Batch:
+    def _moved(self, batch: TrainingBatch) -> TrainingBatch:
         device = device_of(self.model.net)
         inputs, targets = (
             {name: value.to(device) for name, value in side.items()}
             for side in (batch.inputs, batch.targets)
         )
-        return Batch(inputs, targets, batch.counts, batch.tokens)
+        return TrainingBatch(inputs, targets, batch.counts, batch.tokens)
 
     def figures(
-        self, asked: Sequence[Example], answers: Sequence[Answer], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[Example], answers: Sequence[Answer], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         def metric(name: str) -> Any:
             return lambda some: self.objective.score(some)[name]
 

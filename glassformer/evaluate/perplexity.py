@@ -1,4 +1,4 @@
-"""Evaluate room: how well a language model foresees texts."""
+"""How well a language model foresees texts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge, field
+from glassformer.evaluate.evaluator import Evaluator, field
 from glassformer.evaluate.lm_harness.run import context_of, perplexities, require_language_model
 from glassformer.generate import Score
-from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
+from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
 from glassformer.model import Model
 from glassformer.train.objectives.objective import Record
 
 BLOCK = 512  # tokens
 
 
-class TextJudge(Judge[str, Score]):
+class PerplexityEvaluator(Evaluator[str, Score]):
     """The column `text`, or a file of plain text as a whole, read as by `score` in windows of as
     many tokens as the model was made for. All tokens count for the perplexity but the first of a
     text, which is given."""
@@ -42,8 +42,8 @@ class TextJudge(Judge[str, Score]):
                 yield error
 
     def figures(
-        self, asked: Sequence[str], answers: Sequence[Score], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[str], answers: Sequence[Score], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         """Draws are of blocks of tokens, since a long text is one record; its bytes belong to them
         by their share of its tokens."""
         sums = []

@@ -1,4 +1,4 @@
-"""Evaluate room: texts that are written for others, beside references."""
+"""Texts that are written for others, beside references."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge, field
-from glassformer.metrics.bootstrap import Draws, Figure, bootstrap, bootstrap_means
+from glassformer.evaluate.evaluator import Evaluator, field
+from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap, bootstrap_means
 from glassformer.metrics.translation import (
     check_sacrebleu,
     streams_of,
@@ -22,12 +22,12 @@ from glassformer.train.objectives.objective import Record
 Written = Translation | Summary
 
 
-class Rewritten(NamedTuple):
+class Seq2SeqRecord(NamedTuple):
     source: str
     references: list[str]
 
 
-class RewriteJudge(Judge[Rewritten, Written]):
+class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
     """Columns `source` and `target`, one reference or a list of them; or parallel files."""
 
     form = "parallel"
@@ -35,20 +35,20 @@ class RewriteJudge(Judge[Rewritten, Written]):
     def __init__(self, writer: Translator | Summarizer) -> None:
         self.writer = writer
 
-    def ask(self, record: Record) -> Rewritten:
+    def ask(self, record: Record) -> Seq2SeqRecord:
         source, target = field(record, "source"), field(record, "target")
         references = target if isinstance(target, list) else [target]
         if not isinstance(source, str) or not references:
             raise GlassformerError("source must be a text, and target one or a list of them")
         if not all(isinstance(one, str) for one in references):
             raise GlassformerError("target must be a text, or a list of them")
-        return Rewritten(source, references)
+        return Seq2SeqRecord(source, references)
 
-    def answers(self, asked: Iterable[Rewritten]) -> Iterator[Written | GlassformerError]:
+    def answers(self, asked: Iterable[Seq2SeqRecord]) -> Iterator[Written | GlassformerError]:
         return self.writer.stream(one.source for one in asked)
 
 
-class TranslationJudge(RewriteJudge):
+class TranslationEvaluator(Seq2SeqEvaluator):
     """BLEU and chrF of the whole, by sacrebleu."""
 
     def __init__(self, model: Model, **options: Any) -> None:
@@ -56,12 +56,12 @@ class TranslationJudge(RewriteJudge):
         super().__init__(Translator(model, **options))
 
     def figures(
-        self, asked: Sequence[Rewritten], answers: Sequence[Written], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         """What sacrebleu counts in a text is counted once, and added up for every draw."""
         references = [one.references for one in asked]
         texts, streams = [answer.text for answer in answers], streams_of(references)
-        found: dict[str, Figure] = {}
+        found: dict[str, MetricWithCI] = {}
         for name, metric in zip(("bleu", "chrf"), translation_metrics(references), strict=True):
             counts = metric._extract_corpus_statistics(texts, streams)
             found |= bootstrap(counts, {name: self._of(metric)}, draws)
@@ -72,15 +72,15 @@ class TranslationJudge(RewriteJudge):
         return lambda some: metric._aggregate_and_compute(some).score
 
 
-class SummaryJudge(RewriteJudge):
+class SummarizationEvaluator(Seq2SeqEvaluator):
     """ROUGE, a mean over texts."""
 
     def __init__(self, model: Model, **options: Any) -> None:
         super().__init__(Summarizer(model, **options))
 
     def figures(
-        self, asked: Sequence[Rewritten], answers: Sequence[Written], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         each = [
             summary_figures([answer.text], [one.references])
             for answer, one in zip(answers, asked, strict=True)

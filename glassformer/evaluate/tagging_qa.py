@@ -1,4 +1,4 @@
-"""Evaluate room: tags of words, and answers found in texts."""
+"""Tags of words, and answers found in texts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge, field
-from glassformer.metrics.squad import exact_match, right_answers, word_f1
-from glassformer.metrics.bootstrap import Draws, Figure, bootstrap_means, bootstrap_sums
+from glassformer.evaluate.evaluator import Evaluator, field
+from glassformer.metrics.bootstrap import MetricWithCI, Resamples, bootstrap_means, bootstrap_sums
 from glassformer.metrics.counts import OF_ENTITIES, Numbers, accuracy, statistics
 from glassformer.metrics.ner import entities, report
-from glassformer.metrics.report_table import Table
+from glassformer.metrics.report_table import ScoreTable
+from glassformer.metrics.squad import exact_match, right_answers, word_f1
 from glassformer.model import Model
 from glassformer.tasks.answer import Answer, Answerer
 from glassformer.tasks.tag import Tagged, Tagger
@@ -26,7 +26,7 @@ class TaggedWords(NamedTuple):
     tags: list[str]
 
 
-class TagJudge(Judge[TaggedWords, Tagged]):
+class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
     """Columns `words` and `tags`. Whole entities are counted, as seqeval does it; of parts of
     speech there is the accuracy alone."""
 
@@ -46,13 +46,13 @@ class TagJudge(Judge[TaggedWords, Tagged]):
         return self.tagger.stream(one.words for one in asked)
 
     def figures(
-        self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[TaggedWords], answers: Sequence[Tagged], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         pairs = [(answer.tags, one.tags) for answer, one in zip(answers, asked, strict=True)]
         which = OF_ENTITIES if self.tagger.marked else {"accuracy": accuracy}
         return bootstrap_sums(counted(pairs), which, draws)
 
-    def classes(self, asked: Sequence[TaggedWords], answers: Sequence[Tagged]) -> Table:
+    def classes(self, asked: Sequence[TaggedWords], answers: Sequence[Tagged]) -> ScoreTable:
         found = report([answer.tags for answer in answers], [one.tags for one in asked])
         return found.tokens if found.entities is None else found.entities
 
@@ -71,13 +71,13 @@ def counted(pairs: Sequence[tuple[list[str], list[str]]]) -> Numbers:
     return statistics([len(right) for _, right in pairs], hits, *table)
 
 
-class Asked(NamedTuple):
+class QuestionRecord(NamedTuple):
     question: str
     context: str
     answers: list[str]
 
 
-class AnswerJudge(Judge[Asked, Answer]):
+class QuestionAnsweringEvaluator(Evaluator[QuestionRecord, Answer]):
     """Columns `question`, `context` and `answers`, as SQuAD has them: objects with a text. A
     question without answers wants none."""
 
@@ -86,17 +86,17 @@ class AnswerJudge(Judge[Asked, Answer]):
     def __init__(self, model: Model, head: str | None = None) -> None:
         self.answerer = Answerer(model, head=head)
 
-    def ask(self, record: Record) -> Asked:
+    def ask(self, record: Record) -> QuestionRecord:
         field(record, "answers")
         right = right_answers(record)
-        return Asked(field(record, "question"), field(record, "context"), right)
+        return QuestionRecord(field(record, "question"), field(record, "context"), right)
 
-    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer | GlassformerError]:
+    def answers(self, asked: Iterable[QuestionRecord]) -> Iterator[Answer | GlassformerError]:
         return self.answerer.stream((one.question, one.context) for one in asked)
 
     def figures(
-        self, asked: Sequence[Asked], answers: Sequence[Answer], draws: Draws
-    ) -> dict[str, Figure]:
+        self, asked: Sequence[QuestionRecord], answers: Sequence[Answer], draws: Resamples
+    ) -> dict[str, MetricWithCI]:
         pairs = [(answer.text, one.answers) for answer, one in zip(answers, asked, strict=True)]
         return {
             "exact": draws.proportion([exact_match(*pair) for pair in pairs], scale=100),

@@ -1,4 +1,4 @@
-"""Room 4, families: one small file a family. A config.json comes in, a ModelSpec goes out.
+"""One small file a family. A config.json comes in, a ModelSpec goes out.
 
 A file in this folder that has MODEL_TYPES is a family; nothing else has to be told about it.
 """
@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import glassformer.baselines  # noqa: F401  whose layers families may describe
 from glassformer.errors import GlassformerError
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.synonyms import SYNONYMS
 from glassformer.families._shared.unread_keys import check_unread, remarks
+from glassformer.families._shared.weight_rules import WeightRule
 from glassformer.spec import ModelSpec
 
 
@@ -30,15 +30,19 @@ class Family(Protocol):
     TINY: Sequence[Mapping[str, Any]]  # small configs that the tests make models of
     PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> class, config
 
-    def translate(self, config: Config, architecture: str) -> ModelSpec: ...
+    def spec_from_config(self, config: ConfigReader, architecture: str) -> ModelSpec: ...
 
-    def rules(self, model: ModelSpec) -> Sequence[Rule]: ...
+    def weight_rules(self, model: ModelSpec) -> Sequence[WeightRule]: ...
 
 
 @cache
 def families() -> dict[str, Family]:
     """All families by the `model_type` of their config files."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.name != "_shared")
+    modules = (
+        import_module(f"{__name__}.{found.name}")
+        for found in iter_modules(__path__)
+        if found.name != "_shared"
+    )
     return {
         model_type: module
         for module in modules
@@ -88,9 +92,9 @@ class Reading:
     unread: Mapping[str, Any]
 
 
-def reader_of(config: Mapping[str, Any]) -> Config:
+def reader_of(config: Mapping[str, Any]) -> ConfigReader:
     family = find_family(config)
-    return Config(config, family.NAME, SYNONYMS.get(config["model_type"]))
+    return ConfigReader(config, family.NAME, SYNONYMS.get(config["model_type"]))
 
 
 def read(config: Mapping[str, Any], architecture: str) -> Reading:
@@ -102,13 +106,13 @@ def read(config: Mapping[str, Any], architecture: str) -> Reading:
             f"{family.NAME} has no class {architecture!r}; it has {', '.join(family.CLASSES)}."
         )
     reader = reader_of(config)
-    spec = family.translate(reader, architecture)
+    spec = family.spec_from_config(reader, architecture)
     unread = reader.unread(family.IGNORED)
     check_unread(unread, config, family.NAME, spec)
     return Reading(spec, frozenset(reader.used), unread)
 
 
-def translate(config: Mapping[str, Any], architecture: str) -> ModelSpec:
+def spec_from_config(config: Mapping[str, Any], architecture: str) -> ModelSpec:
     """What a config file describes, as the published class `architecture`."""
     return read(config, architecture).spec
 
@@ -125,8 +129,8 @@ def _keys_of_families() -> frozenset[str]:
     keys: set[str] = set()
     for model_type, family in families().items():
         for tiny in family.TINY:
-            reader = Config({"model_type": model_type, **tiny}, family.NAME)
-            family.translate(reader, classes_of(family, model_type)[-1])
+            reader = ConfigReader({"model_type": model_type, **tiny}, family.NAME)
+            family.spec_from_config(reader, classes_of(family, model_type)[-1])
             keys |= reader.used
     return frozenset(keys)
 

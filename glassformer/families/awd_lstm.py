@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "AWD-LSTM"
 MODEL_TYPES = ("awd-lstm",)
@@ -27,8 +26,17 @@ DROPPED = {
 }
 TINY: tuple[dict[str, Any], ...] = (
     {"vocab_size": 60, "emb_sz": 16, "n_hid": 24, "n_layers": 3},
-    {"vocab_size": 50, "emb_sz": 20, "n_hid": 12, "n_layers": 2, "num_labels": 5, "lin_ftrs": 9,
-     "tie_word_embeddings": False, "out_bias": False, "pad_token_id": 0},
+    {
+        "vocab_size": 50,
+        "emb_sz": 20,
+        "n_hid": 12,
+        "n_layers": 2,
+        "num_labels": 5,
+        "lin_ftrs": 9,
+        "tie_word_embeddings": False,
+        "out_bias": False,
+        "pad_token_id": 0,
+    },
     {"vocab_size": 40, "emb_sz": 12, "n_hid": 30, "n_layers": 1, "num_labels": 3},
 )
 PRESETS = {
@@ -36,14 +44,24 @@ PRESETS = {
     "ulmfit": ("AwdLstmForSequenceClassification", {"vocab_size": 60_000}),
 }
 DROPOUTS = {  # of the language model and of the classifier
-    "ForCausalLM": {"input_p": 0.25, "hidden_p": 0.15, "embed_p": 0.02, "weight_p": 0.2,
-                    "output_p": 0.1},
-    "ForSequenceClassification": {"input_p": 0.4, "hidden_p": 0.3, "embed_p": 0.05,
-                                  "weight_p": 0.5, "output_p": 0.4},
+    "ForCausalLM": {
+        "input_p": 0.25,
+        "hidden_p": 0.15,
+        "embed_p": 0.02,
+        "weight_p": 0.2,
+        "output_p": 0.1,
+    },
+    "ForSequenceClassification": {
+        "input_p": 0.4,
+        "hidden_p": 0.3,
+        "embed_p": 0.05,
+        "weight_p": 0.5,
+        "output_p": 0.4,
+    },
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("AwdLstm")
     config = config.assuming(DROPOUTS.get(kind, DROPOUTS["ForCausalLM"]))
     config.only("bidir", False)
@@ -52,10 +70,10 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     vocabulary = config.integer("vocab_size")
     hidden, output = config.number("hidden_p"), config.number("output_p")
 
-    def layer(depth: int) -> spec.Recurrent:
+    def layer(depth: int) -> spec.RecurrentSpec:
         last = depth == layers - 1
         after = (output if kind == "ForCausalLM" else 0.0) if last else hidden
-        return spec.Recurrent(
+        return spec.RecurrentSpec(
             width=width if last else inner,
             dropout_in=config.number("input_p") if depth == 0 else 0.0,
             weight_dropout=config.number("weight_p"),
@@ -63,34 +81,36 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         )
 
     bias = config.flag("out_bias", True)
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "ForCausalLM": (heads.language_model(vocabulary, bias="learned" if bias else "none"),),
         "ForSequenceClassification": (classifier(config, output),),
     }[kind]
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
-            embed=spec.Embed(vocabulary=vocabulary, word_dropout=config.number("embed_p")),
+            embed=spec.TokenEmbeddingSpec(
+                vocabulary=vocabulary, word_dropout=config.number("embed_p")
+            ),
             blocks=tuple(map(layer, range(layers))),
         ),
         heads=chosen,
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=1),
         labels=common.labels(config),
-        init=spec.Init(kind="uniform", std=0.1),
+        init=spec.InitSpec(kind="uniform", std=0.1),
     )
 
 
-def classifier(config: Config, dropout: float) -> spec.Head:
+def classifier(config: ConfigReader, dropout: float) -> spec.HeadSpec:
     """The last state, the maximum and the mean, then two linear layers, each behind a norm."""
-    norm = spec.Norm(kind="batch")
-    return spec.Head(
+    norm = spec.NormSpec(kind="batch")
+    return spec.HeadSpec(
         name="classify",
         pick="concat",
         norm=norm,
         dropout_in=dropout,
-        transform=spec.Transform(
+        transform=spec.TransformSpec(
             width=config.integer("lin_ftrs", 50), activation="relu", norm=norm, bias=False
         ),
         dropout=config.number("ps", 0.1),
@@ -99,17 +119,17 @@ def classifier(config: Config, dropout: float) -> spec.Head:
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}rnns.{i}.", "decoder.blocks.{i}.ahead."
     return (
-        Rule("{base}encoder", "decoder.embed.token", also=("{base}encoder_dp.emb",)),
-        Rule(f"{theirs}weight_hh_l0_raw", f"{ours}weight_state"),
-        Rule(f"{theirs}module.weight_ih_l0", f"{ours}weight_in"),
-        Rule(f"{theirs}module.bias_ih_l0", f"{ours}bias_in"),
-        Rule(f"{theirs}module.bias_hh_l0", f"{ours}bias_state"),
-        Rule("1.decoder", "heads.lm.out"),
-        Rule("1.layers.0.0", "heads.classify.norm.norm"),
-        Rule("1.layers.0.2", "heads.classify.transform.dense", also=("1.layers.0.1",)),
-        Rule("1.layers.1.0", "heads.classify.transform.norm.norm"),
-        Rule("1.layers.1.2", "heads.classify.out", also=("1.layers.1.1",)),
+        WeightRule("{base}encoder", "decoder.embed.token", also=("{base}encoder_dp.emb",)),
+        WeightRule(f"{theirs}weight_hh_l0_raw", f"{ours}weight_state"),
+        WeightRule(f"{theirs}module.weight_ih_l0", f"{ours}weight_in"),
+        WeightRule(f"{theirs}module.bias_ih_l0", f"{ours}bias_in"),
+        WeightRule(f"{theirs}module.bias_hh_l0", f"{ours}bias_state"),
+        WeightRule("1.decoder", "heads.lm.out"),
+        WeightRule("1.layers.0.0", "heads.classify.norm.norm"),
+        WeightRule("1.layers.0.2", "heads.classify.transform.dense", also=("1.layers.0.1",)),
+        WeightRule("1.layers.1.0", "heads.classify.transform.norm.norm"),
+        WeightRule("1.layers.1.2", "heads.classify.out", also=("1.layers.1.1",)),
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "BART"
 MODEL_TYPES = ("bart",)
@@ -22,27 +21,40 @@ IGNORED = seq2seq.IGNORED
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
-     "tie_word_embeddings": False, "num_labels": 5},
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "scale_embedding": True,
+        "activation_function": "relu",
+        "tie_word_embeddings": False,
+        "num_labels": 5,
+    },
 )
 PRESETS = {
     "bart-base": (
         "BartForConditionalGeneration",
-        {"d_model": 768, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 12,
-         "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072},
+        {
+            "d_model": 768,
+            "encoder_layers": 6,
+            "decoder_layers": 6,
+            "encoder_attention_heads": 12,
+            "decoder_attention_heads": 12,
+            "encoder_ffn_dim": 3072,
+            "decoder_ffn_dim": 3072,
+        },
     ),
     "bart-large": ("BartForConditionalGeneration", {}),
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     tokens = common.special_tokens(config, pad=1, bos=0, eos=2, start=2)
     labels = common.labels(config, default=3)
     return assemble(config, architecture.removeprefix("Bart"), tokens, labels)
 
 
 def assemble(
-    config: Config,
+    config: ConfigReader,
     kind: str,
     tokens: spec.SpecialTokens,
     labels: tuple[str, ...],
@@ -50,14 +62,16 @@ def assemble(
 ) -> spec.ModelSpec:
     """Both stacks and the head that a class name ends in, with norms before the parts or after."""
     vocabulary = config.integer("vocab_size", 50265)
-    positions = spec.Table(length=config.integer("max_position_embeddings", 1024), offset=2)
+    positions = spec.PositionTableSpec(
+        length=config.integer("max_position_embeddings", 1024), offset=2
+    )
     encoder, decoder = (
-        seq2seq.stack(config, side, vocabulary, positions, norm=spec.Norm(), pre=pre)
+        seq2seq.stack(config, side, vocabulary, positions, norm=spec.NormSpec(), pre=pre)
         for side in ("encoder", "decoder")
     )
     count = len(labels)
     dropout = config.number("classifier_dropout", 0.0)
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "ForConditionalGeneration": (heads.language_model(vocabulary, bias="fixed"),),
         "ForCausalLM": (heads.language_model(vocabulary),),
@@ -75,15 +89,15 @@ def assemble(
         tokens=tokens,
         labels=labels,
         shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
-        init=spec.Init(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         *seq2seq.embeddings(shared=bool(model.tie)),
         *seq2seq.BODY,
-        Rule("classification_head.dense", "heads.classify.transform.dense"),
-        Rule("classification_head.out_proj", "heads.classify.out"),
-        Rule("qa_outputs", "heads.span.out"),
+        WeightRule("classification_head.dense", "heads.classify.transform.dense"),
+        WeightRule("classification_head.out_proj", "heads.classify.out"),
+        WeightRule("qa_outputs", "heads.span.out"),
     )

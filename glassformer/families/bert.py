@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "BERT"
 MODEL_TYPES = ("bert",)
-HEADS = ("ForPreTraining", "ForMaskedLM", "LMHeadModel", "ForNextSentencePrediction",
-         "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
-         "ForQuestionAnswering")
+HEADS = (
+    "ForPreTraining",
+    "ForMaskedLM",
+    "LMHeadModel",
+    "ForNextSentencePrediction",
+    "ForSequenceClassification",
+    "ForMultipleChoice",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+)
 CLASSES = {"BertModel": "", **{f"Bert{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
@@ -23,30 +29,54 @@ DROPPED = {
     "{base}embeddings.token_type_ids": "zeros, which are computed",
     "cls.predictions.bias": "a copy of the bias that is not used where weights are not tied",
 }
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160}
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 99,
+    "max_position_embeddings": 160,
+}
 TINY = (
     SMALL,
-    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "hidden_act": "gelu_new", "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_labels": 5,
-     "tie_word_embeddings": False},
-    {**SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "hidden_act": "relu",
-     "is_decoder": True, "add_cross_attention": True},
+    {
+        **SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_act": "gelu_new",
+        "type_vocab_size": 3,
+        "layer_norm_eps": 1e-5,
+        "num_labels": 5,
+        "tie_word_embeddings": False,
+    },
+    {
+        **SMALL,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 8,
+        "hidden_act": "relu",
+        "is_decoder": True,
+        "add_cross_attention": True,
+    },
 )
-LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
-         "intermediate_size": 4096}
+LARGE = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
 PRESETS = {"bert-base": ("BertModel", {}), "bert-large": ("BertModel", LARGE)}
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
-    positions = spec.Table(length=config.integer("max_position_embeddings", 512))
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
+    positions = spec.PositionTableSpec(length=config.integer("max_position_embeddings", 512))
     stack = body(config, positions)
     kind = architecture.removeprefix("Bert")
     pooled = heads.pooler(stack.width)
     masked = masked_head(config, stack, common.activation(config, "hidden_act", "gelu"))
     count, dropout = len(common.labels(config)), head_dropout(config)
     next_sentence = replace(pooled, name="next_sentence", outputs=2)
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         **heads.encoder_heads(pooled, masked, count, dropout),
         "ForPreTraining": (masked, next_sentence),
         "ForNextSentencePrediction": (next_sentence,),
@@ -54,22 +84,22 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return assemble(config, stack, chosen, common.special_tokens(config, pad=0))
 
 
-def body(config: Config, positions: spec.Table) -> spec.Stack:
+def body(config: ConfigReader, positions: spec.PositionTableSpec) -> spec.StackSpec:
     config.only("position_embedding_type", "absolute")
     config.only("pruned_heads", {})
     width = config.integer("hidden_size", 768)
     count = config.integer("num_attention_heads", 12)
-    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-12))
+    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
     dropout = config.number("hidden_dropout_prob", 0.1)
-    attention = spec.Attention(
+    attention = spec.AttentionSpec(
         heads=count,
         head_dim=common.head_dim(config, width, count),
         dropout=config.number("attention_probs_dropout_prob", 0.1),
     )
-    block = spec.Block(
+    block = spec.BlockSpec(
         attention=attention,
         cross=attention if config.flag("add_cross_attention", False) else None,
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 3072),
             activation=common.activation(config, "hidden_act", "gelu"),
         ),
@@ -78,7 +108,7 @@ def body(config: Config, positions: spec.Table) -> spec.Stack:
         pattern=spec.CAUSAL if config.flag("is_decoder", False) else spec.FULL,
         dropout=dropout,
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 30522),
         position=positions,
         segments=config.integer("type_vocab_size", 2),
@@ -86,20 +116,23 @@ def body(config: Config, positions: spec.Table) -> spec.Stack:
         dropout=dropout,
     )
     layers = config.integer("num_hidden_layers", 12)
-    return spec.Stack(width=width, embed=embed, blocks=(block,) * layers)
+    return spec.StackSpec(width=width, embed=embed, blocks=(block,) * layers)
 
 
-def masked_head(config: Config, stack: spec.Stack, act: spec.Activation) -> spec.Head:
-    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-12))
+def masked_head(config: ConfigReader, stack: spec.StackSpec, act: spec.Activation) -> spec.HeadSpec:
+    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12))
     return heads.masked_language_model(stack.embed.vocabulary, stack.width, act, norm)
 
 
-def head_dropout(config: Config) -> float:
+def head_dropout(config: ConfigReader) -> float:
     return float(config.optional("classifier_dropout", config.number("hidden_dropout_prob", 0.1)))
 
 
 def assemble(
-    config: Config, stack: spec.Stack, chosen: tuple[spec.Head, ...], tokens: spec.SpecialTokens
+    config: ConfigReader,
+    stack: spec.StackSpec,
+    chosen: tuple[spec.HeadSpec, ...],
+    tokens: spec.SpecialTokens,
 ) -> spec.ModelSpec:
     """An encoder, or a decoder where the config makes the attention causal."""
     name = "decoder" if stack.attention_blocks[0].pattern == spec.CAUSAL else "encoder"
@@ -110,41 +143,41 @@ def assemble(
         tie=heads.tie_head(config, chosen, f"{name}.embed.token.weight"),
         tokens=tokens,
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
 LAYER, OURS = "{base}encoder.layer.{i}", "{stack}.blocks.{i}"
 PROJECTIONS = ("self.query", "self.key", "self.value", "output.dense")
 BODY = (
-    Rule("{base}embeddings.word_embeddings", "{stack}.embed.token"),
-    Rule("{base}embeddings.position_embeddings", "{stack}.embed.position"),
-    Rule("{base}embeddings.token_type_embeddings", "{stack}.embed.segment"),
-    Rule("{base}embeddings.LayerNorm", "{stack}.embed.norm"),
+    WeightRule("{base}embeddings.word_embeddings", "{stack}.embed.token"),
+    WeightRule("{base}embeddings.position_embeddings", "{stack}.embed.position"),
+    WeightRule("{base}embeddings.token_type_embeddings", "{stack}.embed.segment"),
+    WeightRule("{base}embeddings.LayerNorm", "{stack}.embed.norm"),
     *projections(f"{LAYER}.attention.", f"{OURS}.attention", *PROJECTIONS),
-    Rule(f"{LAYER}.attention.output.LayerNorm", f"{OURS}.attention_norm"),
+    WeightRule(f"{LAYER}.attention.output.LayerNorm", f"{OURS}.attention_norm"),
     *projections(f"{LAYER}.crossattention.", f"{OURS}.cross", *PROJECTIONS),
-    Rule(f"{LAYER}.crossattention.output.LayerNorm", f"{OURS}.cross_norm"),
-    Rule(f"{LAYER}.intermediate.dense", f"{OURS}.ffn.up"),
-    Rule(f"{LAYER}.output.dense", f"{OURS}.ffn.down"),
-    Rule(f"{LAYER}.output.LayerNorm", f"{OURS}.ffn_norm"),
-    Rule("{base}pooler.dense", "heads.pooler.transform.dense"),
-    Rule("{base}pooler.dense", "heads.choose.transform.dense"),
-    Rule("classifier", "heads.choose.out"),
-    Rule("classifier", "heads.tag.out"),
-    Rule("qa_outputs", "heads.span.out"),
+    WeightRule(f"{LAYER}.crossattention.output.LayerNorm", f"{OURS}.cross_norm"),
+    WeightRule(f"{LAYER}.intermediate.dense", f"{OURS}.ffn.up"),
+    WeightRule(f"{LAYER}.output.dense", f"{OURS}.ffn.down"),
+    WeightRule(f"{LAYER}.output.LayerNorm", f"{OURS}.ffn_norm"),
+    WeightRule("{base}pooler.dense", "heads.pooler.transform.dense"),
+    WeightRule("{base}pooler.dense", "heads.choose.transform.dense"),
+    WeightRule("classifier", "heads.choose.out"),
+    WeightRule("classifier", "heads.tag.out"),
+    WeightRule("qa_outputs", "heads.span.out"),
 )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         *BODY,
-        Rule("{base}pooler.dense", "heads.classify.transform.dense"),
-        Rule("{base}pooler.dense", "heads.next_sentence.transform.dense"),
-        Rule("classifier", "heads.classify.out"),
-        Rule("cls.seq_relationship", "heads.next_sentence.out"),
-        Rule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
-        Rule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
+        WeightRule("{base}pooler.dense", "heads.classify.transform.dense"),
+        WeightRule("{base}pooler.dense", "heads.next_sentence.transform.dense"),
+        WeightRule("classifier", "heads.classify.out"),
+        WeightRule("cls.seq_relationship", "heads.next_sentence.out"),
+        WeightRule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
+        WeightRule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
         heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
-        Rule("cls.predictions.decoder", "heads.lm.out"),
+        WeightRule("cls.predictions.decoder", "heads.lm.out"),
     )

@@ -10,15 +10,21 @@ from typing import Any
 from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import bert
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "BigBird"
 MODEL_TYPES = ("big_bird",)
-HEADS = ("ForPreTraining", "ForMaskedLM", "ForCausalLM", "ForSequenceClassification",
-         "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
+HEADS = (
+    "ForPreTraining",
+    "ForMaskedLM",
+    "ForCausalLM",
+    "ForSequenceClassification",
+    "ForMultipleChoice",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+)
 CLASSES = {"BigBirdModel": "", **{f"BigBird{head}": "bert." for head in HEADS}}
 IGNORED: Mapping[str, str] = {}
 DROPPED = {
@@ -29,12 +35,28 @@ DEFAULTS = {"vocab_size": 50358, "hidden_act": "gelu_new"}
 SMALL = {**bert.SMALL, "block_size": 4, "num_random_blocks": 1}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {**SMALL, "block_size": 1, "num_random_blocks": 2, "hidden_size": 24, "num_hidden_layers": 3,
-     "num_attention_heads": 2, "hidden_act": "relu", "type_vocab_size": 3, "layer_norm_eps": 1e-5,
-     "num_labels": 5, "tie_word_embeddings": False, "use_bias": False,
-     "rescale_embeddings": True},
-    {**SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "attention_type": "original_full",
-     "is_decoder": True},
+    {
+        **SMALL,
+        "block_size": 1,
+        "num_random_blocks": 2,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_act": "relu",
+        "type_vocab_size": 3,
+        "layer_norm_eps": 1e-5,
+        "num_labels": 5,
+        "tie_word_embeddings": False,
+        "use_bias": False,
+        "rescale_embeddings": True,
+    },
+    {
+        **SMALL,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 8,
+        "attention_type": "original_full",
+        "is_decoder": True,
+    },
 )
 PRESETS = {
     "bigbird-base": ("BigBirdForPreTraining", {}),
@@ -42,24 +64,24 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     stack = body(config)
     act = common.activation(config, "hidden_act", "gelu_new")
     pooled, norm = heads.pooler(stack.width), stack.attention_blocks[0].norm
     masked = bert.masked_head(config, stack, act)
     count, dropout = len(common.labels(config)), bert.head_dropout(config)
-    classify = spec.Transform(width=stack.width, activation=act)
+    classify = spec.TransformSpec(width=stack.width, activation=act)
     search = replace(
         heads.span(),
-        transform=spec.Transform(
+        transform=spec.TransformSpec(
             width=stack.attention_blocks[0].ffn.width, activation=act, norm=norm, residual=True
         ),
         after_question=True,
         dropout_in=config.number("hidden_dropout_prob", 0.1),
     )
     known = heads.encoder_heads(pooled, masked, count, dropout, dropout_in=dropout)
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         **known,
         "ForPreTraining": (masked, replace(pooled, name="next_sentence", outputs=2)),
         "ForSequenceClassification": (
@@ -72,12 +94,14 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return bert.assemble(config, stack, chosen, tokens)
 
 
-def body(config: Config) -> spec.Stack:
+def body(config: ConfigReader) -> spec.StackSpec:
     config.only("add_cross_attention", False)  # the reference's self-attention then reads, unlike
     # any other's, the encoder too, and its cross-attention the encoder's padding
-    stack = bert.body(config, spec.Table(length=config.integer("max_position_embeddings", 4096)))
+    stack = bert.body(
+        config, spec.PositionTableSpec(length=config.integer("max_position_embeddings", 4096))
+    )
     config.only("attention_type", "block_sparse", "original_full")
-    blocks = spec.Blocks(
+    blocks = spec.BlockSparsePattern(
         size=config.integer("block_size", 64), random=config.integer("num_random_blocks", 3)
     )
     block, bias = stack.attention_blocks[0], config.flag("use_bias", True)
@@ -98,15 +122,17 @@ def body(config: Config) -> spec.Stack:
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        *(Rule("{base}pooler", f"heads.{head}.transform.dense")
-          for head in ("pooler", "choose", "next_sentence")),
-        Rule("classifier.dense", "heads.classify.transform.dense"),
-        Rule("classifier.out_proj", "heads.classify.out"),
-        Rule("qa_classifier.intermediate.dense", "heads.span.transform.dense"),
-        Rule("qa_classifier.output.dense", "heads.span.transform.back"),
-        Rule("qa_classifier.output.LayerNorm", "heads.span.transform.norm"),
-        Rule("qa_classifier.qa_outputs", "heads.span.out"),
-        *bert.rules(model),
+        *(
+            WeightRule("{base}pooler", f"heads.{head}.transform.dense")
+            for head in ("pooler", "choose", "next_sentence")
+        ),
+        WeightRule("classifier.dense", "heads.classify.transform.dense"),
+        WeightRule("classifier.out_proj", "heads.classify.out"),
+        WeightRule("qa_classifier.intermediate.dense", "heads.span.transform.dense"),
+        WeightRule("qa_classifier.output.dense", "heads.span.transform.back"),
+        WeightRule("qa_classifier.output.LayerNorm", "heads.span.transform.norm"),
+        WeightRule("qa_classifier.qa_outputs", "heads.span.out"),
+        *bert.weight_rules(model),
     )

@@ -12,8 +12,8 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families._shared import common
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "Character Transformer"
 MODEL_TYPES = ("char-transformer",)
@@ -21,13 +21,34 @@ CLASSES = {"CharTransformerModel": "", "CharTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
-     "num_attention_heads": 4, "max_position_embeddings": 160},
-    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
-     "num_attention_heads": 2, "max_position_embeddings": 150, "num_targets": 3,
-     "intermediate_predictions": False, "hidden_act": "gelu"},
-    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1,
-     "num_attention_heads": 3, "max_position_embeddings": 150, "num_targets": 1},
+    {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 160,
+    },
+    {
+        "vocab_size": 50,
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 150,
+        "num_targets": 3,
+        "intermediate_predictions": False,
+        "hidden_act": "gelu",
+    },
+    {
+        "vocab_size": 50,
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 3,
+        "max_position_embeddings": 150,
+        "num_targets": 1,
+    },
 )
 PRESETS = {
     f"char-transformer-t{layers}": ("CharTransformerForCausalLM", {"num_hidden_layers": layers})
@@ -35,34 +56,34 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 512)
     count = config.integer("num_attention_heads", 8)
     layers = config.integer("num_hidden_layers", 12)
     dropout = config.number("dropout", 0.55)
-    block = spec.Block(
-        attention=spec.Attention(
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count, head_dim=common.head_dim(config, width, count), dropout=dropout
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 2048),
             activation=common.activation(config, "hidden_act", "relu"),
             dropout=dropout,
         ),
-        norm=spec.Norm(eps=config.number("layer_norm_eps", 1e-6)),
+        norm=spec.NormSpec(eps=config.number("layer_norm_eps", 1e-6)),
         placement="post",
         pattern=spec.CAUSAL,
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 256),
-        position=spec.Table(
+        position=spec.PositionTableSpec(
             length=config.integer("max_position_embeddings", 512), every_layer=True
         ),
     )
     targets = config.integer("num_targets", 2)
     inner = range(layers - 1) if config.flag("intermediate_predictions", True) else range(0)
     return spec.ModelSpec(
-        decoder=spec.Stack(width=width, embed=embed, blocks=(block,) * layers),
+        decoder=spec.StackSpec(width=width, embed=embed, blocks=(block,) * layers),
         heads=tuple(
             head(embed.vocabulary, depth, ahead)
             for depth in (None, *inner)
@@ -70,15 +91,15 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
             if not architecture.endswith("Model")
         ),
         tokens=common.special_tokens(config),
-        init=spec.Init(kind="xavier", std=1.0),
+        init=spec.InitSpec(kind="xavier", std=1.0),
     )
 
 
-def head(vocabulary: int, depth: int | None, ahead: int) -> spec.Head:
+def head(vocabulary: int, depth: int | None, ahead: int) -> spec.HeadSpec:
     """The last layer's for the next character writes texts; the others help to train it. One that
     predicts further off counts half (the paper has one, two characters off)."""
     name = "lm" if depth is None else f"layer{depth}"
-    return spec.Head(
+    return spec.HeadSpec(
         name=name if ahead == 1 else f"{name}_ahead{ahead}",
         outputs=vocabulary,
         depth=depth,
@@ -87,19 +108,19 @@ def head(vocabulary: int, depth: int | None, ahead: int) -> spec.Head:
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
     return (
-        Rule("{base}embed_tokens", "decoder.embed.token"),
-        Rule("{base}position_embedding", "decoder.embed.position"),
-        Rule("{base}layer_position_embeddings.{i}", "decoder.tables.{i}"),
+        WeightRule("{base}embed_tokens", "decoder.embed.token"),
+        WeightRule("{base}position_embedding", "decoder.embed.position"),
+        WeightRule("{base}layer_position_embeddings.{i}", "decoder.tables.{i}"),
         *projections(
             f"{theirs}.self_attn.", f"{ours}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
         ),
-        Rule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
-        Rule(f"{theirs}.mlp.up_proj", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.down_proj", f"{ours}.ffn.down"),
-        Rule(f"{theirs}.mlp_layer_norm", f"{ours}.ffn_norm"),
-        Rule("lm_head", "heads.lm.out"),
-        Rule("auxiliary_heads.{name}", "heads.{name}.out"),
+        WeightRule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
+        WeightRule(f"{theirs}.mlp.up_proj", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.down_proj", f"{ours}.ffn.down"),
+        WeightRule(f"{theirs}.mlp_layer_norm", f"{ours}.ffn_norm"),
+        WeightRule("lm_head", "heads.lm.out"),
+        WeightRule("auxiliary_heads.{name}", "heads.{name}.out"),
     )

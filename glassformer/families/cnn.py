@@ -8,10 +8,9 @@ from math import sqrt
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import baseline
-from glassformer.families._shared import common
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared import baseline, common
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "CNN"
 MODEL_TYPES = ("cnn",)
@@ -19,20 +18,40 @@ CLASSES = {"CnnModel": "", **{f"Cnn{kind}": "model." for kind in baseline.KINDS}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 3, "max_position_embeddings": 160,
-     "pad_token_id": 0},
-    {"vocab_size": 50, "hidden_size": 20, "num_hidden_layers": 2, "kernel_size": 5,
-     "dilation_growth": 2, "hidden_act": "relu", "max_position_embeddings": 150, "num_labels": 5,
-     "tie_word_embeddings": True},
-    {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 2, "kernel_size": 2,
-     "max_position_embeddings": 145, "bidirectional": False, "pad_token_id": 3},
+    {
+        "vocab_size": 60,
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "max_position_embeddings": 160,
+        "pad_token_id": 0,
+    },
+    {
+        "vocab_size": 50,
+        "hidden_size": 20,
+        "num_hidden_layers": 2,
+        "kernel_size": 5,
+        "dilation_growth": 2,
+        "hidden_act": "relu",
+        "max_position_embeddings": 150,
+        "num_labels": 5,
+        "tie_word_embeddings": True,
+    },
+    {
+        "vocab_size": 40,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "kernel_size": 2,
+        "max_position_embeddings": 145,
+        "bidirectional": False,
+        "pad_token_id": 3,
+    },
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "cnn": ("CnnForSequenceClassification", {"vocab_size": 30_000}),
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     """`hidden_act` is glu, or an activation without gates."""
     kind = architecture.removeprefix("Cnn")
     dropout = config.number("hidden_dropout_prob", 0.1)
@@ -40,15 +59,15 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     gated = config.word("hidden_act", "glu") == "glu"
     growth = config.integer("dilation_growth", 1)
     kernel = config.integer("kernel_size", 3)
-    stack = spec.Stack(
+    stack = spec.StackSpec(
         width=config.integer("hidden_size", 512),
-        embed=spec.Embed(
+        embed=spec.TokenEmbeddingSpec(
             vocabulary=config.integer("vocab_size"),
-            position=spec.Table(length=config.integer("max_position_embeddings", 1024)),
+            position=spec.PositionTableSpec(length=config.integer("max_position_embeddings", 1024)),
             dropout=dropout,
         ),
         blocks=tuple(
-            spec.Convolutional(
+            spec.ConvolutionalSpec(
                 kernel=kernel,
                 dilation=growth**depth,
                 causal=not both_ways,
@@ -60,13 +79,13 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
             for depth in range(config.integer("num_hidden_layers", 6))
         ),
     )
-    init = spec.Init(kind="xavier", std=config.number("initializer_range", 1.0))
+    init = spec.InitSpec(kind="xavier", std=config.number("initializer_range", 1.0))
     return baseline.assemble(config, kind, stack, init)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        Rule("{base}positions", "{stack}.embed.position"),
-        Rule("{base}convolutions.{i}", "{stack}.blocks.{i}.over_tokens"),
+        WeightRule("{base}positions", "{stack}.embed.position"),
+        WeightRule("{base}convolutions.{i}", "{stack}.blocks.{i}.over_tokens"),
         *baseline.RULES,
     )

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families import bert, deberta_v2
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import JOINED, Rule, Woven
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import JOINED, Interleave, WeightRule
 
 NAME = "DeBERTa"
 MODEL_TYPES = ("deberta",)
@@ -21,9 +21,18 @@ DROPPED = {
 }
 TINY = (
     {**deberta_v2.SMALL, "max_relative_positions": -1, "position_biased_input": False},
-    {**deberta_v2.SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20, "num_labels": 5,
-     "pos_att_type": "c2p", "legacy": False},
+    {
+        **deberta_v2.SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_act": "relu",
+        "type_vocab_size": 2,
+        "max_relative_positions": 20,
+        "num_labels": 5,
+        "pos_att_type": "c2p",
+        "legacy": False,
+    },
 )
 BASE = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
 PRESETS = {
@@ -32,25 +41,25 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("talking_head", False)
     config = config.assuming({"vocab_size": 50265, "layer_norm_eps": 1e-7, "type_vocab_size": 0})
     stack = deberta_v2.body(config)
     block = stack.attention_blocks[0]
     block = replace(block, attention=replace(block.attention, key_bias=False))
-    if isinstance(block.position, spec.Disentangled):
+    if isinstance(block.position, spec.DisentangledSpec):
         block = replace(block, position=replace(block.position, shared=False, key_bias=False))
     stack = replace(stack, blocks=(block,) * len(stack.blocks))
     return deberta_v2.with_head(config, architecture.removeprefix("Deberta"), stack)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}encoder.layer.{i}.attention.self", "encoder.blocks.{i}.attention"
-    woven = Woven(model.last_stack.attention_blocks[0].attention.head_dim)
+    woven = Interleave(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
-        Rule(f"{theirs}.in_proj.weight", f"{ours}.qkv.weight", woven),
-        Rule((f"{theirs}.q_bias", f"{theirs}.v_bias"), f"{ours}.qkv.bias", JOINED),
-        Rule(f"{theirs}.pos_proj", f"{ours}.position_key"),
-        Rule(f"{theirs}.pos_q_proj", f"{ours}.position_query"),
-        *deberta_v2.rules(model),
+        WeightRule(f"{theirs}.in_proj.weight", f"{ours}.qkv.weight", woven),
+        WeightRule((f"{theirs}.q_bias", f"{theirs}.v_bias"), f"{ours}.qkv.bias", JOINED),
+        WeightRule(f"{theirs}.pos_proj", f"{ours}.position_key"),
+        WeightRule(f"{theirs}.pos_q_proj", f"{ours}.position_query"),
+        *deberta_v2.weight_rules(model),
     )

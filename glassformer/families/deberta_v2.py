@@ -8,15 +8,18 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families import bert
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "DeBERTa v2, v3"
 MODEL_TYPES = ("deberta-v2",)
-HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
-         "ForQuestionAnswering")
+HEADS = (
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+)
 CLASSES = {
     "DebertaV2Model": "",
     **{f"DebertaV2{head}": "deberta." for head in (*HEADS, "ForMultipleChoice")},
@@ -29,37 +32,91 @@ DROPPED = {
     "mask_predictions.{any}": "a head of pre-training that no class has",
     "lm_predictions.{any}": "the head that ForMaskedLM has with legacy = false",
 }
-DEFAULTS = {"vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
-            "num_attention_heads": 24, "intermediate_size": 6144, "layer_norm_eps": 1e-7,
-            "type_vocab_size": 0}
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 160,
-         "relative_attention": True, "pos_att_type": "p2c|c2p"}
+DEFAULTS = {
+    "vocab_size": 128100,
+    "hidden_size": 1536,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 24,
+    "intermediate_size": 6144,
+    "layer_norm_eps": 1e-7,
+    "type_vocab_size": 0,
+}
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 99,
+    "max_position_embeddings": 160,
+    "relative_attention": True,
+    "pos_att_type": "p2c|c2p",
+}
 TINY = (
-    {**SMALL, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm",
-     "position_biased_input": False, "max_relative_positions": -1},
-    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "hidden_act": "relu", "type_vocab_size": 2, "max_relative_positions": 20,
-     "share_att_key": False, "conv_kernel_size": 3, "conv_act": "gelu", "num_labels": 5},
-    {**SMALL, "pos_att_type": ["c2p"], "position_buckets": 12, "share_att_key": True,
-     "legacy": False, "conv_kernel_size": 5, "conv_groups": 2, "pooler_hidden_act": "tanh"},
+    {
+        **SMALL,
+        "position_buckets": 8,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "max_relative_positions": -1,
+    },
+    {
+        **SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_act": "relu",
+        "type_vocab_size": 2,
+        "max_relative_positions": 20,
+        "share_att_key": False,
+        "conv_kernel_size": 3,
+        "conv_act": "gelu",
+        "num_labels": 5,
+    },
+    {
+        **SMALL,
+        "pos_att_type": ["c2p"],
+        "position_buckets": 12,
+        "share_att_key": True,
+        "legacy": False,
+        "conv_kernel_size": 5,
+        "conv_groups": 2,
+        "pooler_hidden_act": "tanh",
+    },
 )
-V3 = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
-      "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
+V3 = {
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+}
 PRESETS = {
-    name: ("DebertaV2Model", {**V3, "hidden_size": width, "num_hidden_layers": layers,
-                              "num_attention_heads": width // 64, "intermediate_size": 4 * width})
-    for name, width, layers in (("deberta-v3-small", 768, 6), ("deberta-v3-base", 768, 12),
-                                ("deberta-v3-large", 1024, 24))
+    name: (
+        "DebertaV2Model",
+        {
+            **V3,
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": width // 64,
+            "intermediate_size": 4 * width,
+        },
+    )
+    for name, width, layers in (
+        ("deberta-v3-small", 768, 6),
+        ("deberta-v3-base", 768, 12),
+        ("deberta-v3-large", 1024, 24),
+    )
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     return with_head(config, architecture.removeprefix("DebertaV2"), body(config))
 
 
-def with_head(config: Config, kind: str, stack: spec.Stack) -> spec.ModelSpec:
+def with_head(config: ConfigReader, kind: str, stack: spec.StackSpec) -> spec.ModelSpec:
     config.only("embedding_size", stack.width)
     config.only("pooler_hidden_size", stack.width)
     pooled = heads.pooler(stack.width, common.activation(config, "pooler_hidden_act", "gelu"))
@@ -76,16 +133,16 @@ def with_head(config: Config, kind: str, stack: spec.Stack) -> spec.ModelSpec:
     return replace(model, heads=()) if kind == "Model" else model  # which has no pooler
 
 
-def body(config: Config) -> spec.Stack:
+def body(config: ConfigReader) -> spec.StackSpec:
     longest = config.integer("max_position_embeddings", 512)
-    stack = bert.body(config, spec.Table(length=longest))
+    stack = bert.body(config, spec.PositionTableSpec(length=longest))
     block = stack.attention_blocks[0]
     position, terms = positions(config, longest, block.norm)
     scale = (block.attention.head_dim * (1 + terms)) ** -0.5
     block = replace(block, attention=replace(block.attention, scale=scale), position=position)
     biased = config.flag("position_biased_input", True)
     kernel = config.integer("conv_kernel_size", 0)
-    near = spec.Convolution(
+    near = spec.ConvolutionSpec(
         kernel=kernel,
         groups=config.integer("conv_groups", 1),
         activation=common.activation(config, "conv_act", "tanh"),
@@ -100,7 +157,9 @@ def body(config: Config) -> spec.Stack:
     )
 
 
-def positions(config: Config, longest: int, norm: spec.Norm) -> tuple[spec.Position | None, int]:
+def positions(
+    config: ConfigReader, longest: int, norm: spec.NormSpec
+) -> tuple[spec.PositionSpec | None, int]:
     """The description, and how many position terms the scale of the scores counts."""
     written = config.optional("pos_att_type", [])
     kinds = [k.strip() for k in written.lower().split("|")] if isinstance(written, str) else written
@@ -112,7 +171,7 @@ def positions(config: Config, longest: int, norm: spec.Norm) -> tuple[spec.Posit
     terms = len({"c2p", "p2c"} & set(kinds))
     if not config.flag("relative_attention", False):
         return None, terms
-    return spec.Disentangled(
+    return spec.DisentangledSpec(
         span=buckets if buckets > 0 else farthest,
         max_distance=farthest if buckets > 0 else None,
         to_position="c2p" in kinds,
@@ -125,28 +184,31 @@ def positions(config: Config, longest: int, norm: spec.Norm) -> tuple[spec.Posit
 LAYER, OURS = "{base}encoder.layer.{i}.attention", "encoder.blocks.{i}.attention"
 PARTS = ("self.query_proj", "self.key_proj", "self.value_proj", "output.dense")
 RULES = (
-    Rule("{base}encoder.rel_embeddings", "encoder.positions.0"),
-    Rule("{base}encoder.LayerNorm", "encoder.positions.0.norm"),
-    Rule("{base}encoder.conv.conv", "encoder.convolution.over_tokens"),
-    Rule("{base}encoder.conv.LayerNorm", "encoder.convolution.norm"),
+    WeightRule("{base}encoder.rel_embeddings", "encoder.positions.0"),
+    WeightRule("{base}encoder.LayerNorm", "encoder.positions.0.norm"),
+    WeightRule("{base}encoder.conv.conv", "encoder.convolution.over_tokens"),
+    WeightRule("{base}encoder.conv.LayerNorm", "encoder.convolution.norm"),
     *projections(f"{LAYER}.", OURS, *PARTS),
-    Rule(f"{LAYER}.self.pos_key_proj", f"{OURS}.position_key"),
-    Rule(f"{LAYER}.self.pos_query_proj", f"{OURS}.position_query"),
-    *(Rule("pooler.dense", f"heads.{head}.transform.dense") for head in ("classify", "choose")),
-    Rule("classifier", "heads.classify.out"),
+    WeightRule(f"{LAYER}.self.pos_key_proj", f"{OURS}.position_key"),
+    WeightRule(f"{LAYER}.self.pos_query_proj", f"{OURS}.position_query"),
+    *(
+        WeightRule("pooler.dense", f"heads.{head}.transform.dense")
+        for head in ("classify", "choose")
+    ),
+    WeightRule("classifier", "heads.classify.out"),
     *bert.BODY,
 )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         *RULES,
-        Rule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
-        Rule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
+        WeightRule("cls.predictions.transform.dense", "heads.lm.transform.dense"),
+        WeightRule("cls.predictions.transform.LayerNorm", "heads.lm.transform.norm"),
         heads.masked_bias("cls.predictions.", tied=bool(model.tie)),
-        Rule("cls.predictions.decoder", "heads.lm.out"),
-        Rule("lm_predictions.lm_head.dense", "heads.enhanced_lm.transform.dense"),
-        Rule("lm_predictions.lm_head.LayerNorm", "heads.enhanced_lm.transform.norm"),
-        Rule("lm_predictions.lm_head.bias", "heads.enhanced_lm.out.bias"),
-        Rule("lm_predictions.lm_head.weight", "heads.enhanced_lm.out.weight"),
+        WeightRule("cls.predictions.decoder", "heads.lm.out"),
+        WeightRule("lm_predictions.lm_head.dense", "heads.enhanced_lm.transform.dense"),
+        WeightRule("lm_predictions.lm_head.LayerNorm", "heads.enhanced_lm.transform.norm"),
+        WeightRule("lm_predictions.lm_head.bias", "heads.enhanced_lm.out.bias"),
+        WeightRule("lm_predictions.lm_head.weight", "heads.enhanced_lm.out.weight"),
     )

@@ -4,11 +4,10 @@ the output layer, in the bare model too, so that both classes give logits."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "FSMT (Transformer of 2017)"
 MODEL_TYPES = ("fsmt",)
@@ -21,15 +20,21 @@ IGNORED = {
 DROPPED: dict[str, str] = {}
 TINY = (
     {**seq2seq.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
-    {**seq2seq.UNEVEN, "src_vocab_size": 61, "tgt_vocab_size": 61, "scale_embedding": False,
-     "activation_function": "gelu", "tie_word_embeddings": True},
+    {
+        **seq2seq.UNEVEN,
+        "src_vocab_size": 61,
+        "tgt_vocab_size": 61,
+        "scale_embedding": False,
+        "activation_function": "gelu",
+        "tie_word_embeddings": True,
+    },
 )
 PRESETS: dict[str, tuple[str, dict[str, object]]] = {}
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     pad = config.integer("pad_token_id", 1)
-    positions = spec.Table(
+    positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
         offset=pad + 1,
@@ -47,13 +52,13 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=seq2seq.ties(("decoder", "encoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        Rule("{base}decoder.output_projection", "heads.lm.out"),
+        WeightRule("{base}decoder.output_projection", "heads.lm.out"),
         *seq2seq.embeddings(shared=False),
         *seq2seq.FIXED_POSITIONS,
         *seq2seq.BODY,

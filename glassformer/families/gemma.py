@@ -10,8 +10,8 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families._shared import llama_like as decoder
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Gemma"
 MODEL_TYPES = ("gemma", "gemma2")
@@ -28,25 +28,65 @@ IGNORED: Mapping[str, str] = {
     "cache_implementation": "how the reference runs, not what it computes",
     "sliding_window_size": "an older name of sliding_window",
     **dict.fromkeys(
-        ("query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
-         "sliding_window", "layer_types"), "Gemma 2 alone has it"),
+        (
+            "query_pre_attn_scalar",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+            "sliding_window",
+            "layer_types",
+        ),
+        "Gemma 2 alone has it",
+    ),
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "num_key_value_heads": 2, "vocab_size": 99, "head_dim": 8, "sliding_window": 7,
-     "query_pre_attn_scalar": 16},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
-     "num_key_value_heads": 1, "vocab_size": 61, "head_dim": 6, "attention_bias": True,
-     "tie_word_embeddings": False, "num_labels": 3, "hidden_act": "gelu",
-     "hidden_activation": "silu", "sliding_window": 5, "final_logit_softcapping": None,
-     "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 9, "rms_norm_eps": 1e-5,
-     "rope_theta": 500.0,
-     "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 99,
+        "head_dim": 8,
+        "sliding_window": 7,
+        "query_pre_attn_scalar": 16,
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 1,
+        "vocab_size": 61,
+        "head_dim": 6,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+        "num_labels": 3,
+        "hidden_act": "gelu",
+        "hidden_activation": "silu",
+        "sliding_window": 5,
+        "final_logit_softcapping": None,
+        "attn_logit_softcapping": 2.0,
+        "query_pre_attn_scalar": 9,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500.0,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+    },
 )
-FIRST = decoder.Defaults(
-    width=3072, ffn=24576, layers=28, heads=16, kv_heads=16, head_dim=256, vocabulary=256000,
-    longest=8192, tied=True, pad=0, bos=2, eos=1, activation="gelu_pytorch_tanh",
+FIRST = decoder.LlamaDefaults(
+    width=3072,
+    ffn=24576,
+    layers=28,
+    heads=16,
+    kv_heads=16,
+    head_dim=256,
+    vocabulary=256000,
+    longest=8192,
+    tied=True,
+    pad=0,
+    bos=2,
+    eos=1,
+    activation="gelu_pytorch_tanh",
 )
 SECOND = replace(
     FIRST, width=2304, ffn=9216, layers=26, heads=8, kv_heads=4, activation_key="hidden_activation"
@@ -54,8 +94,14 @@ SECOND = replace(
 
 
 def size(width: int, ffn: int, layers: int, heads: int, kv: int, dim: int) -> dict[str, object]:
-    return {"hidden_size": width, "intermediate_size": ffn, "num_hidden_layers": layers,
-            "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": dim}
+    return {
+        "hidden_size": width,
+        "intermediate_size": ffn,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": dim,
+    }
 
 
 PRESETS = {
@@ -64,12 +110,13 @@ PRESETS = {
     "gemma-2-2b": ("Gemma2ForCausalLM", size(2304, 9216, 26, 8, 4, 256)),
     "gemma-2-9b": ("Gemma2ForCausalLM", size(3584, 14336, 42, 16, 8, 256)),
     "gemma-2-27b": (
-        "Gemma2ForCausalLM", {**size(4608, 36864, 46, 32, 16, 128), "query_pre_attn_scalar": 144}
+        "Gemma2ForCausalLM",
+        {**size(4608, 36864, 46, 32, 16, 128), "query_pre_attn_scalar": 144},
     ),
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     if config.word("model_type") == "gemma2":
         return second(config, architecture)
     model = body(config, architecture.removeprefix("Gemma"), FIRST)
@@ -77,29 +124,29 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         model = decoder.each_layer(
             model, lambda _, b: replace(b, ffn=replace(b.ffn, activation="gelu_tanh"))
         )
-    return decoder.turned(config, model, FIRST)
+    return decoder.with_rotary(config, model, FIRST)
 
 
-def second(config: Config, architecture: str) -> spec.ModelSpec:
+def second(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     model = capped(body(config, architecture.removeprefix("Gemma2"), SECOND), config, 30.0)
     softcap = config.nullable("attn_logit_softcapping", 50.0)
     local = decoder.local_layers(config, [i % 2 == 0 for i in range(len(model.last_stack.blocks))])
     size = config.nullable("sliding_window", 4096)
 
-    def change(layer: int, block: spec.Block) -> spec.Block:
+    def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         return replace(
             block,
             attention=replace(block.attention, softcap=softcap),
             pattern=decoder.window(size if local[layer] else None),
         )
 
-    return decoder.each_layer(decoder.turned(config, model, SECOND), change)
+    return decoder.each_layer(decoder.with_rotary(config, model, SECOND), change)
 
 
-def body(config: Config, kind: str, default: decoder.Defaults) -> spec.ModelSpec:
+def body(config: ConfigReader, kind: str, default: decoder.LlamaDefaults) -> spec.ModelSpec:
     """What all of Gemma has: scaled embeddings, norms with an offset of one."""
     config.only("use_bidirectional_attention", False)
-    model = decoder.decoder(config, kind, default, unit_offset=True)
+    model = decoder.llama_like_spec(config, kind, default, unit_offset=True)
     biased = config.flag("attention_bias", False)
     assert model.decoder is not None
     embed = replace(model.decoder.embed, scale=model.decoder.width**0.5)
@@ -107,28 +154,26 @@ def body(config: Config, kind: str, default: decoder.Defaults) -> spec.ModelSpec
     return decoder.each_layer(model, lambda _, b: decoder.with_bias(b, qkv=biased, out=biased))
 
 
-def capped(model: spec.ModelSpec, config: Config, default: float | None) -> spec.ModelSpec:
+def capped(model: spec.ModelSpec, config: ConfigReader, default: float | None) -> spec.ModelSpec:
     """What Gemma 2 and 3 have: norms around each part, a scale of their own, capped logits."""
     softcap = config.nullable("final_logit_softcapping", default)
     scale = config.number("query_pre_attn_scalar", 256) ** -0.5
     heads = tuple(replace(h, softcap=softcap) if h.name == "lm" else h for h in model.heads)
 
-    def change(layer: int, block: spec.Block) -> spec.Block:
-        return replace(
-            block, placement="sandwich", attention=replace(block.attention, scale=scale)
-        )
+    def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
+        return replace(block, placement="sandwich", attention=replace(block.attention, scale=scale))
 
     return decoder.each_layer(replace(model, heads=heads), change)
 
 
 SANDWICH_RULES = (
     *decoder.BODY_RULES,
-    Rule(f"{decoder.THEIRS}.post_attention_layernorm", f"{decoder.OURS}.attention_norm_out"),
-    Rule(f"{decoder.THEIRS}.pre_feedforward_layernorm", f"{decoder.OURS}.ffn_norm"),
-    Rule(f"{decoder.THEIRS}.post_feedforward_layernorm", f"{decoder.OURS}.ffn_norm_out"),
+    WeightRule(f"{decoder.THEIRS}.post_attention_layernorm", f"{decoder.OURS}.attention_norm_out"),
+    WeightRule(f"{decoder.THEIRS}.pre_feedforward_layernorm", f"{decoder.OURS}.ffn_norm"),
+    WeightRule(f"{decoder.THEIRS}.post_feedforward_layernorm", f"{decoder.OURS}.ffn_norm_out"),
 )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     sandwich = model.last_stack.attention_blocks[0].placement == "sandwich"
     return SANDWICH_RULES if sandwich else decoder.RULES

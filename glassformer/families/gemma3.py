@@ -10,9 +10,9 @@ from typing import Any
 from glassformer import spec
 from glassformer.families import gemma
 from glassformer.families._shared import llama_like as decoder
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import rope_by_layer, rotary_of
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Gemma 3"
 MODEL_TYPES = ("gemma3_text",)
@@ -28,34 +28,68 @@ IGNORED: Mapping[str, str] = {
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
-     "num_key_value_heads": 2, "vocab_size": 99, "head_dim": 8, "sliding_window": 7,
-     "query_pre_attn_scalar": 16, "sliding_window_pattern": 2, "rope_theta": 5000.0,
-     "rope_local_base_freq": 100.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 6,
-     "num_key_value_heads": 1, "vocab_size": 61, "head_dim": 6, "attention_bias": True,
-     "tie_word_embeddings": False, "num_labels": 3, "hidden_activation": "silu",
-     "sliding_window": 5, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 9,
-     "rms_norm_eps": 1e-5, "layer_types": ["full_attention", "sliding_attention"],
-     "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 700.0},
-                         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 99,
+        "head_dim": 8,
+        "sliding_window": 7,
+        "query_pre_attn_scalar": 16,
+        "sliding_window_pattern": 2,
+        "rope_theta": 5000.0,
+        "rope_local_base_freq": 100.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 1,
+        "vocab_size": 61,
+        "head_dim": 6,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+        "num_labels": 3,
+        "hidden_activation": "silu",
+        "sliding_window": 5,
+        "final_logit_softcapping": 3.0,
+        "query_pre_attn_scalar": 9,
+        "rms_norm_eps": 1e-5,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 700.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+        },
+    },
 )
 DEFAULTS = replace(gemma.SECOND, vocabulary=262208, longest=131072)
 
 
 def _size(longest: int, window: int, scalar: int, far: float, *size: int) -> dict[str, object]:
-    return {**gemma.size(*size), "max_position_embeddings": longest, "sliding_window": window,
-            "query_pre_attn_scalar": scalar,
-            "rope_scaling": {"rope_type": "linear", "factor": far} if far > 1 else None}
+    return {
+        **gemma.size(*size),
+        "max_position_embeddings": longest,
+        "sliding_window": window,
+        "query_pre_attn_scalar": scalar,
+        "rope_scaling": {"rope_type": "linear", "factor": far} if far > 1 else None,
+    }
 
 
 PRESETS = {
     name: ("Gemma3ForCausalLM", config)
     for name, config in (
-        ("gemma-3-270m", {**_size(32768, 512, 256, 1, 640, 2048, 18, 4, 1, 256),
-                          "vocab_size": 262144}),
-        ("gemma-3-1b", {**_size(32768, 512, 256, 1, 1152, 6912, 26, 4, 1, 256),
-                        "vocab_size": 262144}),
+        (
+            "gemma-3-270m",
+            {**_size(32768, 512, 256, 1, 640, 2048, 18, 4, 1, 256), "vocab_size": 262144},
+        ),
+        (
+            "gemma-3-1b",
+            {**_size(32768, 512, 256, 1, 1152, 6912, 26, 4, 1, 256), "vocab_size": 262144},
+        ),
         ("gemma-3-4b", _size(131072, 1024, 256, 8, 2560, 10240, 34, 8, 4, 256)),
         ("gemma-3-12b", _size(131072, 1024, 256, 8, 3840, 15360, 48, 16, 8, 256)),
         ("gemma-3-27b", _size(131072, 1024, 168, 8, 5376, 21504, 62, 32, 16, 128)),
@@ -63,18 +97,16 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Gemma3").removeprefix("Text")
     model = gemma.capped(gemma.body(config, kind, DEFAULTS), config, None)
-    every = config.integer(
-        "sliding_window_pattern", config.integer("_sliding_window_pattern", 6)
-    )
+    every = config.integer("sliding_window_pattern", config.integer("_sliding_window_pattern", 6))
     layers = range(len(model.last_stack.blocks))
     local = decoder.local_layers(config, [(i + 1) % every != 0 for i in layers])
     size = config.nullable("sliding_window", 4096)
     near, far = _positions(config, model.last_stack.attention_blocks[0].attention.head_dim)
 
-    def change(layer: int, block: spec.Block) -> spec.Block:
+    def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         return replace(
             block,
             attention=replace(block.attention, qk_norm=block.norm),
@@ -85,7 +117,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return decoder.each_layer(model, change)
 
 
-def _positions(config: Config, dim: int) -> tuple[spec.Rotary, spec.Rotary]:
+def _positions(config: ConfigReader, dim: int) -> tuple[spec.RotarySpec, spec.RotarySpec]:
     """For the layers with a window, and for the others, which alone are ever stretched."""
     longest = config.integer("max_position_embeddings", DEFAULTS.longest)
     by_type = rope_by_layer(config)
@@ -98,5 +130,5 @@ def _positions(config: Config, dim: int) -> tuple[spec.Rotary, spec.Rotary]:
     return rotary_of(config, near, dim, longest), replace(stretched, length=longest)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return gemma.SANDWICH_RULES

@@ -9,8 +9,8 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families import gpt2
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "GPT-3"
 MODEL_TYPES = ("gpt3",)
@@ -18,10 +18,28 @@ CLASSES = {"GPT3LMHeadModel": "transformer."}
 IGNORED = gpt2.IGNORED
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 60, "n_positions": 160, "n_embd": 32, "n_layer": 4, "n_head": 4, "head_dim": 8,
-     "window": 5, "bos_token_id": 58, "eos_token_id": 59},
-    {"vocab_size": 50, "n_positions": 200, "n_embd": 24, "n_layer": 3, "n_head": 2, "head_dim": 16,
-     "window": 32, "bos_token_id": 48, "eos_token_id": 49},
+    {
+        "vocab_size": 60,
+        "n_positions": 160,
+        "n_embd": 32,
+        "n_layer": 4,
+        "n_head": 4,
+        "head_dim": 8,
+        "window": 5,
+        "bos_token_id": 58,
+        "eos_token_id": 59,
+    },
+    {
+        "vocab_size": 50,
+        "n_positions": 200,
+        "n_embd": 24,
+        "n_layer": 3,
+        "n_head": 2,
+        "head_dim": 16,
+        "window": 32,
+        "bos_token_id": 48,
+        "eos_token_id": 49,
+    },
 )
 TABLE = {  # layers, width, heads, dimensions of a head
     "gpt3-small": (12, 768, 12, 64),
@@ -34,23 +52,25 @@ TABLE = {  # layers, width, heads, dimensions of a head
     "gpt3-175b": (96, 12288, 96, 128),
 }
 PRESETS = {
-    name: ("GPT3LMHeadModel", {"n_layer": layers, "n_embd": width, "n_head": count,
-                               "head_dim": dim, "n_positions": 2048})
+    name: (
+        "GPT3LMHeadModel",
+        {"n_layer": layers, "n_embd": width, "n_head": count, "head_dim": dim, "n_positions": 2048},
+    )
     for name, (layers, width, count, dim) in TABLE.items()
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     """The table's heads do not always fill the width, so their size is a setting of its own."""
     dim = config.integer("head_dim", config.integer("n_embd", 768) // config.integer("n_head", 12))
-    band = spec.Pattern(left=config.integer("window", 256) - 1, right=0)
+    band = spec.AttentionPattern(left=config.integer("window", 256) - 1, right=0)
     count = config.integer("n_head", 12)
-    plain = Config({**config.values, "n_head": 1}, NAME)
-    model = gpt2.translate(plain, "GPT2LMHeadModel")
+    plain = ConfigReader({**config.values, "n_head": 1}, NAME)
+    model = gpt2.spec_from_config(plain, "GPT2LMHeadModel")
     config.used |= plain.used
     assert model.decoder is not None
 
-    def layer(depth: int, block: spec.Block) -> spec.Block:
+    def layer(depth: int, block: spec.BlockSpec) -> spec.BlockSpec:
         attention = replace(block.attention, heads=count, head_dim=dim, scale=dim**-0.5)
         pattern = band if depth % 2 else spec.CAUSAL
         return replace(block, attention=attention, pattern=pattern)
@@ -61,5 +81,5 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return replace(model, decoder=replace(model.decoder, embed=embed, blocks=blocks))
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    return gpt2.rules(model)
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
+    return gpt2.weight_rules(model)

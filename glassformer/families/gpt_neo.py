@@ -8,11 +8,10 @@ from typing import Any
 from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import gpt2
-from glassformer.families._shared import common
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import llama_like as decoder
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "GPT-Neo"
 MODEL_TYPES = ("gpt_neo",)
@@ -31,18 +30,46 @@ DROPPED = {
     for name in ("bias", "masked_bias")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 160,
-     "vocab_size": 99, "attention_types": [[["global", "local"], 1]], "window_size": 7,
-     "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
-    {"hidden_size": 24, "num_layers": 3, "num_heads": 2, "max_position_embeddings": 144,
-     "vocab_size": 61, "attention_types": [[["local"], 2], [["global"], 1]], "window_size": 5,
-     "intermediate_size": 40, "activation_function": "relu", "pad_token_id": 0, "bos_token_id": 3,
-     "eos_token_id": 4, "tie_word_embeddings": False, "num_labels": 3, "layer_norm_epsilon": 1e-6},
+    {
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 4,
+        "max_position_embeddings": 160,
+        "vocab_size": 99,
+        "attention_types": [[["global", "local"], 1]],
+        "window_size": 7,
+        "bos_token_id": 98,
+        "eos_token_id": 98,
+        "pad_token_id": 0,
+    },
+    {
+        "hidden_size": 24,
+        "num_layers": 3,
+        "num_heads": 2,
+        "max_position_embeddings": 144,
+        "vocab_size": 61,
+        "attention_types": [[["local"], 2], [["global"], 1]],
+        "window_size": 5,
+        "intermediate_size": 40,
+        "activation_function": "relu",
+        "pad_token_id": 0,
+        "bos_token_id": 3,
+        "eos_token_id": 4,
+        "tie_word_embeddings": False,
+        "num_labels": 3,
+        "layer_norm_epsilon": 1e-6,
+    },
 )
 PRESETS = {
-    f"gpt-neo-{name}": ("GPTNeoForCausalLM", {
-        "hidden_size": width, "num_layers": layers, "num_heads": count,
-        "attention_types": [[["global", "local"], layers // 2]]})
+    f"gpt-neo-{name}": (
+        "GPTNeoForCausalLM",
+        {
+            "hidden_size": width,
+            "num_layers": layers,
+            "num_heads": count,
+            "attention_types": [[["global", "local"], layers // 2]],
+        },
+    )
     for name, width, layers, count in (
         ("125m", 768, 12, 12),
         ("1.3b", 2048, 24, 16),
@@ -51,24 +78,24 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width, count = config.integer("hidden_size", 2048), config.integer("num_heads", 16)
-    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
-    attention = spec.Attention(
+    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
+    attention = spec.AttentionSpec(
         heads=count,
         head_dim=common.head_dim(config, width, count),
         scale=1.0,
         bias=False,
         dropout=config.number("attention_dropout", 0.0),
     )
-    ffn = spec.FFN(
+    ffn = spec.FeedForwardSpec(
         width=config.integer("intermediate_size", 4 * width),
         activation=common.activation(config, "activation_function", "gelu_new"),
     )
     size = config.integer("window_size", 256)
     dropout = config.number("resid_dropout", 0.0)
     blocks = tuple(
-        spec.Block(
+        spec.BlockSpec(
             attention=attention,
             ffn=ffn,
             norm=norm,
@@ -77,9 +104,9 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         )
         for kind in _layers(config)
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50257),
-        position=spec.Table(length=config.integer("max_position_embeddings", 2048)),
+        position=spec.PositionTableSpec(length=config.integer("max_position_embeddings", 2048)),
         segments_are_tokens=True,
         dropout=config.number("embed_dropout", 0.0),
     )
@@ -87,16 +114,16 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     classify_dropout = config.number("classifier_dropout", 0.1)
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, classify_dropout)
     return spec.ModelSpec(
-        decoder=spec.Stack(width=width, embed=embed, blocks=blocks, final_norm=norm),
+        decoder=spec.StackSpec(width=width, embed=embed, blocks=blocks, final_norm=norm),
         heads=chosen,
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def _layers(config: Config) -> list[str]:
+def _layers(config: ConfigReader) -> list[str]:
     """`global` or `local` for every layer: [[["global", "local"], 2]] says both, twice."""
     count = config.integer("num_layers", 24)
     types = config.optional("attention_types", [[["global", "local"], 12]])
@@ -110,19 +137,23 @@ def _layers(config: Config) -> list[str]:
     return layers
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
     return (
-        Rule("{base}wte", "decoder.embed.token"),
-        Rule("{base}wpe", "decoder.embed.position"),
-        Rule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
+        WeightRule("{base}wte", "decoder.embed.token"),
+        WeightRule("{base}wpe", "decoder.embed.position"),
+        WeightRule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
         *projections(
-            f"{theirs}.attn.attention.", f"{ours}.attention",
-            "q_proj", "k_proj", "v_proj", "out_proj",
+            f"{theirs}.attn.attention.",
+            f"{ours}.attention",
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "out_proj",
         ),
-        Rule(f"{theirs}.ln_2", f"{ours}.ffn_norm"),
-        Rule(f"{theirs}.mlp.c_fc", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.c_proj", f"{ours}.ffn.down"),
-        Rule("{base}ln_f", "decoder.final_norm"),
+        WeightRule(f"{theirs}.ln_2", f"{ours}.ffn_norm"),
+        WeightRule(f"{theirs}.mlp.c_fc", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.c_proj", f"{ours}.ffn.down"),
+        WeightRule("{base}ln_f", "decoder.final_norm"),
         *gpt2.HEAD_RULES,
     )

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import partial_rotary
-from glassformer.families._shared.weight_rules import Rule, Woven
+from glassformer.families._shared.weight_rules import Interleave, WeightRule
 
 NAME = "GPT-NeoX"
 MODEL_TYPES = ("gpt_neox",)
@@ -32,23 +31,59 @@ DROPPED = {
     for name in ("bias", "masked_bias", "rotary_emb.inv_freq")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "vocab_size": 99, "pad_token_id": 0},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "vocab_size": 61, "pad_token_id": 0, "use_parallel_residual": False, "num_labels": 3,
-     "hidden_act": "gelu_new", "rotary_pct": 0.5, "rotary_emb_base": 500, "layer_norm_eps": 1e-6,
-     "tie_word_embeddings": True, "attention_bias": False},
-    {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
-     "vocab_size": 50, "pad_token_id": 0, "hidden_act": "relu",
-     "rope_parameters": {"rope_type": "default", "rope_theta": 90.0,
-                         "partial_rotary_factor": 1.0}},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 99,
+        "pad_token_id": 0,
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "vocab_size": 61,
+        "pad_token_id": 0,
+        "use_parallel_residual": False,
+        "num_labels": 3,
+        "hidden_act": "gelu_new",
+        "rotary_pct": 0.5,
+        "rotary_emb_base": 500,
+        "layer_norm_eps": 1e-6,
+        "tie_word_embeddings": True,
+        "attention_bias": False,
+    },
+    {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "vocab_size": 50,
+        "pad_token_id": 0,
+        "hidden_act": "relu",
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 90.0,
+            "partial_rotary_factor": 1.0,
+        },
+    },
 )
 PRESETS = {
     "gpt-neox-20b": ("GPTNeoXForCausalLM", {"hidden_act": "gelu_fast", "eos_token_id": 0}),
     **{
-        f"pythia-{name}": ("GPTNeoXForCausalLM", {
-            "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
-            "num_attention_heads": count, "vocab_size": vocabulary, "eos_token_id": 0})
+        f"pythia-{name}": (
+            "GPTNeoXForCausalLM",
+            {
+                "hidden_size": width,
+                "intermediate_size": 4 * width,
+                "num_hidden_layers": layers,
+                "num_attention_heads": count,
+                "vocab_size": vocabulary,
+                "eos_token_id": 0,
+            },
+        )
         for name, width, layers, count, vocabulary in (
             ("70m", 512, 6, 8, 50304),
             ("160m", 768, 12, 12, 50304),
@@ -63,23 +98,23 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 6144)
     count = config.integer("num_attention_heads", 64)
     dim = common.head_dim(config, width, count, "head_dim")
-    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-5))
+    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-5))
     biased = config.flag("attention_bias", True)
     dropout = config.number("hidden_dropout", 0.0)
     longest = config.integer("max_position_embeddings", 2048)
-    block = spec.Block(
-        attention=spec.Attention(
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=dim,
             bias=biased,
             out_bias=biased,
             dropout=config.number("attention_dropout", 0.0),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 24576),
             activation=common.activation(config, "hidden_act", "gelu"),
         ),
@@ -91,13 +126,11 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     )
     vocabulary = config.integer("vocab_size", 50432)
     kind = architecture.removeprefix("GPTNeoX")
-    chosen = heads.decoder_heads(
-        config, kind, vocabulary, config.number("classifier_dropout", 0.1)
-    )
+    chosen = heads.decoder_heads(config, kind, vocabulary, config.number("classifier_dropout", 0.1))
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
-            embed=spec.Embed(vocabulary=vocabulary, dropout=dropout),
+            embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary, dropout=dropout),
             blocks=(block,) * config.integer("num_hidden_layers", 44),
             final_norm=norm,
         ),
@@ -105,24 +138,24 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=0, eos=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
-    woven = Woven(model.last_stack.attention_blocks[0].attention.head_dim)
+    woven = Interleave(model.last_stack.attention_blocks[0].attention.head_dim)
     return (
-        Rule("{base}embed_in", "decoder.embed.token"),
-        Rule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
-        Rule(f"{theirs}.attention.query_key_value", f"{ours}.attention.qkv", woven),
-        Rule(f"{theirs}.attention.dense", f"{ours}.attention.out"),
-        Rule(f"{theirs}.post_attention_layernorm", f"{ours}.ffn_norm"),
-        Rule(f"{theirs}.mlp.dense_h_to_4h", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.dense_4h_to_h", f"{ours}.ffn.down"),
-        Rule("{base}final_layer_norm", "decoder.final_norm"),
-        Rule("embed_out", "heads.lm.out", also=("lm_head",)),
-        Rule("score", "heads.classify.out"),
-        Rule("classifier", "heads.tag.out"),
-        Rule("qa_outputs", "heads.span.out"),
+        WeightRule("{base}embed_in", "decoder.embed.token"),
+        WeightRule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
+        WeightRule(f"{theirs}.attention.query_key_value", f"{ours}.attention.qkv", woven),
+        WeightRule(f"{theirs}.attention.dense", f"{ours}.attention.out"),
+        WeightRule(f"{theirs}.post_attention_layernorm", f"{ours}.ffn_norm"),
+        WeightRule(f"{theirs}.mlp.dense_h_to_4h", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.dense_4h_to_h", f"{ours}.ffn.down"),
+        WeightRule("{base}final_layer_norm", "decoder.final_norm"),
+        WeightRule("embed_out", "heads.lm.out", also=("lm_head",)),
+        WeightRule("score", "heads.classify.out"),
+        WeightRule("classifier", "heads.tag.out"),
+        WeightRule("qa_outputs", "heads.span.out"),
     )

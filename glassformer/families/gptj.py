@@ -8,10 +8,9 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families import gpt2
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "GPT-J"
 MODEL_TYPES = ("gptj",)
@@ -27,36 +26,58 @@ DROPPED = {
     for name in ("bias", "masked_bias", "embed_positions")
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
-     "rotary_dim": 4, "bos_token_id": 98, "eos_token_id": 98, "pad_token_id": 0},
-    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61, "n_inner": 40,
-     "rotary_dim": 12, "activation_function": "relu", "pad_token_id": 0, "bos_token_id": 3,
-     "eos_token_id": 4, "tie_word_embeddings": True, "num_labels": 3, "layer_norm_epsilon": 1e-6},
+    {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 160,
+        "vocab_size": 99,
+        "rotary_dim": 4,
+        "bos_token_id": 98,
+        "eos_token_id": 98,
+        "pad_token_id": 0,
+    },
+    {
+        "n_embd": 24,
+        "n_layer": 3,
+        "n_head": 2,
+        "n_positions": 144,
+        "vocab_size": 61,
+        "n_inner": 40,
+        "rotary_dim": 12,
+        "activation_function": "relu",
+        "pad_token_id": 0,
+        "bos_token_id": 3,
+        "eos_token_id": 4,
+        "tie_word_embeddings": True,
+        "num_labels": 3,
+        "layer_norm_epsilon": 1e-6,
+    },
 )
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {"gpt-j-6b": ("GPTJForCausalLM", {})}
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("rotary", True)
     config.only("scale_attn_weights", True)
     width, count = config.integer("n_embd", 4096), config.integer("n_head", 16)
     dim = common.head_dim(config, width, count)
-    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
-    block = spec.Block(
-        attention=spec.Attention(
+    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=dim,
             bias=False,
             out_bias=False,
             dropout=config.number("attn_pdrop", 0.0),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("n_inner", 4 * width),
             activation=common.activation(config, "activation_function", "gelu_new"),
         ),
         norm=norm,
         residual="parallel_shared_norm",
-        position=spec.Rotary(
+        position=spec.RotarySpec(
             dim=config.nullable("rotary_dim", 64) or dim,
             pairing="pairs",
             length=config.integer("n_positions", 2048),
@@ -64,7 +85,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         pattern=spec.CAUSAL,
         dropout=config.number("resid_pdrop", 0.0),
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50400),
         segments_are_tokens=True,
         dropout=config.number("embd_pdrop", 0.0),
@@ -72,7 +93,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("GPTJ")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0, lm_bias=True)
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
             embed=embed,
             blocks=(block,) * config.integer("n_layer", 28),
@@ -82,20 +103,20 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=50256, eos=50256),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}h.{i}", "decoder.blocks.{i}"
     return (
-        Rule("{base}wte", "decoder.embed.token"),
-        Rule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
+        WeightRule("{base}wte", "decoder.embed.token"),
+        WeightRule(f"{theirs}.ln_1", f"{ours}.attention_norm"),
         *projections(
             f"{theirs}.attn.", f"{ours}.attention", "q_proj", "k_proj", "v_proj", "out_proj"
         ),
-        Rule(f"{theirs}.mlp.fc_in", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.fc_out", f"{ours}.ffn.down"),
-        Rule("{base}ln_f", "decoder.final_norm"),
+        WeightRule(f"{theirs}.mlp.fc_in", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.fc_out", f"{ours}.ffn.down"),
+        WeightRule("{base}ln_f", "decoder.final_norm"),
         *gpt2.HEAD_RULES,
     )

@@ -8,13 +8,18 @@ from typing import Any, Literal
 
 from glassformer import spec
 from glassformer.families import bert, roberta
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import JOINED, Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import JOINED, WeightRule
 
 NAME = "Longformer"
 MODEL_TYPES = ("longformer",)
-HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
-         "ForQuestionAnswering")
+HEADS = (
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForMultipleChoice",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+)
 CLASSES = {"LongformerModel": "", **{f"Longformer{head}": "longformer." for head in HEADS}}
 IGNORED = {
     "attention_mode": "of the first release; windows in chunks are computed like any others",
@@ -27,9 +32,19 @@ DROPPED = roberta.DROPPED
 SMALL = {**bert.SMALL, "attention_window": 4}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "attention_window": [4, 16, 8], "hidden_act": "relu", "pad_token_id": 4,
-     "layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_labels": 5, "tie_word_embeddings": False},
+    {
+        **SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "attention_window": [4, 16, 8],
+        "hidden_act": "relu",
+        "pad_token_id": 4,
+        "layer_norm_eps": 1e-5,
+        "type_vocab_size": 1,
+        "num_labels": 5,
+        "tie_word_embeddings": False,
+    },
 )
 BASE = {**roberta.BASE, "max_position_embeddings": 4098}
 PRESETS = {
@@ -38,10 +53,10 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("is_decoder", False)
     kind = architecture.removeprefix("Longformer")
-    model = roberta.translate(config, f"Roberta{kind}")
+    model = roberta.spec_from_config(config, f"Roberta{kind}")
     assert model.encoder is not None
     usual: dict[str, Literal["first", "question", "answers"]] = {
         "ForSequenceClassification": "first",
@@ -56,7 +71,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     )
 
 
-def blocks(config: Config, stack: spec.Stack) -> tuple[spec.Block, ...]:
+def blocks(config: ConfigReader, stack: spec.StackSpec) -> tuple[spec.BlockSpec, ...]:
     """Every layer has its own window, half of it on either side."""
     windows = config.optional("attention_window", 512)
     if isinstance(windows, int):
@@ -67,13 +82,16 @@ def blocks(config: Config, stack: spec.Stack) -> tuple[spec.Block, ...]:
         replace(
             block,
             attention=replace(block.attention, own_global=True),
-            pattern=spec.Pattern(left=size // 2, right=size // 2),
+            pattern=spec.AttentionPattern(left=size // 2, right=size // 2),
         )
         for block, size in zip(stack.attention_blocks, windows, strict=True)
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs = f"{bert.LAYER}.attention.self"
     parts = tuple(f"{theirs}.{part}_global" for part in ("query", "key", "value"))
-    return (Rule(parts, f"{bert.OURS}.attention.global_qkv", JOINED), *roberta.rules(model))
+    return (
+        WeightRule(parts, f"{bert.OURS}.attention.global_qkv", JOINED),
+        *roberta.weight_rules(model),
+    )

@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families._shared import baseline
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "LSTM"
 MODEL_TYPES = ("lstm",)
@@ -16,12 +16,29 @@ CLASSES = {"LstmModel": "", **{f"Lstm{kind}": "model." for kind in baseline.KIND
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 60, "embedding_size": 16, "hidden_size": 24, "num_hidden_layers": 2,
-     "pad_token_id": 0},
-    {"vocab_size": 50, "embedding_size": 20, "hidden_size": 20, "num_hidden_layers": 3,
-     "num_labels": 5, "tie_word_embeddings": True},
-    {"vocab_size": 40, "embedding_size": 12, "hidden_size": 18, "num_hidden_layers": 1,
-     "bidirectional": False, "pad_token_id": 3},
+    {
+        "vocab_size": 60,
+        "embedding_size": 16,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+    },
+    {
+        "vocab_size": 50,
+        "embedding_size": 20,
+        "hidden_size": 20,
+        "num_hidden_layers": 3,
+        "num_labels": 5,
+        "tie_word_embeddings": True,
+    },
+    {
+        "vocab_size": 40,
+        "embedding_size": 12,
+        "hidden_size": 18,
+        "num_hidden_layers": 1,
+        "bidirectional": False,
+        "pad_token_id": 3,
+    },
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "lstm": ("LstmForCausalLM", {"vocab_size": 30_000}),
@@ -29,16 +46,16 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Lstm")
     width, dropout = config.integer("hidden_size", 512), config.number("hidden_dropout_prob", 0.1)
     layers = config.integer("num_hidden_layers", 2)
     both_ways = baseline.reads_both_ways(config, kind)
-    stack = spec.Stack(
+    stack = spec.StackSpec(
         width=config.integer("embedding_size", width),
-        embed=spec.Embed(vocabulary=config.integer("vocab_size")),
+        embed=spec.TokenEmbeddingSpec(vocabulary=config.integer("vocab_size")),
         blocks=tuple(
-            spec.Recurrent(
+            spec.RecurrentSpec(
                 width=width,
                 bidirectional=both_ways,
                 dropout_in=dropout if depth == 0 else 0.0,
@@ -47,16 +64,25 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
             for depth in range(layers)
         ),
     )
-    init = spec.Init(kind="uniform", std=config.number("initializer_range", 0.1))
+    init = spec.InitSpec(kind="uniform", std=config.number("initializer_range", 0.1))
     return baseline.assemble(config, kind, stack, init)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     sides = (("ahead", ""), ("back", "_reverse"))
-    kinds = (("weight_in", "weight_ih"), ("weight_state", "weight_hh"),
-             ("bias_in", "bias_ih"), ("bias_state", "bias_hh"))
+    kinds = (
+        ("weight_in", "weight_ih"),
+        ("weight_state", "weight_hh"),
+        ("bias_in", "bias_ih"),
+        ("bias_state", "bias_hh"),
+    )
     return (
-        *(Rule(f"{{base}}lstm.{theirs}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{ours}")
-          for side, suffix in sides for ours, theirs in kinds),
+        *(
+            WeightRule(
+                f"{{base}}lstm.{theirs}_l{{i}}{suffix}", f"{{stack}}.blocks.{{i}}.{side}.{ours}"
+            )
+            for side, suffix in sides
+            for ours, theirs in kinds
+        ),
         *baseline.RULES,
     )

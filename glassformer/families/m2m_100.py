@@ -4,11 +4,10 @@ languages. Norms before the parts; sinusoid positions of which padding takes non
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import UNWRITTEN, Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import UNWRITTEN, WeightRule
 
 NAME = "M2M-100, NLLB-200"
 MODEL_TYPES = ("m2m_100",)
@@ -21,13 +20,28 @@ DROPPED = {
 }
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": False, "activation_function": "gelu",
-     "pad_token_id": 3, "tie_word_embeddings": False},
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "scale_embedding": False,
+        "activation_function": "gelu",
+        "pad_token_id": 3,
+        "tie_word_embeddings": False,
+    },
 )
-DEFAULTS = {"activation_function": "relu", "scale_embedding": True, "attention_dropout": 0.1,
-            "encoder_layerdrop": 0.05, "decoder_layerdrop": 0.05}
-DEEP = {"encoder_layers": 24, "decoder_layers": 24, "encoder_ffn_dim": 8192,
-        "decoder_ffn_dim": 8192}
+DEFAULTS = {
+    "activation_function": "relu",
+    "scale_embedding": True,
+    "attention_dropout": 0.1,
+    "encoder_layerdrop": 0.05,
+    "decoder_layerdrop": 0.05,
+}
+DEEP = {
+    "encoder_layers": 24,
+    "decoder_layers": 24,
+    "encoder_ffn_dim": 8192,
+    "decoder_ffn_dim": 8192,
+}
 NLLB = {"vocab_size": 256206, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 PRESETS = {
     "m2m100-418m": ("M2M100ForConditionalGeneration", {}),
@@ -37,11 +51,11 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     vocabulary = config.integer("vocab_size", 128112)
     pad = config.integer("pad_token_id", 1)
-    positions = spec.Table(
+    positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024),
         layout="inclusive",
         offset=pad + 1,
@@ -61,11 +75,11 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=seq2seq.ties(("encoder", "decoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = bool(model.tie)
-    fixed = Rule((), "{stack}.embed.position", UNWRITTEN, optional=True)
+    fixed = WeightRule((), "{stack}.embed.position", UNWRITTEN, optional=True)
     return (*seq2seq.embeddings(shared), fixed, *seq2seq.BODY)

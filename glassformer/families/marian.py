@@ -4,11 +4,10 @@ sinusoid positions, norm after the sum, one matrix for both inputs and the outpu
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Marian (Transformer of 2017)"
 MODEL_TYPES = ("marian",)
@@ -21,15 +20,35 @@ IGNORED = {
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
-     "scale_embedding": True, "activation_function": "swish", "decoder_vocab_size": 71,
-     "share_encoder_decoder_embeddings": False},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "pad_token_id": 60, "decoder_start_token_id": 60,
-     "activation_function": "relu", "tie_word_embeddings": False},
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "pad_token_id": 60,
+        "decoder_start_token_id": 60,
+        "scale_embedding": True,
+        "activation_function": "swish",
+        "decoder_vocab_size": 71,
+        "share_encoder_decoder_embeddings": False,
+    },
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "pad_token_id": 60,
+        "decoder_start_token_id": 60,
+        "activation_function": "relu",
+        "tie_word_embeddings": False,
+    },
 )
-OF_2017 = {"vocab_size": 37000, "scale_embedding": True, "activation_function": "relu",
-           "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None,
-           "decoder_start_token_id": 0, "forced_eos_token_id": None}
+OF_2017 = {
+    "vocab_size": 37000,
+    "scale_embedding": True,
+    "activation_function": "relu",
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": None,
+}
 
 
 def of_2017(width: int, heads: int, ffn: int, dropout: float) -> dict[str, object]:
@@ -47,17 +66,17 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     alone = architecture == "MarianForCausalLM"
     shared = config.flag("share_encoder_decoder_embeddings", True)
     vocabulary = config.integer("vocab_size", 58101)
     target = config.integer("decoder_vocab_size", vocabulary)
-    positions = spec.Table(
+    positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024), layout="halves"
     )
     encoder = seq2seq.stack(config, "encoder", vocabulary, positions, norm=None)
     decoder = seq2seq.stack(config, "decoder", target, positions, norm=None)
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "MarianModel": (),
         "MarianMTModel": (heads.language_model(target, bias="fixed"),),
         "MarianForCausalLM": (heads.language_model(target),),
@@ -71,10 +90,10 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=seq2seq.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=58100, eos=0, start=58100),
         labels=common.labels(config),
-        init=spec.Init(kind="xavier", std=1.0),
+        init=spec.InitSpec(kind="xavier", std=1.0),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = ("encoder.embed.token.weight", "decoder.embed.token.weight") in model.tie
     return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)

@@ -9,8 +9,8 @@ from glassformer import spec
 from glassformer.families import bart
 from glassformer.families._shared import common
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "mBART"
 MODEL_TYPES = ("mbart",)
@@ -19,12 +19,19 @@ IGNORED = seq2seq.IGNORED
 DROPPED = bart.DROPPED
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
-     "tie_word_embeddings": False, "num_labels": 5},
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "scale_embedding": True,
+        "activation_function": "relu",
+        "tie_word_embeddings": False,
+        "num_labels": 5,
+    },
 )
 PRESETS = {
     "mbart-large-cc25": (
-        "MBartForConditionalGeneration", {"vocab_size": 250027, "scale_embedding": True}
+        "MBartForConditionalGeneration",
+        {"vocab_size": 250027, "scale_embedding": True},
     ),
     "mbart-large-50": (
         "MBartForConditionalGeneration",
@@ -33,12 +40,12 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     tokens = common.special_tokens(config, pad=1, bos=0, eos=2)
     kind = architecture.removeprefix("MBart")
     model = bart.assemble(config, kind, tokens, common.labels(config), pre=True)
     return replace(model, start_from_last=model.shift_text)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    return bart.rules(model)
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
+    return bart.weight_rules(model)

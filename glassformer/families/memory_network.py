@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from glassformer import spec
 from glassformer.families._shared import common
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Memory network"
 MODEL_TYPES = ("memory-network",)
@@ -18,8 +18,15 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
     {"vocab_size": 60, "hidden_size": 16, "num_hops": 3, "memory_size": 12, "pad_token_id": 0},
-    {"vocab_size": 50, "hidden_size": 20, "num_hops": 2, "memory_size": 9,
-     "weight_tying": "layer-wise", "position_encoding": False, "pad_token_id": 0},
+    {
+        "vocab_size": 50,
+        "hidden_size": 20,
+        "num_hops": 2,
+        "memory_size": 9,
+        "weight_tying": "layer-wise",
+        "position_encoding": False,
+        "pad_token_id": 0,
+    },
     {"vocab_size": 40, "hidden_size": 12, "num_hops": 1, "memory_size": None, "pad_token_id": 3},
 )
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -27,7 +34,7 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     """`memory_size` null: sentences do not know when they were said."""
     vocabulary = config.integer("vocab_size")
     bag: Literal["ordered", "plain"]
@@ -35,25 +42,25 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     length = config.nullable("memory_size", 50)
     config.only("weight_tying", "adjacent", "layer-wise")
     adjacent = config.word("weight_tying", "adjacent") == "adjacent"
-    question = spec.Embed(vocabulary=vocabulary, bag=bag)
-    sentence = spec.Embed(
+    question = spec.TokenEmbeddingSpec(vocabulary=vocabulary, bag=bag)
+    sentence = spec.TokenEmbeddingSpec(
         vocabulary=vocabulary,
         bag=bag,
-        position=None if length is None else spec.Table(length=length),
+        position=None if length is None else spec.PositionTableSpec(length=length),
     )
     hops = config.integer("num_hops", 3)
     answers = architecture.endswith("QuestionAnswering")
-    head = spec.Head(name="answer", pick="first", outputs=vocabulary, bias="none")
+    head = spec.HeadSpec(name="answer", pick="first", outputs=vocabulary, bias="none")
     return spec.ModelSpec(
-        encoder=spec.Stack(
+        encoder=spec.StackSpec(
             width=config.integer("hidden_size", 50),
             embed=question,
-            blocks=(spec.Hop(memory=sentence, project=not adjacent),) * hops,
+            blocks=(spec.MemoryHopSpec(memory=sentence, project=not adjacent),) * hops,
         ),
         heads=(head,) if answers else (),
         tie=tuple(ties(hops, adjacent, timed=length is not None, answers=answers)),
         tokens=common.special_tokens(config, pad=0),
-        init=spec.Init(std=config.number("initializer_range", 0.1)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.1)),
     )
 
 
@@ -77,13 +84,15 @@ def ties(hops: int, adjacent: bool, timed: bool, answers: bool) -> Iterator[tupl
             yield f"encoder.blocks.{hops - 1}.value.token.weight", "heads.answer.out.weight"
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}hops.{i}.", "encoder.blocks.{i}."
     return (
-        Rule("{base}question", "encoder.embed.token"),
-        *(Rule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
-          for side in ("key", "value")
-          for name, table in (("words", "token"), ("times", "position"))),
-        Rule(f"{theirs}state", f"{ours}project"),
-        Rule("answer", "heads.answer.out"),
+        WeightRule("{base}question", "encoder.embed.token"),
+        *(
+            WeightRule(f"{theirs}{side}_{name}", f"{ours}{side}.{table}")
+            for side in ("key", "value")
+            for name, table in (("words", "token"), ("times", "position"))
+        ),
+        WeightRule(f"{theirs}state", f"{ours}project"),
+        WeightRule("answer", "heads.answer.out"),
     )

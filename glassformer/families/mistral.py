@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families._shared import llama_like as decoder
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Mistral"
 MODEL_TYPES = ("mistral",)
@@ -24,14 +24,34 @@ IGNORED: Mapping[str, str] = {
 }
 DROPPED: Mapping[str, str] = {}
 TINY = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "num_key_value_heads": 2, "vocab_size": 99, "pad_token_id": 0, "sliding_window": 7},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
-     "num_key_value_heads": 1, "vocab_size": 61, "pad_token_id": 0, "head_dim": 8,
-     "tie_word_embeddings": True, "num_labels": 3, "hidden_act": "gelu_new",
-     "sliding_window": None, "rms_norm_eps": 1e-5, "rope_theta": 1000.0},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 99,
+        "pad_token_id": 0,
+        "sliding_window": 7,
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 1,
+        "vocab_size": 61,
+        "pad_token_id": 0,
+        "head_dim": 8,
+        "tie_word_embeddings": True,
+        "num_labels": 3,
+        "hidden_act": "gelu_new",
+        "sliding_window": None,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1000.0,
+    },
 )
-DEFAULTS = decoder.Defaults(ffn=14336, kv_heads=8, longest=4096 * 32, bos=1, eos=2)
+DEFAULTS = decoder.LlamaDefaults(ffn=14336, kv_heads=8, longest=4096 * 32, bos=1, eos=2)
 PRESETS = {
     name: ("MistralForCausalLM", {"rms_norm_eps": 1e-5, "max_position_embeddings": 32768, **config})
     for name, config in (
@@ -41,12 +61,12 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Mistral")
-    model = decoder.turned(config, decoder.decoder(config, kind, DEFAULTS), DEFAULTS)
+    model = decoder.with_rotary(config, decoder.llama_like_spec(config, kind, DEFAULTS), DEFAULTS)
     pattern = decoder.window(config.nullable("sliding_window", 4096))
     return decoder.each_layer(model, lambda _, block: replace(block, pattern=pattern))
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return decoder.RULES

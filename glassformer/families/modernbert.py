@@ -7,59 +7,99 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import rope_by_layer, rotary_of
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "ModernBERT"
 MODEL_TYPES = ("modernbert",)
-HEADS = ("ForMaskedLM", "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification",
-         "ForQuestionAnswering")
+HEADS = (
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForMultipleChoice",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+)
 CLASSES = {"ModernBertModel": "", **{f"ModernBert{head}": "model." for head in HEADS}}
 IGNORED = {
     "sparse_prediction": "where the loss is computed",
     "sparse_pred_ignore_index": "where the loss is computed",
-    **dict.fromkeys(("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-                    "how the reference runs, not what it computes"),
+    **dict.fromkeys(
+        ("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+        "how the reference runs, not what it computes",
+    ),
     **dict.fromkeys(("layer_norm_eps", "position_embedding_type"), "left over from BERT"),
     "initializer_cutoff_factor": "fresh weights are drawn without a cut",
     "cls_token_id": "which token a text begins with, read by the tokenizer",
 }
 DROPPED: dict[str, str] = {}
-SMALL = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
-         "intermediate_size": 48, "vocab_size": 99, "pad_token_id": 3, "bos_token_id": 1,
-         "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 10}
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 99,
+    "pad_token_id": 3,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+    "local_attention": 10,
+}
 TINY: tuple[dict[str, Any], ...] = (
     SMALL,
-    {**SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "hidden_activation": "silu", "local_attention": 7, "global_attn_every_n_layers": 2,
-     "norm_bias": True, "attention_bias": True, "mlp_bias": True, "decoder_bias": False,
-     "classifier_bias": True, "classifier_activation": "relu", "classifier_pooling": "mean",
-     "norm_eps": 1e-6, "num_labels": 5, "tie_word_embeddings": False},
-    {**SMALL, "num_hidden_layers": 2, "num_attention_heads": 8,
-     "layer_types": ["sliding_attention", "full_attention"],
-     "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 700.0},
-                         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+    {
+        **SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_activation": "silu",
+        "local_attention": 7,
+        "global_attn_every_n_layers": 2,
+        "norm_bias": True,
+        "attention_bias": True,
+        "mlp_bias": True,
+        "decoder_bias": False,
+        "classifier_bias": True,
+        "classifier_activation": "relu",
+        "classifier_pooling": "mean",
+        "norm_eps": 1e-6,
+        "num_labels": 5,
+        "tie_word_embeddings": False,
+    },
+    {
+        **SMALL,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 700.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+        },
+    },
 )
-LARGE = {"hidden_size": 1024, "intermediate_size": 2624, "num_hidden_layers": 28,
-         "num_attention_heads": 16}
+LARGE = {
+    "hidden_size": 1024,
+    "intermediate_size": 2624,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+}
 PRESETS = {
     "modernbert-base": ("ModernBertForMaskedLM", {}),
     "modernbert-large": ("ModernBertForMaskedLM", LARGE),
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     encoder, count = body(config), len(common.labels(config))
     words = encoder.embed.vocabulary
     picks: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
     config.only("classifier_pooling", *picks)
-    classify = spec.Head(
+    classify = spec.HeadSpec(
         name="classify",
         pick=picks[config.word("classifier_pooling", "cls")],
-        transform=spec.Transform(
+        transform=spec.TransformSpec(
             width=encoder.width,
             activation=common.activation(config, "classifier_activation", "gelu"),
             norm=encoder.final_norm,
@@ -70,7 +110,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     )
     each = replace(classify, name="tag", pick="each")
     bias: Literal["learned", "none"] = "learned" if config.flag("decoder_bias", True) else "none"
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "ForMaskedLM": (replace(each, name="lm", outputs=words, bias=bias, dropout=0.0),),
         "ForSequenceClassification": (classify,),
@@ -84,13 +124,13 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, "encoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=50283, bos=50281, eos=50282),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def body(config: Config) -> spec.Stack:
+def body(config: ConfigReader) -> spec.StackSpec:
     width = config.integer("hidden_size", 768)
-    norm = spec.Norm(eps=config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
+    norm = spec.NormSpec(eps=config.number("norm_eps", 1e-5), bias=config.flag("norm_bias", False))
     layers = range(config.integer("num_hidden_layers", 22))
     every = config.integer("global_attn_every_n_layers", 3)
     default = ["sliding_attention" if i % every else "full_attention" for i in layers]
@@ -98,27 +138,33 @@ def body(config: Config) -> spec.Stack:
     if len(kinds) != len(layers) or not {"sliding_attention", "full_attention"}.issuperset(kinds):
         raise config.wrong("layer_types", "sliding_attention or full_attention for every layer")
     vocabulary, dropout = config.integer("vocab_size", 50368), config.number("embedding_dropout", 0)
-    return spec.Stack(
+    return spec.StackSpec(
         width=width,
-        embed=spec.Embed(vocabulary=vocabulary, norm=norm, dropout=dropout),
+        embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary, norm=norm, dropout=dropout),
         blocks=tuple(block(config, i, kinds[i], width, norm) for i in layers),
         final_norm=norm,
     )
 
 
-def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) -> spec.Block:
+def block(
+    config: ConfigReader, layer: int, kind: str, width: int, norm: spec.NormSpec
+) -> spec.BlockSpec:
     """The first one reads the embedding, which is normed already."""
     heads, bias = config.integer("num_attention_heads", 12), config.flag("attention_bias", False)
     dim = common.head_dim(config, width, heads, "head_dim")
     reach = config.integer("sliding_window", config.integer("local_attention", 128) // 2)
-    thetas = {"full_attention": config.number("global_rope_theta", 160_000.0),
-              "sliding_attention": config.number("local_rope_theta", 10_000.0)}
+    thetas = {
+        "full_attention": config.number("global_rope_theta", 160_000.0),
+        "sliding_attention": config.number("local_rope_theta", 10_000.0),
+    }
     turns = {"rope_theta": thetas[kind], **(rope_by_layer(config).get(kind) or {})}
     turns |= config.optional("rope_scaling", {})
     drop, local = config.number("attention_dropout", 0.0), kind == "sliding_attention"
-    return spec.Block(
-        attention=spec.Attention(heads=heads, head_dim=dim, bias=bias, out_bias=bias, dropout=drop),
-        ffn=spec.FFN(
+    return spec.BlockSpec(
+        attention=spec.AttentionSpec(
+            heads=heads, head_dim=dim, bias=bias, out_bias=bias, dropout=drop
+        ),
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 1152),
             activation=common.activation(config, "hidden_activation", "gelu"),
             gated=True,
@@ -128,24 +174,24 @@ def block(config: Config, layer: int, kind: str, width: int, norm: spec.Norm) ->
         norm=norm,
         attention_normed=layer > 0,
         position=rotary_of(config, turns, dim, config.integer("max_position_embeddings", 8192)),
-        pattern=spec.Pattern(left=reach, right=reach) if local else spec.FULL,
+        pattern=spec.AttentionPattern(left=reach, right=reach) if local else spec.FULL,
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layers.{i}", "encoder.blocks.{i}"
     return (
-        Rule("{base}embeddings.tok_embeddings", "encoder.embed.token"),
-        Rule("{base}embeddings.norm", "encoder.embed.norm"),
-        Rule(f"{theirs}.attn_norm", f"{ours}.attention_norm"),
-        Rule(f"{theirs}.attn.Wqkv", f"{ours}.attention.qkv"),
-        Rule(f"{theirs}.attn.Wo", f"{ours}.attention.out"),
-        Rule(f"{theirs}.mlp_norm", f"{ours}.ffn_norm"),
-        Rule(f"{theirs}.mlp.Wi", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.Wo", f"{ours}.ffn.down"),
-        Rule("{base}final_norm", "encoder.final_norm"),
-        Rule("head.dense", "heads.{name}.transform.dense"),
-        Rule("head.norm", "heads.{name}.transform.norm"),
-        Rule("decoder", "heads.lm.out"),
-        Rule("classifier", "heads.{name}.out"),
+        WeightRule("{base}embeddings.tok_embeddings", "encoder.embed.token"),
+        WeightRule("{base}embeddings.norm", "encoder.embed.norm"),
+        WeightRule(f"{theirs}.attn_norm", f"{ours}.attention_norm"),
+        WeightRule(f"{theirs}.attn.Wqkv", f"{ours}.attention.qkv"),
+        WeightRule(f"{theirs}.attn.Wo", f"{ours}.attention.out"),
+        WeightRule(f"{theirs}.mlp_norm", f"{ours}.ffn_norm"),
+        WeightRule(f"{theirs}.mlp.Wi", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.Wo", f"{ours}.ffn.down"),
+        WeightRule("{base}final_norm", "encoder.final_norm"),
+        WeightRule("head.dense", "heads.{name}.transform.dense"),
+        WeightRule("head.norm", "heads.{name}.transform.norm"),
+        WeightRule("decoder", "heads.lm.out"),
+        WeightRule("classifier", "heads.{name}.out"),
     )

@@ -12,9 +12,9 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families._shared import tensor2tensor
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.llama_like import each_layer
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Music Transformer"
 MODEL_TYPES = ("music-transformer",)
@@ -22,28 +22,51 @@ CLASSES = {"MusicTransformerModel": "", "MusicTransformerForCausalLM": "model."}
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-     "num_attention_heads": 4, "max_position_embeddings": 160, "max_relative_positions": 5,
-     "pad_token_id": 57, "bos_token_id": 58, "eos_token_id": 59},
-    {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
-     "num_attention_heads": 2, "max_position_embeddings": 150, "max_relative_positions": 150,
-     "heads_share_relative_embedding": True, "tie_word_embeddings": True,
-     "pad_token_id": 47, "bos_token_id": 48, "eos_token_id": 49},
+    {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 160,
+        "max_relative_positions": 5,
+        "pad_token_id": 57,
+        "bos_token_id": 58,
+        "eos_token_id": 59,
+    },
+    {
+        "vocab_size": 50,
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 150,
+        "max_relative_positions": 150,
+        "heads_share_relative_embedding": True,
+        "tie_word_embeddings": True,
+        "pad_token_id": 47,
+        "bos_token_id": 48,
+        "eos_token_id": 49,
+    },
 )
 PRESETS = {
     name: ("MusicTransformerForCausalLM", {"num_hidden_layers": layers})
     for name, layers in (("music-transformer", 6), ("music-transformer-8", 8))
 }
 DEFAULTS = {  # 388 events and the three tokens around them
-    "vocab_size": 391, "pad_token_id": 388, "bos_token_id": 389, "eos_token_id": 390,
-    "intermediate_size": 1024, "tie_word_embeddings": False,
+    "vocab_size": 391,
+    "pad_token_id": 388,
+    "bos_token_id": 389,
+    "eos_token_id": 390,
+    "intermediate_size": 1024,
+    "tie_word_embeddings": False,
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     model = tensor2tensor.decoder(config, architecture.removeprefix("MusicTransformer"))
-    position = spec.Shaw(
+    position = spec.ShawSpec(
         max_distance=config.integer("max_relative_positions", 1024) - 1,
         backward=True,
         per_head=not config.flag("heads_share_relative_embedding", False),
@@ -52,6 +75,6 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return each_layer(model, lambda _, block: replace(block, position=position))
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     relative = "{base}layers.{i}.self_attn.relative_embedding"
-    return (*tensor2tensor.RULES, Rule(relative, "decoder.positions.{i}.keys"))
+    return (*tensor2tensor.RULES, WeightRule(relative, "decoder.positions.{i}.keys"))

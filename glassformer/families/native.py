@@ -9,8 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from glassformer import spec
 from glassformer.errors import GlassformerError
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Glassformer"
 MODEL_TYPES = ("glassformer",)
@@ -21,7 +21,7 @@ TINY: tuple[dict[str, Any], ...] = ()
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = {}
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     try:
         model = from_plain(config.optional("spec"), spec.ModelSpec)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -31,8 +31,8 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return model
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
-    return (Rule("{name}", "{name}"),)
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
+    return (WeightRule("{name}", "{name}"),)
 
 
 def config_of(model: spec.ModelSpec) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from glassformer import spec
 from glassformer.families import gpt2
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "GPT"
 MODEL_TYPES = ("openai-gpt",)
@@ -29,35 +28,50 @@ DROPPED = {
     "{base}position_ids": "counts from 0, which is computed",
 }
 TINY = (
-    {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 160, "vocab_size": 99,
-     "pad_token_id": 0},
-    {"n_embd": 24, "n_layer": 3, "n_head": 2, "n_positions": 144, "vocab_size": 61,
-     "pad_token_id": 0, "afn": "relu", "tie_word_embeddings": False, "num_labels": 3},
+    {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 160,
+        "vocab_size": 99,
+        "pad_token_id": 0,
+    },
+    {
+        "n_embd": 24,
+        "n_layer": 3,
+        "n_head": 2,
+        "n_positions": 144,
+        "vocab_size": 61,
+        "pad_token_id": 0,
+        "afn": "relu",
+        "tie_word_embeddings": False,
+        "num_labels": 3,
+    },
 )
 PRESETS: dict[str, tuple[str, dict[str, object]]] = {"gpt": ("OpenAIGPTLMHeadModel", {})}
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("n_embd", 768)
     count = config.integer("n_head", 12)
-    norm = spec.Norm(eps=config.number("layer_norm_epsilon", 1e-5))
+    norm = spec.NormSpec(eps=config.number("layer_norm_epsilon", 1e-5))
     act = common.activation(config, "afn", "gelu")
-    block = spec.Block(
-        attention=spec.Attention(
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
             dropout=config.number("attn_pdrop", 0.1),
         ),
         # its files say "gelu" and mean the approximation by tanh
-        ffn=spec.FFN(width=4 * width, activation="gelu_tanh" if act == "gelu" else act),
+        ffn=spec.FeedForwardSpec(width=4 * width, activation="gelu_tanh" if act == "gelu" else act),
         norm=norm,
         placement="post",
         pattern=spec.CAUSAL,
         dropout=config.number("resid_pdrop", 0.1),
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 40478),
-        position=spec.Table(length=config.integer("n_positions", 512)),
+        position=spec.PositionTableSpec(length=config.integer("n_positions", 512)),
         segments_are_tokens=True,
         dropout=config.number("embd_pdrop", 0.1),
     )
@@ -65,19 +79,19 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("OpenAIGPT")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.1)
     return spec.ModelSpec(
-        decoder=spec.Stack(width=width, embed=embed, blocks=(block,) * layers),
+        decoder=spec.StackSpec(width=width, embed=embed, blocks=(block,) * layers),
         heads=chosen,
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        Rule("{base}tokens_embed", "decoder.embed.token"),
-        Rule("{base}positions_embed", "decoder.embed.position"),
+        WeightRule("{base}tokens_embed", "decoder.embed.token"),
+        WeightRule("{base}positions_embed", "decoder.embed.position"),
         *gpt2.LAYER_RULES,
         *gpt2.HEAD_RULES,
     )

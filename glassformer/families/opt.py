@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "OPT"
 MODEL_TYPES = ("opt",)
@@ -25,19 +24,49 @@ IGNORED: Mapping[str, str] = {
 }
 DROPPED: Mapping[str, str] = {}
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "max_position_embeddings": 160, "vocab_size": 99},
-    {"hidden_size": 24, "ffn_dim": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "max_position_embeddings": 144, "vocab_size": 61, "do_layer_norm_before": False,
-     "word_embed_proj_dim": 16, "activation_function": "gelu", "num_labels": 3},
-    {"hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 1, "num_attention_heads": 8,
-     "max_position_embeddings": 160, "vocab_size": 50, "_remove_final_layer_norm": True,
-     "enable_bias": False, "tie_word_embeddings": False},
+    {
+        "hidden_size": 32,
+        "ffn_dim": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 160,
+        "vocab_size": 99,
+    },
+    {
+        "hidden_size": 24,
+        "ffn_dim": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 144,
+        "vocab_size": 61,
+        "do_layer_norm_before": False,
+        "word_embed_proj_dim": 16,
+        "activation_function": "gelu",
+        "num_labels": 3,
+    },
+    {
+        "hidden_size": 32,
+        "ffn_dim": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 8,
+        "max_position_embeddings": 160,
+        "vocab_size": 50,
+        "_remove_final_layer_norm": True,
+        "enable_bias": False,
+        "tie_word_embeddings": False,
+    },
 )
 PRESETS = {
-    f"opt-{name}": ("OPTForCausalLM", {
-        "hidden_size": width, "ffn_dim": 4 * width, "num_hidden_layers": layers,
-        "num_attention_heads": count, **more})
+    f"opt-{name}": (
+        "OPTForCausalLM",
+        {
+            "hidden_size": width,
+            "ffn_dim": 4 * width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": count,
+            **more,
+        },
+    )
     for name, width, layers, count, more in (
         ("125m", 768, 12, 12, {}),
         ("350m", 1024, 24, 16, {"word_embed_proj_dim": 512, "do_layer_norm_before": False}),
@@ -51,7 +80,7 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("layer_norm_elementwise_affine", True)
     config.only("learned_embeddings", True)
     config.only("scale_embeddings", False)
@@ -62,16 +91,16 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     before = config.flag("do_layer_norm_before", True)
     ends_bare = config.flag("_remove_final_layer_norm", False) or not before
     biased = config.flag("enable_bias", True)
-    norm = spec.Norm()
-    block = spec.Block(
-        attention=spec.Attention(
+    norm = spec.NormSpec()
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
             bias=biased,
             out_bias=biased,
             dropout=config.number("attention_dropout", 0.0),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("ffn_dim", 3072),
             activation=common.activation(config, "activation_function", "relu"),
             bias=biased,
@@ -81,16 +110,18 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         pattern=spec.CAUSAL,
         dropout=config.number("dropout", 0.1),
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size", 50272),
         factor=narrow,
         project="sum" if narrow is None else "token",
-        position=spec.Table(length=config.integer("max_position_embeddings", 2048), offset=2),
+        position=spec.PositionTableSpec(
+            length=config.integer("max_position_embeddings", 2048), offset=2
+        ),
     )
     kind = architecture.removeprefix("OPT")
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0)
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
             embed=embed,
             blocks=(block,) * config.integer("num_hidden_layers", 12),
@@ -102,26 +133,26 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config, pad=1, bos=2, eos=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     body, ours = "{base}decoder", "decoder.blocks.{i}"
     theirs = f"{body}.layers.{{i}}"
     attention = f"{theirs}.self_attn."
     return (
-        Rule(f"{body}.embed_tokens", "decoder.embed.token"),
-        Rule(f"{body}.embed_positions", "decoder.embed.position"),
-        Rule(f"{body}.project_in", "decoder.embed.project"),
+        WeightRule(f"{body}.embed_tokens", "decoder.embed.token"),
+        WeightRule(f"{body}.embed_positions", "decoder.embed.position"),
+        WeightRule(f"{body}.project_in", "decoder.embed.project"),
         *projections(attention, f"{ours}.attention", "q_proj", "k_proj", "v_proj", "out_proj"),
-        Rule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
-        Rule(f"{theirs}.fc1", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.fc2", f"{ours}.ffn.down"),
-        Rule(f"{theirs}.final_layer_norm", f"{ours}.ffn_norm"),
-        Rule(f"{body}.final_layer_norm", "decoder.final_norm"),
-        Rule(f"{body}.project_out", "decoder.project"),
-        Rule("lm_head", "heads.lm.out"),
-        Rule("score", "heads.classify.out"),
-        Rule("qa_outputs", "heads.span.out"),
+        WeightRule(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm"),
+        WeightRule(f"{theirs}.fc1", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.fc2", f"{ours}.ffn.down"),
+        WeightRule(f"{theirs}.final_layer_norm", f"{ours}.ffn_norm"),
+        WeightRule(f"{body}.final_layer_norm", "decoder.final_norm"),
+        WeightRule(f"{body}.project_out", "decoder.project"),
+        WeightRule("lm_head", "heads.lm.out"),
+        WeightRule("score", "heads.classify.out"),
+        WeightRule("qa_outputs", "heads.span.out"),
     )

@@ -4,11 +4,10 @@ out of a text. Sinusoid positions, norms before the parts."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
+from glassformer.families._shared import common, heads
 from glassformer.families._shared import fairseq_like as seq2seq
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "PEGASUS"
 MODEL_TYPES = ("pegasus",)
@@ -22,29 +21,39 @@ IGNORED = {
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
     {**seq2seq.SMALL, "vocab_size": 99},
-    {**seq2seq.UNEVEN, "vocab_size": 61, "scale_embedding": True, "activation_function": "relu",
-     "tie_word_embeddings": False},
+    {
+        **seq2seq.UNEVEN,
+        "vocab_size": 61,
+        "scale_embedding": True,
+        "activation_function": "relu",
+        "tie_word_embeddings": False,
+    },
 )
 PRESETS = {
     "pegasus-large": (
         "PegasusForConditionalGeneration",
-        {"vocab_size": 96103, "encoder_layers": 16, "decoder_layers": 16, "scale_embedding": True,
-         "activation_function": "relu"},
+        {
+            "vocab_size": 96103,
+            "encoder_layers": 16,
+            "decoder_layers": 16,
+            "scale_embedding": True,
+            "activation_function": "relu",
+        },
     ),
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Pegasus")
     vocabulary = config.integer("vocab_size", 50265)
-    positions = spec.Table(
+    positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024), layout="halves"
     )
     encoder, decoder = (
         seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
         for side in ("encoder", "decoder")
     )
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "ForConditionalGeneration": (heads.language_model(vocabulary, bias="fixed"),),
         "ForCausalLM": (heads.language_model(vocabulary),),
@@ -59,10 +68,10 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=seq2seq.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=0, eos=1, start=0),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("init_std", 0.02)),
+        init=spec.InitSpec(std=config.number("init_std", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = bool(model.tie)
     return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)

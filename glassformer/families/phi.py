@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import partial_rotary
-from glassformer.families._shared.weight_rules import Rule, projections
+from glassformer.families._shared.weight_rules import WeightRule, projections
 
 NAME = "Phi"
 MODEL_TYPES = ("phi",)
@@ -26,38 +25,65 @@ DROPPED = {
     "{base}layers.{i}.self_attn.rotary_emb.inv_freq": "the frequencies, which are computed",
 }
 TINY: tuple[dict[str, Any], ...] = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "vocab_size": 99, "pad_token_id": 0},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "num_key_value_heads": 1, "vocab_size": 61, "pad_token_id": 0, "qk_layernorm": True,
-     "num_labels": 3, "hidden_act": "relu", "partial_rotary_factor": 0.34, "rope_theta": 500.0,
-     "layer_norm_eps": 1e-6, "tie_word_embeddings": True},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 99,
+        "pad_token_id": 0,
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "vocab_size": 61,
+        "pad_token_id": 0,
+        "qk_layernorm": True,
+        "num_labels": 3,
+        "hidden_act": "relu",
+        "partial_rotary_factor": 0.34,
+        "rope_theta": 500.0,
+        "layer_norm_eps": 1e-6,
+        "tie_word_embeddings": True,
+    },
 )
 PRESETS = {
-    name: ("PhiForCausalLM", {
-        "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
-        "partial_rotary_factor": share, "vocab_size": 51200})
+    name: (
+        "PhiForCausalLM",
+        {
+            "hidden_size": width,
+            "intermediate_size": 4 * width,
+            "num_hidden_layers": layers,
+            "partial_rotary_factor": share,
+            "vocab_size": 51200,
+        },
+    )
     for name, width, layers, share in (
-        ("phi-1", 2048, 24, 0.5), ("phi-1.5", 2048, 24, 0.5), ("phi-2", 2560, 32, 0.4)
+        ("phi-1", 2048, 24, 0.5),
+        ("phi-1.5", 2048, 24, 0.5),
+        ("phi-2", 2560, 32, 0.4),
     )
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     width = config.integer("hidden_size", 2048)
     count = config.integer("num_attention_heads", 32)
     dim = common.head_dim(config, width, count, "head_dim")
-    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-5))
+    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-5))
     longest = config.integer("max_position_embeddings", 2048)
-    block = spec.Block(
-        attention=spec.Attention(
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             kv_heads=config.integer("num_key_value_heads", count),
             head_dim=dim,
             qk_norm=norm if config.flag("qk_layernorm", False) else None,
             dropout=config.number("attention_dropout", 0.0),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 8192),
             activation=common.activation(config, "hidden_act", "gelu_new"),
         ),
@@ -71,9 +97,11 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Phi")
     chosen = heads.decoder_heads(config, kind, vocabulary, dropout=0.0, lm_bias=True)
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
-            embed=spec.Embed(vocabulary=vocabulary, dropout=config.number("embd_pdrop", 0.0)),
+            embed=spec.TokenEmbeddingSpec(
+                vocabulary=vocabulary, dropout=config.number("embd_pdrop", 0.0)
+            ),
             blocks=(block,) * config.integer("num_hidden_layers", 24),
             final_norm=norm,
         ),
@@ -81,23 +109,23 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=False),
         tokens=common.special_tokens(config, bos=1, eos=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layers.{i}", "decoder.blocks.{i}"
     attention = f"{theirs}.self_attn."
     return (
-        Rule("{base}embed_tokens", "decoder.embed.token"),
-        Rule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
+        WeightRule("{base}embed_tokens", "decoder.embed.token"),
+        WeightRule(f"{theirs}.input_layernorm", f"{ours}.attention_norm"),
         *projections(attention, f"{ours}.attention", "q_proj", "k_proj", "v_proj", "dense"),
-        Rule(f"{attention}q_layernorm", f"{ours}.attention.q_norm"),
-        Rule(f"{attention}k_layernorm", f"{ours}.attention.k_norm"),
-        Rule(f"{theirs}.mlp.fc1", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.mlp.fc2", f"{ours}.ffn.down"),
-        Rule("{base}final_layernorm", "decoder.final_norm"),
-        Rule("lm_head", "heads.lm.out"),
-        Rule("score", "heads.classify.out"),
-        Rule("score", "heads.tag.out"),
+        WeightRule(f"{attention}q_layernorm", f"{ours}.attention.q_norm"),
+        WeightRule(f"{attention}k_layernorm", f"{ours}.attention.k_norm"),
+        WeightRule(f"{theirs}.mlp.fc1", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.mlp.fc2", f"{ours}.ffn.down"),
+        WeightRule("{base}final_layernorm", "decoder.final_norm"),
+        WeightRule("lm_head", "heads.lm.out"),
+        WeightRule("score", "heads.classify.out"),
+        WeightRule("score", "heads.tag.out"),
     )

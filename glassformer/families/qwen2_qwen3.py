@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families._shared import llama_like as decoder
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Qwen"
 MODEL_TYPES = ("qwen2", "qwen3")
@@ -24,26 +24,62 @@ CLASSES = {f"Qwen{n}{kind}": base for n in (2, 3) for kind, base in KINDS.items(
 IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 TINY = (
-    {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-     "num_key_value_heads": 2, "vocab_size": 99, "pad_token_id": 0, "head_dim": 8},
-    {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
-     "num_key_value_heads": 1, "vocab_size": 61, "pad_token_id": 0, "head_dim": 4,
-     "tie_word_embeddings": True, "num_labels": 3, "hidden_act": "gelu_new",
-     "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1,
-     "rms_norm_eps": 1e-5, "rope_theta": 1000.0},
-    {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-     "num_key_value_heads": 2, "vocab_size": 50, "pad_token_id": 0, "head_dim": 16,
-     "use_sliding_window": True, "sliding_window": 5,
-     "layer_types": ["sliding_attention", "full_attention"]},
+    {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 99,
+        "pad_token_id": 0,
+        "head_dim": 8,
+    },
+    {
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 1,
+        "vocab_size": 61,
+        "pad_token_id": 0,
+        "head_dim": 4,
+        "tie_word_embeddings": True,
+        "num_labels": 3,
+        "hidden_act": "gelu_new",
+        "use_sliding_window": True,
+        "sliding_window": 7,
+        "max_window_layers": 1,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1000.0,
+    },
+    {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "vocab_size": 50,
+        "pad_token_id": 0,
+        "head_dim": 16,
+        "use_sliding_window": True,
+        "sliding_window": 5,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
 )
-BASE = decoder.Defaults(ffn=22016, kv_heads=32, vocabulary=151936, longest=32768)
+BASE = decoder.LlamaDefaults(ffn=22016, kv_heads=32, vocabulary=151936, longest=32768)
 DEFAULTS = {"qwen2": BASE, "qwen3": replace(BASE, head_dim=128)}
 
 
 def _size(width: int, ffn: int, layers: int, heads: int, kv: int, tied: bool) -> dict[str, object]:
-    return {"hidden_size": width, "intermediate_size": ffn, "num_hidden_layers": layers,
-            "num_attention_heads": heads, "num_key_value_heads": kv, "tie_word_embeddings": tied,
-            "rope_theta": 1e6}
+    return {
+        "hidden_size": width,
+        "intermediate_size": ffn,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "tie_word_embeddings": tied,
+        "rope_theta": 1e6,
+    }
 
 
 PRESETS = {
@@ -61,12 +97,14 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("use_mrope", False)
     model_type = config.word("model_type")
     default = DEFAULTS[model_type]
-    model = decoder.decoder(config, architecture.removeprefix(f"Qwen{model_type[-1]}"), default)
-    model = decoder.turned(config, model, default)
+    model = decoder.llama_like_spec(
+        config, architecture.removeprefix(f"Qwen{model_type[-1]}"), default
+    )
+    model = decoder.with_rotary(config, model, default)
     layers = len(model.last_stack.blocks)
     first = config.integer("max_window_layers", 28)
     size = config.nullable("sliding_window", 4096)
@@ -75,7 +113,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     normed = model_type == "qwen3"
     biased = config.flag("attention_bias", False) if normed else True
 
-    def change(layer: int, block: spec.Block) -> spec.Block:
+    def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         block = decoder.with_bias(block, qkv=biased, out=biased and normed)
         norm = block.norm if normed else None
         return replace(
@@ -87,5 +125,5 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return decoder.each_layer(model, change)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return decoder.RULES

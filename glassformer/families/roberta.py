@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from glassformer import spec
 from glassformer.families import bert
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "RoBERTa, XLM-RoBERTa"
 MODEL_TYPES = ("roberta", "xlm-roberta")
@@ -33,14 +32,32 @@ DROPPED = {
 }
 TINY = (
     bert.SMALL,
-    {**bert.SMALL, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2,
-     "hidden_act": "relu", "pad_token_id": 4, "type_vocab_size": 1, "layer_norm_eps": 1e-5,
-     "tie_word_embeddings": False, "num_labels": 5},
-    {**bert.SMALL, "num_hidden_layers": 1, "num_attention_heads": 8, "is_decoder": True,
-     "add_cross_attention": True},
+    {
+        **bert.SMALL,
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "hidden_act": "relu",
+        "pad_token_id": 4,
+        "type_vocab_size": 1,
+        "layer_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "num_labels": 5,
+    },
+    {
+        **bert.SMALL,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 8,
+        "is_decoder": True,
+        "add_cross_attention": True,
+    },
 )
-BASE = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
-        "layer_norm_eps": 1e-5}
+BASE = {
+    "vocab_size": 50265,
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+}
 PRESETS = {
     "roberta-base": ("RobertaForMaskedLM", BASE),
     "roberta-large": ("RobertaForMaskedLM", {**BASE, **bert.LARGE}),
@@ -49,10 +66,12 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     pad = config.integer("pad_token_id", 1)
     rows = config.integer("max_position_embeddings", 512)
-    stack = bert.body(config, spec.Table(length=rows - pad - 1, offset=pad + 1, pad=pad))
+    stack = bert.body(
+        config, spec.PositionTableSpec(length=rows - pad - 1, offset=pad + 1, pad=pad)
+    )
     dropout = bert.head_dropout(config)
     chosen = heads.encoder_heads(
         heads.pooler(stack.width),
@@ -65,13 +84,13 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return bert.assemble(config, stack, chosen, tokens)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         *bert.BODY,
-        Rule("classifier.dense", "heads.classify.transform.dense"),
-        Rule("classifier.out_proj", "heads.classify.out"),
-        Rule("lm_head.dense", "heads.lm.transform.dense"),
-        Rule("lm_head.layer_norm", "heads.lm.transform.norm"),
+        WeightRule("classifier.dense", "heads.classify.transform.dense"),
+        WeightRule("classifier.out_proj", "heads.classify.out"),
+        WeightRule("lm_head.dense", "heads.lm.transform.dense"),
+        WeightRule("lm_head.layer_norm", "heads.lm.transform.norm"),
         heads.masked_bias("lm_head.", tied=bool(model.tie)),
-        Rule("lm_head.decoder", "heads.lm.out"),
+        WeightRule("lm_head.decoder", "heads.lm.out"),
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families._shared import tensor2tensor
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.llama_like import each_layer
-from glassformer.families._shared.weight_rules import Rule
+from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "Transformer-Decoder"
 MODEL_TYPES = ("transformer-decoder",)
@@ -25,31 +25,69 @@ IGNORED: Mapping[str, str] = {}
 DROPPED: Mapping[str, str] = {}
 LOCAL, COMPRESSED, FULL = "local_attention", "compressed_attention", "full_attention"
 TINY: tuple[dict[str, Any], ...] = (
-    {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
-     "num_attention_heads": 2, "max_position_embeddings": 150, "norm_first": True,
-     "layer_types": [LOCAL, COMPRESSED, LOCAL], "local_block_length": 5,
-     "tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
-    {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-     "num_attention_heads": 4, "max_position_embeddings": 160,
-     "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
-    {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 3,
-     "num_attention_heads": 4, "max_position_embeddings": 150, "hidden_act": "gelu",
-     "layer_types": [COMPRESSED, FULL, COMPRESSED], "compression_factor": 4,
-     "pad_token_id": 0, "eos_token_id": 1, "sep_token_id": 2},
+    {
+        "vocab_size": 61,
+        "hidden_size": 24,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 150,
+        "norm_first": True,
+        "layer_types": [LOCAL, COMPRESSED, LOCAL],
+        "local_block_length": 5,
+        "tie_word_embeddings": False,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "sep_token_id": 2,
+    },
+    {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 160,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "sep_token_id": 2,
+    },
+    {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "intermediate_size": 40,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 150,
+        "hidden_act": "gelu",
+        "layer_types": [COMPRESSED, FULL, COMPRESSED],
+        "compression_factor": 4,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "sep_token_id": 2,
+    },
 )
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer-decoder": ("TransformerDecoderForCausalLM", {}),
-    "transformer-decoder-dmca": ("TransformerDecoderForCausalLM", {
-        "num_hidden_layers": 5, "norm_first": True, "max_position_embeddings": 11000,
-        "layer_types": [LOCAL, COMPRESSED, LOCAL, COMPRESSED, LOCAL]}),
+    "transformer-decoder-dmca": (
+        "TransformerDecoderForCausalLM",
+        {
+            "num_hidden_layers": 5,
+            "norm_first": True,
+            "max_position_embeddings": 11000,
+            "layer_types": [LOCAL, COMPRESSED, LOCAL, COMPRESSED, LOCAL],
+        },
+    ),
 }
 DEFAULTS = {
-    "vocab_size": 32000, "max_position_embeddings": 4000, "norm_first": False,
-    "pad_token_id": 0, "eos_token_id": 1,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4000,
+    "norm_first": False,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming(DEFAULTS)
     model = tensor2tensor.decoder(config, architecture.removeprefix("TransformerDecoder"))
     block = config.integer("local_block_length", 256)
@@ -60,7 +98,7 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         known = ", ".join((LOCAL, COMPRESSED, FULL))
         raise config.wrong("layer_types", f"one of {known} for each of the {layers} layers")
 
-    def layer(depth: int, plain: spec.Block) -> spec.Block:
+    def layer(depth: int, plain: spec.BlockSpec) -> spec.BlockSpec:
         if kinds[depth] == LOCAL:
             return replace(plain, pattern=replace(spec.CAUSAL, block=block))
         if kinds[depth] == COMPRESSED:
@@ -70,9 +108,12 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
     return each_layer(model, layer)
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layers.{i}.self_attn.", "decoder.blocks.{i}.attention."
     return (
         *tensor2tensor.RULES,
-        *(Rule(f"{theirs}{part}_compress", f"{ours}{part}_compress.over_tokens") for part in "kv"),
+        *(
+            WeightRule(f"{theirs}{part}_compress", f"{ours}{part}_compress.over_tokens")
+            for part in "kv"
+        ),
     )

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from glassformer import spec
 from glassformer.families import electra
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import SINGLE, ByHead, Rule
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import SINGLE, PerHeadQKV, WeightRule
 
 NAME = "XLNet"
 MODEL_TYPES = ("xlnet",)
-HEADS = ("LMHeadModel", "ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice",
-         "ForQuestionAnsweringSimple", "ForQuestionAnswering")
+HEADS = (
+    "LMHeadModel",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForMultipleChoice",
+    "ForQuestionAnsweringSimple",
+    "ForQuestionAnswering",
+)
 CLASSES = {"XLNetModel": "", **{f"XLNet{head}": "transformer." for head in HEADS}}
 IGNORED = {
     **dict.fromkeys(("use_mems_eval", "use_mems_train"), "a memory is given as `cache`, or not"),
@@ -21,15 +26,42 @@ IGNORED = {
 }
 DROPPED: dict[str, str] = {}
 SUMMARY = {"summary_type": "last", "summary_activation": "tanh", "summary_first_dropout": 0.0}
-SMALL = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64, "vocab_size": 99,
-         "start_n_top": 1, "end_n_top": 1, "pad_token_id": 5}
+SMALL = {
+    "d_model": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "d_inner": 64,
+    "vocab_size": 99,
+    "start_n_top": 1,
+    "end_n_top": 1,
+    "pad_token_id": 5,
+}
 TINY = (
     SMALL,
-    {**SMALL, "d_model": 24, "n_layer": 3, "n_head": 2, "d_inner": 40, "ff_activation": "relu",
-     "clamp_len": 7, "layer_norm_eps": 1e-6, "mem_len": 9, "reuse_len": 4, "num_labels": 5,
-     "tie_word_embeddings": False, "summary_type": "first", "summary_activation": "gelu"},
-    {**SMALL, "n_layer": 1, "n_head": 8, "attn_type": "uni", "mem_len": None,
-     "summary_type": "mean"},
+    {
+        **SMALL,
+        "d_model": 24,
+        "n_layer": 3,
+        "n_head": 2,
+        "d_inner": 40,
+        "ff_activation": "relu",
+        "clamp_len": 7,
+        "layer_norm_eps": 1e-6,
+        "mem_len": 9,
+        "reuse_len": 4,
+        "num_labels": 5,
+        "tie_word_embeddings": False,
+        "summary_type": "first",
+        "summary_activation": "gelu",
+    },
+    {
+        **SMALL,
+        "n_layer": 1,
+        "n_head": 8,
+        "attn_type": "uni",
+        "mem_len": None,
+        "summary_type": "mean",
+    },
 )
 PRESETS = {
     "xlnet-base": (
@@ -40,20 +72,20 @@ PRESETS = {
 }
 
 
-def translate(config: Config, architecture: str) -> spec.ModelSpec:
+def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     stack = body(config)
     count = len(common.labels(config))
     config = config.assuming(SUMMARY)
     config.only("summary_proj_to_labels", False)
     choose = electra.choose(config, stack.width)
-    classify = spec.Head(
+    classify = spec.HeadSpec(
         name="classify",
         pick=choose.pick,
         transform=choose.transform,
         outputs=count,
         dropout=choose.dropout,
     )
-    chosen: tuple[spec.Head, ...] = {
+    chosen: tuple[spec.HeadSpec, ...] = {
         "Model": (),
         "LMHeadModel": (heads.language_model(stack.embed.vocabulary, bias="learned"),),
         "ForSequenceClassification": (classify,),
@@ -71,11 +103,11 @@ def translate(config: Config, architecture: str) -> spec.ModelSpec:
         tie=heads.tie_head(config, chosen, f"{place}.embed.token.weight"),
         tokens=common.special_tokens(config, pad=5, bos=1, eos=2),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def body(config: Config) -> spec.Stack:
+def body(config: ConfigReader) -> spec.StackSpec:
     config.only("bi_data", False)
     config.only("attn_type", "bi", "uni")
     causal = config.word("attn_type", "bi") == "uni"
@@ -84,65 +116,69 @@ def body(config: Config) -> spec.Stack:
     config.flag("same_length", False)
     width, count = config.integer("d_model", 1024), config.integer("n_head", 16)
     dropout, clamp = config.number("dropout", 0.1), config.integer("clamp_len", -1)
-    block = spec.Block(
-        attention=spec.Attention(
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count, "d_head"),
             bias=False,
             out_bias=False,
             dropout=dropout,
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("d_inner", 4096),
             activation=common.activation(config, "ff_activation", "gelu"),
             dropout=dropout,
         ),
-        norm=spec.Norm(eps=config.number("layer_norm_eps", 1e-12)),
+        norm=spec.NormSpec(eps=config.number("layer_norm_eps", 1e-12)),
         placement="post",
-        position=spec.Relative(
+        position=spec.RelativePositionSpec(
             clamp=clamp if clamp > 0 else None, both_ways=not causal, segments=True
         ),
         pattern=spec.CAUSAL if causal else spec.FULL,
         dropout=dropout,
     )
-    return spec.Stack(
+    return spec.StackSpec(
         width=width,
-        embed=spec.Embed(
+        embed=spec.TokenEmbeddingSpec(
             vocabulary=config.integer("vocab_size", 32000), asks=True, dropout=dropout
         ),
         blocks=(block,) * config.integer("n_layer", 24),
         dropout=dropout,
-        memory=spec.Memory(
+        memory=spec.MemorySpec(
             length=config.nullable("mem_len", 512) or None,
             reuse=config.optional("reuse_len") or None,
         ),
     )
 
 
-def rules(model: spec.ModelSpec) -> tuple[Rule, ...]:
+def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     theirs, ours = "{base}layer.{i}", "{stack}.blocks.{i}"
     attention = f"{theirs}.rel_attn"
     count = model.last_stack.attention_blocks[0].attention.heads
     qkv = tuple(f"{attention}.{part}" for part in "qkv")
     return (
-        Rule("{base}word_embedding", "{stack}.embed.token"),
-        Rule("{base}mask_emb", "{stack}.embed.ask", SINGLE),
-        Rule(qkv, f"{ours}.attention.qkv.weight", ByHead(count)),
-        Rule(f"{attention}.r", f"{ours}.attention.position_key.weight", ByHead(count)),
-        Rule(f"{attention}.o", f"{ours}.attention.out.weight", ByHead(count, transposed=False)),
-        Rule(f"{attention}.r_w_bias", "{stack}.positions.{i}.content"),
-        Rule(f"{attention}.r_r_bias", "{stack}.positions.{i}.position"),
-        Rule(f"{attention}.r_s_bias", "{stack}.positions.{i}.segment"),
-        Rule(f"{attention}.seg_embed", "{stack}.positions.{i}.segments"),
-        Rule(f"{attention}.layer_norm", f"{ours}.attention_norm"),
-        Rule(f"{theirs}.ff.layer_1", f"{ours}.ffn.up"),
-        Rule(f"{theirs}.ff.layer_2", f"{ours}.ffn.down"),
-        Rule(f"{theirs}.ff.layer_norm", f"{ours}.ffn_norm"),
-        Rule("lm_loss", "heads.lm.out"),
-        *(Rule("sequence_summary.summary", f"heads.{name}.transform.dense")
-          for name in ("classify", "choose")),
-        *(Rule("logits_proj", f"heads.{name}.out") for name in ("classify", "choose")),
-        Rule("classifier", "heads.tag.out"),
-        Rule("qa_outputs", "heads.span.out"),
+        WeightRule("{base}word_embedding", "{stack}.embed.token"),
+        WeightRule("{base}mask_emb", "{stack}.embed.ask", SINGLE),
+        WeightRule(qkv, f"{ours}.attention.qkv.weight", PerHeadQKV(count)),
+        WeightRule(f"{attention}.r", f"{ours}.attention.position_key.weight", PerHeadQKV(count)),
+        WeightRule(
+            f"{attention}.o", f"{ours}.attention.out.weight", PerHeadQKV(count, transposed=False)
+        ),
+        WeightRule(f"{attention}.r_w_bias", "{stack}.positions.{i}.content"),
+        WeightRule(f"{attention}.r_r_bias", "{stack}.positions.{i}.position"),
+        WeightRule(f"{attention}.r_s_bias", "{stack}.positions.{i}.segment"),
+        WeightRule(f"{attention}.seg_embed", "{stack}.positions.{i}.segments"),
+        WeightRule(f"{attention}.layer_norm", f"{ours}.attention_norm"),
+        WeightRule(f"{theirs}.ff.layer_1", f"{ours}.ffn.up"),
+        WeightRule(f"{theirs}.ff.layer_2", f"{ours}.ffn.down"),
+        WeightRule(f"{theirs}.ff.layer_norm", f"{ours}.ffn_norm"),
+        WeightRule("lm_loss", "heads.lm.out"),
+        *(
+            WeightRule("sequence_summary.summary", f"heads.{name}.transform.dense")
+            for name in ("classify", "choose")
+        ),
+        *(WeightRule("logits_proj", f"heads.{name}.out") for name in ("classify", "choose")),
+        WeightRule("classifier", "heads.tag.out"),
+        WeightRule("qa_outputs", "heads.span.out"),
         *heads.answer_rules(""),
     )

@@ -1,8 +1,16 @@
-"""Generate room: a net, a tokenizer and knobs come in; texts go out."""
+"""A net, a tokenizer and knobs come in; texts go out."""
 
-from glassformer.generate.config import Knobs
-from glassformer.generate.result import Generation, Interrupted, Piece
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.score import QuantizationCost, Score
-from glassformer.generate.writer import Writer
+from glassformer.generate.writer import Generator
 
-__all__ = ["Generation", "Interrupted", "Knobs", "Piece", "QuantizationCost", "Score", "Writer"]
+__all__ = [
+    "GenerationChunk",
+    "GenerationConfig",
+    "GenerationInterrupted",
+    "GenerationOutput",
+    "Generator",
+    "QuantizationCost",
+    "Score",
+]

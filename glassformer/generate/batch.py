@@ -1,4 +1,4 @@
-"""Generate room, batches: a file of JSON lines comes in, and one goes out.
+"""A file of JSON lines comes in, and one goes out.
 
 Each line that is written names the line that it answers and carries a fingerprint of it. So a run
 that was stopped goes on where it stopped, and results of another input are not taken for these.
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 from glassformer.generate.prompt import Prompt
-from glassformer.generate.result import Generation
-from glassformer.generate.strategy import NoTokenLeftError, Request
-from glassformer.generate.writer import Writer
-from glassformer.storage.files import whole_file
+from glassformer.generate.result import GenerationOutput
+from glassformer.generate.strategy import GenerationRequest, NoTokenLeftError
+from glassformer.generate.writer import Generator
+from glassformer.storage.files import atomic_file
 
 BEGIN = '{"line": '  # every line of an output begins so
 
 
 @dataclass(frozen=True)
-class Line:
+class BatchLine:
     """A request of the input; `number` counts the file's lines from 1 on."""
 
     number: int
@@ -36,7 +36,7 @@ class Line:
     fingerprint: str
 
 
-class Batch:
+class BatchJob:
     """What an input asks for, and what of it stands in the output already. `about` names all else
     that a result depends on, such as the model."""
 
@@ -54,10 +54,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def plan(self, writer: Writer) -> dict[Knobs, list[Request]]:
+    def plan(self, writer: Generator) -> dict[GenerationConfig, list[GenerationRequest]]:
         """What is still to be done: requests with equal knobs, which are computed together. Every
         line is checked here, before the first is computed."""
-        groups: dict[Knobs, list[Request]] = {}
+        groups: dict[GenerationConfig, list[GenerationRequest]] = {}
         for line in self.lines.values():
             try:
                 knobs = writer.knobs(line.knobs)
@@ -69,8 +69,11 @@ class Batch:
         return groups
 
     def run(
-        self, writer: Writer, plan: Mapping[Knobs, list[Request]], draft: Net | None = None
-    ) -> Iterator[Generation]:
+        self,
+        writer: Generator,
+        plan: Mapping[GenerationConfig, list[GenerationRequest]],
+        draft: Transformer | None = None,
+    ) -> Iterator[GenerationOutput]:
         """Writes the results as they come, and yields them too."""
         try:
             with self.target.open("r+b" if self.target.exists() else "xb") as file:
@@ -88,7 +91,7 @@ class Batch:
         except OSError as error:
             raise GlassformerError(f"{self.target} cannot be written: {error.strerror}.") from None
 
-    def result(self, number: int, generation: Generation) -> bytes:
+    def result(self, number: int, generation: GenerationOutput) -> bytes:
         line = self.lines[number]
         said = {"line": number, "of": line.fingerprint, **line.extra, **generation.record()}
         text = json.dumps(said, ensure_ascii=False)
@@ -99,17 +102,17 @@ class Batch:
         results = self.target.read_bytes().splitlines(keepends=True)
         ordered = sorted(results, key=lambda result: json.loads(result)["line"])
         if ordered != results:
-            with whole_file(self.target) as file:
+            with atomic_file(self.target) as file:
                 file.write(b"".join(ordered))
 
 
-def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Line]:
+def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, BatchLine]:
     try:
         content = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise GlassformerError(f"{path} cannot be read: {why}.") from None
-    found: dict[int, Line] = {}
+    found: dict[int, BatchLine] = {}
     for number, row in enumerate(content.split("\n"), 1):
         if row.strip():
             found[number] = read_line(path, number, row, given, about)
@@ -118,7 +121,7 @@ def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, Li
     return found
 
 
-def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about: str) -> Line:
+def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about: str) -> BatchLine:
     try:
         value = json.loads(row)
     except ValueError as error:
@@ -133,10 +136,10 @@ def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about
     extra = {"id": value.pop("id")} if "id" in value else {}
     knobs = {**given, **value}
     whole = json.dumps([about, prompt, knobs, extra], sort_keys=True, default=repr)
-    return Line(number, prompt, knobs, extra, hashlib.sha256(whole.encode()).hexdigest()[:16])
+    return BatchLine(number, prompt, knobs, extra, hashlib.sha256(whole.encode()).hexdigest()[:16])
 
 
-def read_done(path: Path, lines: Mapping[int, Line]) -> tuple[int, set[int]]:
+def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]]:
     """Of an output that a run may have left: how many bytes are whole lines, and which lines of
     the input those answer."""
     if not path.exists():

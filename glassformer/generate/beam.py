@@ -1,4 +1,4 @@
-"""Generate room, beam search: the most probable texts as a whole, several at a time.
+"""The most probable texts as a whole, several at a time.
 
 With groups, each searches for itself but is made to differ from those before it (Vijayakumar et
 al.); with sampling, candidates are drawn without replacement instead of taken from the top. The
@@ -14,16 +14,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.generate.history import History
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import generator_of, shaped
-from glassformer.generate.search import IMPOSSIBLE, REASONS, Found, Search
-from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Choice, Finished, News, Request, processed
+from glassformer.generate.search import IMPOSSIBLE, REASONS, BeamState, Found
+from glassformer.generate.stops import StoppingCriteria
+from glassformer.generate.strategy import (
+    FinishedSequence,
+    GenerationRequest,
+    StepChoice,
+    StepOutput,
+    processed,
+)
 
 
-class Candidate(NamedTuple):
+class BeamCandidate(NamedTuple):
     """A way to go on. Its beam is counted among those of its request."""
 
     beam: int
@@ -32,36 +38,38 @@ class Candidate(NamedTuple):
 
 
 @dataclass
-class Step:
-    """What one step of a search kept and pruned, for `Generation.tree`."""
+class BeamStep:
+    """What one step of a search kept and pruned, for `GenerationOutput.tree`."""
 
-    kept: list[Candidate]
-    finished: list[Candidate]
-    pruned: list[Candidate]
+    kept: list[BeamCandidate]
+    finished: list[BeamCandidate]
+    pruned: list[BeamCandidate]
 
 
-class Beam:
+class BeamSearch:
     ranked = True
 
-    def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
+    def __init__(
+        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+    ) -> None:
         self.knobs, self.processors, self.stops = knobs, processors, stops
         self.width = knobs.num_beams
         self.asks_host = bool(stops.strings) or stops.max_time is not None
-        self.history: History | None = None  # for the processors
-        self.search: Search | None = None
-        self.open: list[Request] = []
+        self.history: SequenceState | None = None  # for the processors
+        self.search: BeamState | None = None
+        self.open: list[GenerationRequest] = []
         self.chance: list[list[torch.Generator]] = []  # of each request, a source for each group
-        self.trees: dict[int, list[Step]] = {}
+        self.trees: dict[int, list[BeamStep]] = {}
 
     @property
     def requests(self) -> int:
         return len(self.open)
 
-    def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+    def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None:
         self.stops.begin(requests)
-        search = Search(self.knobs, [request.limit for request in requests], device)
+        search = BeamState(self.knobs, [request.limit for request in requests], device)
         rows = [request for request in requests for _ in range(self.width)]
-        history = History.of([r.prompt for r in rows], [r.limit for r in rows], device)
+        history = SequenceState.of([r.prompt for r in rows], [r.limit for r in rows], device)
         if self.search is None or self.history is None or not self.open:
             self.search, self.history = search, history
         else:
@@ -72,7 +80,7 @@ class Beam:
         self.chance += [[generator_of(seed, 0) for _ in range(groups)] for _ in requests]
         self.trees |= {request.number: [] for request in requests}
 
-    def advance(self, logits: Tensor) -> tuple[Choice, News]:
+    def advance(self, logits: Tensor) -> tuple[StepChoice, StepOutput]:
         assert self.history is not None and self.search is not None
         search = self.search
         log = logits.log_softmax(-1, dtype=torch.float32)
@@ -85,7 +93,7 @@ class Beam:
         if self.processors:
             self.history.select(parents)
             self.history.append(tokens, tokens)  # what they had for scores, nobody asks
-        over, news = search.over.all(1), News()
+        over, news = search.over.all(1), StepOutput()
         if bool(search.over.any()):
             search.check_texts([request.number for request in self.open])
         if bool(over.any()):
@@ -95,11 +103,11 @@ class Beam:
             rows = stay.repeat_interleave(self.width)
             self.history.select(rows) if self.processors else None
             parents, tokens = parents[rows], tokens[rows]
-        return Choice(parents, tokens), news
+        return StepChoice(parents, tokens), news
 
     # --- what the search asks ------------------------------------------------------------------
 
-    def find(self, search: Search, scores: Tensor, g: int) -> Found:
+    def find(self, search: BeamState, scores: Tensor, g: int) -> Found:
         if not self.knobs.do_sample:
             return self.stopped(search.best(scores, g))
         count = scores.shape[1] * scores.shape[2]
@@ -119,7 +127,7 @@ class Beam:
             going = [c for c, end in zip(candidates, ends, strict=False) if not end]
             if self.ranked:
                 going.sort(key=lambda candidate: -candidate.score)
-            self.trees[request.number].append(Step(going[:beams], ended, going[beams:]))
+            self.trees[request.number].append(BeamStep(going[:beams], ended, going[beams:]))
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -141,7 +149,7 @@ class Beam:
         ids: list[int] = self.search.tokens[row, beam, : int(self.search.made[row])].tolist()
         return ids
 
-    def leave(self, over: Tensor) -> list[Finished]:
+    def leave(self, over: Tensor) -> list[FinishedSequence]:
         """Requests at their end, which make room."""
         assert self.search is not None
         gone = over.tolist()
@@ -154,18 +162,21 @@ class Beam:
         return finished
 
 
-def listed(found: Found) -> list[list[Candidate]]:
+def listed(found: Found) -> list[list[BeamCandidate]]:
     """The candidates of each request, without the impossible ones."""
     rows = zip(found.beam.tolist(), found.token.tolist(), found.score.tolist(), strict=True)
     return [
-        [Candidate(*one) for one in zip(*row, strict=True) if one[2] > IMPOSSIBLE] for row in rows
+        [BeamCandidate(*one) for one in zip(*row, strict=True) if one[2] > IMPOSSIBLE]
+        for row in rows
     ]
 
 
-def results(search: Search, rows: Sequence[int], requests: Sequence[Request]) -> list[Finished]:
+def results(
+    search: BeamState, rows: Sequence[int], requests: Sequence[GenerationRequest]
+) -> list[FinishedSequence]:
     """The best texts of these requests, which are in these rows."""
     return [
-        Finished(request.number, place, text.tokens, text.logprobs, text.stop, text.score)
+        FinishedSequence(request.number, place, text.tokens, text.logprobs, text.stop, text.score)
         for request, texts in zip(requests, search.texts(rows), strict=True)
         for place, text in enumerate(texts)
     ]

@@ -1,4 +1,4 @@
-"""Generate room, bursts of a beam search: on a GPU a whole step, the choice of beams included, is
+"""On a GPU a whole step, the choice of beams included, is
 recorded once and played back. The host looks only now and then who is at an end.
 
 Nothing here needs a GPU but the recording itself; without one the same steps are computed as ever.
@@ -13,23 +13,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Net
-from glassformer.core.pass_context import Branches, Context
+from glassformer.core import Cache, Transformer
 from glassformer.core.linear import Linear
+from glassformer.core.pass_context import PassContext, TreeMask
 from glassformer.generate.beam import results
-from glassformer.generate.history import NOTHING, History
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.history import NOTHING, SequenceState
 from glassformer.generate.processors import Processor, asks_host, reads_text
 from glassformer.generate.runner import Runner
-from glassformer.generate.search import Alone, Search
-from glassformer.generate.slots import SOURCE, Slots, with_room
-from glassformer.generate.strategy import News, Request, processed
+from glassformer.generate.search import Alone, BeamState
+from glassformer.generate.slots import SOURCE, StaticCache, with_room
+from glassformer.generate.strategy import GenerationRequest, StepOutput, processed
 
 BURST = 8
 PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
 
 
-def bursts_fit(knobs: Knobs) -> bool:
+def bursts_fit(knobs: GenerationConfig) -> bool:
     """Whether a step needs nothing of the host: no strings, no clock, no chance of its own."""
     return not (
         knobs.do_sample
@@ -41,7 +41,7 @@ def bursts_fit(knobs: Knobs) -> bool:
     )
 
 
-class BranchSlots(Slots):
+class BranchSlots(StaticCache):
     """A row is a request. Every step takes a slot of its text, and a key for each of its beams."""
 
     def __init__(self, like: Cache, rows: int, width: int, capacity: int) -> None:
@@ -83,7 +83,9 @@ class BranchSlots(Slots):
 
 
 class BeamRunner(Runner):
-    def __init__(self, net: Net, knobs: Knobs, processors: list[Processor], *, rows: int) -> None:
+    def __init__(
+        self, net: Transformer, knobs: GenerationConfig, processors: list[Processor], *, rows: int
+    ) -> None:
         super().__init__(net, chunk=knobs.prefill_chunk)
         self.knobs, self.processors, self.rows = knobs, processors, rows
         self.width = knobs.num_beams
@@ -94,7 +96,7 @@ class BeamRunner(Runner):
             h.name for h in net.spec.heads if h.pick == "each" and h.outputs is not None
         )
         self.slots: BranchSlots | None = None
-        self.search: Search | None = None
+        self.search: BeamState | None = None
         self.room = 0  # tokens that a text may have
         self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
         self.reads_text = reads_text(knobs)
@@ -105,7 +107,7 @@ class BeamRunner(Runner):
         if knobs.compile:
             self.work = torch.compile(self.step_once, fullgraph=True, dynamic=False)
         self.play: Callable[[], None] = self.work
-        self.readings: dict[Shape, Reading] = {}
+        self.readings: dict[Shape, RecordedBeamPrefill] = {}
         self.met: set[Shape] = set()
         if self.device.type == "cuda":
             from glassformer.generate.kernels import prepare  # needs triton
@@ -114,10 +116,10 @@ class BeamRunner(Runner):
                 if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
                     prepare(module)
 
-    def begin(self, requests: Sequence[Request]) -> None:
+    def begin(self, requests: Sequence[GenerationRequest]) -> None:
         """Reads the prompts, and takes the first step."""
         self.forget()
-        fresh = Search(self.knobs, [request.limit for request in requests], self.device)
+        fresh = BeamState(self.knobs, [request.limit for request in requests], self.device)
         self.prompt[: len(requests)] = torch.tensor([len(r.prompt) for r in requests])
         if self.reads_text:
             self.keep_prompts(requests)
@@ -135,7 +137,7 @@ class BeamRunner(Runner):
             self.room = -(-limit // PAGE) * PAGE
             capacity = -(-(cache.length + self.width * limit) // PAGE) * PAGE
             self.slots = BranchSlots(cache, self.rows, self.width, capacity)
-            self.search = Search(self.knobs, [limit] * self.rows, self.device, self.room)
+            self.search = BeamState(self.knobs, [limit] * self.rows, self.device, self.room)
             self.record()
         assert self.search is not None
         self.slots.lay(cache)
@@ -143,7 +145,7 @@ class BeamRunner(Runner):
         last = torch.arange(self.rows * self.width, device=self.device) // self.width
         self.choose(logits[last.clamp(max=len(requests) - 1)])
 
-    def keep_prompts(self, requests: Sequence[Request]) -> None:
+    def keep_prompts(self, requests: Sequence[GenerationRequest]) -> None:
         """For processors that ask what was written."""
         longest = max(len(request.prompt) for request in requests)
         if longest > self.prompts.shape[1]:
@@ -154,7 +156,9 @@ class BeamRunner(Runner):
         rows = [[*[NOTHING] * (before - len(r.prompt)), *r.prompt] for r in requests]
         self.prompts[: len(requests)] = torch.tensor(rows)
 
-    def recorded(self, requests: Sequence[Request], limit: int) -> Reading | None:
+    def recorded(
+        self, requests: Sequence[GenerationRequest], limit: int
+    ) -> RecordedBeamPrefill | None:
         """What reads such prompts by one launch, if there can be such a thing, from the second time
         on: to record it takes longer than to read a few times."""
         shape, net = shape_of(requests), self.net
@@ -167,7 +171,7 @@ class BeamRunner(Runner):
         if not fits or not self.slots.reads(shape.source, shape.padded):
             return None
         if shape not in self.readings and shape in self.met:
-            self.readings[shape] = Reading(self, shape)
+            self.readings[shape] = RecordedBeamPrefill(self, shape)
         self.met.add(shape)
         return self.readings.get(shape)
 
@@ -176,14 +180,14 @@ class BeamRunner(Runner):
         slots, tokens = self.slots, self.tokens
         slots.descend(self.beam)
         real = torch.ones_like(tokens, dtype=torch.bool) if self.pad is None else tokens != self.pad
-        ctx = Context(
+        ctx = PassContext(
             stack="decoder",
             q_slot=slots.newest.expand(self.width),
             k_slot=slots.slot,
             q_pos=slots.position if self.pad is None else torch.where(real, slots.position, -1),
             key_mask=slots.real,
             memory_mask=slots.memory_mask,
-            branches=Branches(slots.own, slots.slot),
+            branches=TreeMask(slots.own, slots.slot),
             cache=slots,
         )
         hidden = self.net.decoder(tokens, ctx)
@@ -200,7 +204,7 @@ class BeamRunner(Runner):
         prompt, limit, made = (x[:, None].expand(-1, self.width).flatten() for x in rows)
         flat = search.tokens.flatten(0, 1)
         text = self.written(flat, made) if self.reads_text else flat
-        history = History(text, search.logprobs.flatten(0, 1), prompt, limit, made)
+        history = SequenceState(text, search.logprobs.flatten(0, 1), prompt, limit, made)
         scores = processed(self.processors, history, log, spoil=True)
         beam, token = search.step(scores, log, Alone())
         self.beam.copy_(beam)
@@ -234,7 +238,7 @@ class Shape(NamedTuple):
     padded: bool
 
 
-def shape_of(requests: Sequence[Request]) -> Shape | None:
+def shape_of(requests: Sequence[GenerationRequest]) -> Shape | None:
     if len({len(request.prompt) for request in requests}) > 1:
         return None
     if isinstance(requests[0].source, Tensor):
@@ -244,7 +248,7 @@ def shape_of(requests: Sequence[Request]) -> Shape | None:
     return Shape(len(requests[0].prompt), source, lengths != {source})
 
 
-class Reading:
+class RecordedBeamPrefill:
     """A recorded pass over prompts and sources of one shape, and the first choice of beams."""
 
     def __init__(self, runner: BeamRunner, shape: Shape) -> None:
@@ -265,7 +269,7 @@ class Reading:
         runner.slots.lay(cache)
         runner.choose(out.logits[:, -1].repeat_interleave(runner.width, 0))
 
-    def __call__(self, requests: Sequence[Request]) -> None:
+    def __call__(self, requests: Sequence[GenerationRequest]) -> None:
         length = self.source.shape[1]
         more = [requests[0]] * (self.runner.rows - len(requests))
         rows = [*requests, *more]
@@ -297,7 +301,7 @@ def recording(work: Callable[[], None], place: Tensor) -> Callable[[], None]:
 
 
 @torch.inference_mode()
-def run_beams(runner: BeamRunner, requests: Sequence[Request]) -> Iterator[News]:
+def run_beams(runner: BeamRunner, requests: Sequence[GenerationRequest]) -> Iterator[StepOutput]:
     """Yields what every burst brought. A batch is finished before the next begins."""
     waiting = deque(requests)
     while waiting:
@@ -312,7 +316,7 @@ def run_beams(runner: BeamRunner, requests: Sequence[Request]) -> Iterator[News]
             done = [row for row in work if over[row]]
             if done:
                 search.check_texts([request.number for request in batch])
-                yield News(finished=results(search, done, [work.pop(row) for row in done]))
+                yield StepOutput(finished=results(search, done, [work.pop(row) for row in done]))
             if not work:
                 break
             steps = min(BURST, left)

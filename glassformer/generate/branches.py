@@ -1,4 +1,4 @@
-"""Generate room, branches: the beams of a request side by side in one row of the batch.
+"""The beams of a request side by side in one row of the batch.
 
 They share the prompt and what cross-attention reads, and every token that a beam has written is
 kept once, whoever goes on from it. When beams change places nothing moves: who descends from whom
@@ -13,45 +13,53 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core import Net
-from glassformer.core.pass_context import Branches
+from glassformer.core import Transformer
+from glassformer.core.pass_context import TreeMask
 from glassformer.generate.runner import Runner
-from glassformer.generate.strategy import Request
-from glassformer.spec import CAUSAL, Alibi, Block, Buckets, Embed, Pattern, Rotary
+from glassformer.generate.strategy import GenerationRequest
+from glassformer.spec import (
+    CAUSAL,
+    AlibiSpec,
+    AttentionPattern,
+    BlockSpec,
+    RotarySpec,
+    T5BiasSpec,
+    TokenEmbeddingSpec,
+)
 
 
-def branches_fit(net: Net) -> bool:
+def branches_fit(net: Transformer) -> bool:
     """Whether what this decoder makes of a token depends only on the keys that it sees."""
     stack = net.spec.decoder
     return (
         stack is not None
         and stack.memory is None
         and stack.convolution is None
-        and isinstance(stack.embed, Embed)
+        and isinstance(stack.embed, TokenEmbeddingSpec)
         and not stack.embed.zero_padding
         and all(
-            isinstance(layer, Block)
-            and isinstance(layer.pattern, Pattern)
+            isinstance(layer, BlockSpec)
+            and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
             and layer.attention.compress is None
             and not layer.attention.own_global
-            and isinstance(layer.position, Rotary | Buckets | Alibi | None)
+            and isinstance(layer.position, RotarySpec | T5BiasSpec | AlibiSpec | None)
             for layer in stack.blocks
         )
     )
 
 
-def counts_slots(net: Net) -> bool:
+def counts_slots(net: Transformer) -> bool:
     """Whether attention goes by distances, so that a key's slot must be the same in all rows."""
     assert net.spec.decoder is not None
     return any(
-        block.pattern != CAUSAL or isinstance(block.position, Buckets | Alibi)
+        block.pattern != CAUSAL or isinstance(block.position, T5BiasSpec | AlibiSpec)
         for block in net.spec.decoder.attention_blocks
     )
 
 
 class BranchRunner(Runner):
-    def __init__(self, net: Net, width: int, *, chunk: int | None = None) -> None:
+    def __init__(self, net: Transformer, width: int, *, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
         self.width = width
         self.joins = not counts_slots(net)
@@ -62,7 +70,7 @@ class BranchRunner(Runner):
         self.slots = torch.zeros(0, dtype=torch.long, device=self.device)  # [key]
         self.position = torch.zeros(0, width, dtype=torch.long, device=self.device)
 
-    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+    def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         logits = super().read(requests, 1)
         cache = self.cache
         assert cache is not None and cache.positions is not None
@@ -91,7 +99,7 @@ class BranchRunner(Runner):
             tokens,
             cache=self.cache,
             positions=torch.where(real, position, -1),
-            branches=Branches(self.own, self.slots),
+            branches=TreeMask(self.own, self.slots),
         )
         logits: Tensor = out.logits.flatten(0, 1).float()
         return logits

@@ -1,4 +1,4 @@
-"""Generate room, the compiled step: which files it is made of."""
+"""Which files it is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generate room, bursts: greedy search and sampling on a GPU, with the choice inside the recording.
+"""Greedy search and sampling on a GPU, with the choice inside the recording.
 
 The host plays several steps without looking, then reads what came and sees who is at an end.
 """
@@ -13,23 +13,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core import Net
-from glassformer.generate.fused import Best
-from glassformer.generate.config import Knobs
+from glassformer.core import Transformer
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.fused import BestToken
 from glassformer.generate.sampling import chances, draw, shaped
-from glassformer.generate.slots import Slots
+from glassformer.generate.slots import StaticCache
 from glassformer.generate.static import StaticRunner
-from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Finished, News, Request, Token, logprobs_of
+from glassformer.generate.stops import StoppingCriteria
+from glassformer.generate.strategy import (
+    FinishedSequence,
+    GeneratedToken,
+    GenerationRequest,
+    StepOutput,
+    logprobs_of,
+)
 
 BURST = 64  # the most; the first are shorter, for a text may end soon
 SHORTEST = 16
 
 
-class Row:
+class BurstRow:
     """A sequence that is being written."""
 
-    def __init__(self, request: Request, sequence: int, knobs: Knobs) -> None:
+    def __init__(self, request: GenerationRequest, sequence: int, knobs: GenerationConfig) -> None:
         self.request, self.sequence = request, sequence
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
@@ -47,14 +53,14 @@ class Row:
 class Flight(NamedTuple):
     """A burst that the device is working on."""
 
-    rows: list[Row]
+    rows: list[BurstRow]
     made: Tensor  # [row, step], on the host
     logprobs: Tensor
     done: torch.cuda.Event
 
 
 class BurstRunner(StaticRunner):
-    def __init__(self, net: Net, knobs: Knobs, *, rows: int) -> None:
+    def __init__(self, net: Transformer, knobs: GenerationConfig, *, rows: int) -> None:
         self.knobs = knobs
         super().__init__(net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile)
         shape, device = (self.rows, BURST), self.device
@@ -63,9 +69,9 @@ class BurstRunner(StaticRunner):
         self.logprobs = torch.zeros(shape, device=device)
         self.chance = torch.ones(shape, dtype=torch.float64, device=device)
         head = next(h for h in net.spec.heads if h.pick == "each" and h.outputs is not None)
-        self.best = Best(rows, head.outputs or 0, device)
+        self.best = BestToken(rows, head.outputs or 0, device)
 
-    def work(self, net: Net, tokens: Tensor, slots: Slots) -> Tensor:
+    def work(self, net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
         logits = super().work(net, tokens, slots)
         if self.knobs.do_sample:
             token = self.choose(logits, self.chance.index_select(1, self.count)[:, 0])
@@ -86,7 +92,7 @@ class BurstRunner(StaticRunner):
         self.count.zero_()
         super().record()
 
-    def burst(self, rows: list[Row], steps: int) -> Flight:
+    def burst(self, rows: list[BurstRow], steps: int) -> Flight:
         """Sets out for so many tokens of every row."""
         assert self.slots is not None
         ahead = [row.chances[row.ahead :][:BURST] for row in rows if row.chances is not None]
@@ -111,11 +117,14 @@ class BurstRunner(StaticRunner):
 
 @torch.inference_mode()
 def run_bursts(
-    runner: BurstRunner, knobs: Knobs, stops: Stops, requests: Sequence[Request]
-) -> Iterator[News]:
+    runner: BurstRunner,
+    knobs: GenerationConfig,
+    stops: StoppingCriteria,
+    requests: Sequence[GenerationRequest],
+) -> Iterator[StepOutput]:
     """Yields what every burst brought. While the host looks at one, the device works on the next;
     of rows that turn out to have ended, that one is in vain."""
-    waiting, rows, width = deque(requests), list[Row](), knobs.num_return_sequences
+    waiting, rows, width = deque(requests), list[BurstRow](), knobs.num_return_sequences
     flight: Flight | None = None
     while waiting or rows:
         room = min((runner.rows - len(rows)) // width, len(waiting))
@@ -136,13 +145,17 @@ def run_bursts(
 
 
 def admit(
-    runner: BurstRunner, knobs: Knobs, stops: Stops, requests: list[Request], first: int
-) -> tuple[list[Row], News]:
+    runner: BurstRunner,
+    knobs: GenerationConfig,
+    stops: StoppingCriteria,
+    requests: list[GenerationRequest],
+    first: int,
+) -> tuple[list[BurstRow], StepOutput]:
     """Reads prompts, whose rows come behind the first so many; their first tokens."""
     stops.begin(requests)
     width = knobs.num_return_sequences
     logits = runner.read(requests, width)
-    rows = [Row(request, i, knobs) for request in requests for i in range(width)]
+    rows = [BurstRow(request, i, knobs) for request in requests for i in range(width)]
     chance = torch.stack([torch.ones(()) if r.chances is None else r.chances[0] for r in rows])
     token = runner.choose(logits, chance.to(logits.device, torch.float64))
     runner.tokens[first : first + len(rows), 0] = token
@@ -152,35 +165,37 @@ def admit(
     return rows, taken(rows, token.tolist(), logprobs.tolist(), stops)
 
 
-def take(flight: Flight, stops: Stops) -> Iterator[News]:
+def take(flight: Flight, stops: StoppingCriteria) -> Iterator[StepOutput]:
     """Waits for a burst, and adds the tokens to their rows step by step."""
     flight.done.synchronize()
     for made, logprobs in zip(flight.made.T.tolist(), flight.logprobs.T.tolist(), strict=True):
         yield taken(flight.rows, made, logprobs, stops)
 
 
-def taken(rows: list[Row], tokens: list[int], logprobs: list[float], stops: Stops) -> News:
+def taken(
+    rows: list[BurstRow], tokens: list[int], logprobs: list[float], stops: StoppingCriteria
+) -> StepOutput:
     """One token for every row, up to where each row ends."""
-    news = News()
+    news = StepOutput()
     for row, token, value in zip(rows, tokens, logprobs, strict=True):
         if row.request is ENDED:
             continue
         row.tokens.append(token)
         row.logprobs.append(value)
         number = row.request.number
-        news.tokens.append(Token(number, row.sequence, token, value))
+        news.tokens.append(GeneratedToken(number, row.sequence, token, value))
         reason = stops.reason(token, len(row.tokens), row.request, row.written)
         if reason is not None:
-            whole = Finished(number, row.sequence, row.tokens, row.logprobs, reason)
+            whole = FinishedSequence(number, row.sequence, row.tokens, row.logprobs, reason)
             news.finished.append(whole)
             row.request = ENDED
     return news
 
 
-ENDED = Request(-1, (), 0)
+ENDED = GenerationRequest(-1, (), 0)
 
 
-def leave(runner: BurstRunner, rows: list[Row]) -> list[Row]:
+def leave(runner: BurstRunner, rows: list[BurstRow]) -> list[BurstRow]:
     """Rows that are at their end make room; the others move together."""
     stay = [i for i, row in enumerate(rows) if row.request is not ENDED]
     if len(stay) == len(rows):

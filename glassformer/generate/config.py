@@ -1,4 +1,4 @@
-"""Generate room, the knobs: what a user may turn, checked before anything is computed."""
+"""What a user may turn, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Phrase = tuple[tuple[int, ...], ...]  # token sequences of which one is to appea
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knobs:
+class GenerationConfig:
     """Names and meanings as in transformers' GenerationConfig, and a few more.
 
     How long: `max_length` counts the prompt (of a decoder), `max_new_tokens` goes before it.
@@ -220,11 +220,11 @@ READABLE_KINDS = {
     "tuple[Phrase, ...]": "a list of phrases, each a list of token ids",
     "AllowedTokens": "a function of a row's number and tokens",
 }
-KINDS = {field.name: str(field.type) for field in fields(Knobs)}
-DEFAULTS = {field.name: field.default for field in fields(Knobs)}
+KINDS = {field.name: str(field.type) for field in fields(GenerationConfig)}
+DEFAULTS = {field.name: field.default for field in fields(GenerationConfig)}
 
 
-def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
+def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -> GenerationConfig:
     """What a folder's generation_config.json says, and above it what the user turned.
 
     A file may hold settings of other programs: those are passed over, unless they would change
@@ -249,7 +249,7 @@ def make_knobs(saved: Mapping[str, Any], given: Mapping[str, Any]) -> Knobs:
         kept = ("top_k",) if alpha else ()
         idle = [name for name in SAMPLING if name not in (*given, *kept)]
         values = {name: value for name, value in values.items() if name not in idle}
-    knobs = Knobs(**{name: _as(name, v) for name, v in values.items() if v is not None})
+    knobs = GenerationConfig(**{name: _as(name, v) for name, v in values.items() if v is not None})
     idle = [name for name in SAMPLING if name in given and getattr(knobs, name) != DEFAULTS[name]]
     if idle and not knobs.do_sample and not knobs.contrastive:
         raise GlassformerError(f"{idle[0]} only shapes sampling; set do_sample, or leave it out.")

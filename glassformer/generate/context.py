@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from glassformer.spec import Stack
+from glassformer.spec import StackSpec
 
 
 def context_length(stack: Any) -> int | None:
@@ -15,7 +15,7 @@ def context_length(stack: Any) -> int | None:
     return None if length is None else length - taken
 
 
-def extension(stack: Stack) -> str:
+def extension(stack: StackSpec) -> str:
     """How a user extends the context of a model, as the end of a sentence. Only rotary positions
     can be extended without training."""
     if stack.embed.position is not None:

@@ -13,17 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.core import Cache
-from glassformer.generate.history import History
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
 from glassformer.generate.runner import Runner, joined, padded
-from glassformer.generate.stops import Stops
+from glassformer.generate.stops import StoppingCriteria
 from glassformer.generate.strategy import (
-    Finished,
-    News,
+    FinishedSequence,
+    GeneratedToken,
+    GenerationRequest,
     NoTokenLeftError,
-    Request,
-    Token,
+    StepOutput,
     logprobs_of,
     processed,
 )
@@ -31,8 +31,12 @@ from glassformer.generate.strategy import (
 
 @torch.inference_mode()
 def run_contrastive(
-    runner: Runner, knobs: Knobs, processors: list[Processor], stops: Stops, request: Request
-) -> Iterator[News]:
+    runner: Runner,
+    knobs: GenerationConfig,
+    processors: list[Processor],
+    stops: StoppingCriteria,
+    request: GenerationRequest,
+) -> Iterator[StepOutput]:
     """One request; yields what every token brought."""
     net, cache = runner.net, Cache()
     stops.begin([request])
@@ -41,7 +45,7 @@ def run_contrastive(
     if request.source is not None:
         source, _ = joined([request.source], runner.device)
     out = net(tokens, source=source, cache=cache)
-    history = History.of([request.prompt], [request.limit], runner.device)
+    history = SequenceState.of([request.prompt], [request.limit], runner.device)
     said: Tensor = out.hidden  # [1, position, width]
     logits: Tensor = out.logits[:, -1].float()
     while True:
@@ -60,10 +64,10 @@ def run_contrastive(
         history.append(token, logprob)
         said = torch.cat((said, out.hidden[best]), 1)
         logits = out.logits[best, -1].float()
-        news = News([Token(request.number, 0, int(token), float(logprob))])
+        news = StepOutput([GeneratedToken(request.number, 0, int(token), float(logprob))])
         reason = stops.of(history, [request])[0]
         if reason is not None:
-            news.finished.append(Finished(request.number, 0, *history.new(0), stop=reason))
+            news.finished.append(FinishedSequence(request.number, 0, *history.new(0), stop=reason))
         yield news
         if reason is not None:
             return

@@ -1,4 +1,4 @@
-"""Generate room, the fused step: a decoder's pass for one token a row, five launches a block.
+"""A decoder's pass for one token a row, five launches a block.
 
 It computes what the net computes, for descriptions that it knows; `static.decode` serves all
 others. Weights are read where they are. The residual stream is held in float32.
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
@@ -22,9 +22,9 @@ from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.positions.modules import RotaryPosition
 from glassformer.generate import fused_kernels as kernels
 from glassformer.generate.fused_attention import attend
-from glassformer.generate.slots import Slots
-from glassformer.spec import Block as BlockSpec
-from glassformer.spec import Embed, Pattern, Rotary
+from glassformer.generate.slots import StaticCache
+from glassformer.spec import AttentionPattern, RotarySpec, TokenEmbeddingSpec
+from glassformer.spec import BlockSpec as BlockSpec
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "linear")
 QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
@@ -35,14 +35,14 @@ WIDE = 4096  # a product over a multiple of it is worth splitting
 PART = 2048  # tokens of the vocabulary that are compared at once
 
 
-def knows(net: Net) -> bool:
+def knows(net: Transformer) -> bool:
     """Whether the kernels can do all that this model's description asks for."""
     stack, head = net.spec.decoder, net.spec.heads[0] if net.spec.heads else None
     if stack is None or net.decoder is None or head is None or net.encoder is not None:
         return False
     embed, table = stack.embed, stack.embed.position
     plain_embed = (
-        isinstance(embed, Embed)
+        isinstance(embed, TokenEmbeddingSpec)
         and embed.norm is None
         and embed.factor is None
         and embed.adaptive is None
@@ -65,10 +65,10 @@ def knows(net: Net) -> bool:
 
 
 def _knows_block(block: Any) -> bool:
-    if not isinstance(block, BlockSpec) or not isinstance(block.pattern, Pattern):
+    if not isinstance(block, BlockSpec) or not isinstance(block.pattern, AttentionPattern):
         return False
     attention, pattern, position = block.attention, block.pattern, block.position
-    turned = isinstance(position, Rotary) and (
+    turned = isinstance(position, RotarySpec) and (
         position.pairing == "halves" and position.dim == attention.head_dim
     )
     return (
@@ -87,7 +87,7 @@ def _knows_block(block: Any) -> bool:
 class FusedStep:
     """A step over the rows of `slots`, which it moves on by one."""
 
-    def __init__(self, net: Net, slots: Slots) -> None:
+    def __init__(self, net: Transformer, slots: StaticCache) -> None:
         assert net.decoder is not None and isinstance(net.decoder.embed, Embedding)
         self.net, self.stack, self.embed = net, net.decoder, net.decoder.embed
         self.slots, self.rows = slots, len(slots.position)
@@ -155,7 +155,7 @@ class FusedStep:
         z = qkv.new_empty(self.rows, spec.heads * spec.head_dim)
         share = spec.heads // spec.key_heads
         cos, sin = (self.none, self.none) if position is None else self.angles[position]
-        assert isinstance(block.spec.pattern, Pattern)
+        assert isinstance(block.spec.pattern, AttentionPattern)
         left = block.spec.pattern.left
         at_once, warps = (32, 1) if self.rows > 1 or share == 1 else (64, 4)
         attend[(self.rows, spec.key_heads, self.splits)](
@@ -281,7 +281,7 @@ def kind_of(norm: nn.Module | None) -> str:
     return "shiftless" if getattr(norm, "bias", None) is None else "layer"
 
 
-class Best:
+class BestToken:
     """The most probable token of every row, by two launches."""
 
     def __init__(self, rows: int, height: int, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Generate room, the GPU kernel of the fused step's attention: one query a head, many keys.
+"""One query a head, many keys.
 
 Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
 """

@@ -1,4 +1,4 @@
-"""Generate room, GPU kernels of the fused step: what a token passes on its way through a block, in
+"""What a token passes on its way through a block, in
 as few launches as the data's way allows. At one token a row, launches and reading weights are all
 that costs time, so norms, biases, activations and residual sums ride along.
 

@@ -1,4 +1,4 @@
-"""Generate room, speculative decoding: guess several tokens cheaply, then check them in one pass.
+"""Guess several tokens cheaply, then check them in one pass.
 
 The check asks at every place what the model would have chosen there, with the same knobs and the
 same chance. So the text is the one that the model alone would have written, only sooner.
@@ -12,20 +12,20 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.generate.runner import Runner
-from glassformer.generate.strategy import News, Pick, Request
+from glassformer.generate.strategy import GenerationRequest, SamplingStrategy, StepOutput
 
 LONGEST_MATCH = 3  # tokens that must agree before the text so far is taken as a guess
 
 
-class Guesser(Protocol):
+class Proposer(Protocol):
     def guess(self, text: Sequence[int], count: int) -> list[int]:
         """What may follow the text, at most `count` tokens."""
         ...
 
 
-class Lookup:
+class PromptLookup:
     """Looks in the text for the place that ended like this one, and says what came then."""
 
     def guess(self, text: Sequence[int], count: int) -> list[int]:
@@ -37,10 +37,10 @@ class Lookup:
         return []
 
 
-class Draft:
+class DraftModel:
     """A smaller model of the same vocabulary, which writes ahead greedily."""
 
-    def __init__(self, net: Net, source: Sequence[int] | Tensor | None) -> None:
+    def __init__(self, net: Transformer, source: Sequence[int] | Tensor | None) -> None:
         self.net = net
         self.device = next(net.parameters()).device
         self.cache = Cache()
@@ -72,8 +72,12 @@ class Draft:
 
 @torch.inference_mode()
 def run_guessing(
-    runner: Runner, pick: Pick, request: Request, guesser: Guesser, count: int
-) -> Iterator[News]:
+    runner: Runner,
+    pick: SamplingStrategy,
+    request: GenerationRequest,
+    guesser: Proposer,
+    count: int,
+) -> Iterator[StepOutput]:
     """One request; yields what every token brought."""
     pick.begin([request], runner.device)
     logits = runner.read([request], 1)

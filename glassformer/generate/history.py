@@ -1,4 +1,4 @@
-"""Generate room, the history: what every row of a batch has said so far."""
+"""What every row of a batch has said so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING = -1
 
 
 @dataclass
-class History:
+class SequenceState:
     """Rows end together: the newest token of all stands in the last slot, as in the cache."""
 
     tokens: Tensor  # [row, slot]; NOTHING before a row's first token
@@ -24,7 +24,7 @@ class History:
     @classmethod
     def of(
         cls, prompts: Sequence[Sequence[int]], limits: Sequence[int], device: torch.device
-    ) -> History:
+    ) -> SequenceState:
         longest = max(map(len, prompts))
         rows = [[NOTHING] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
         tokens = torch.tensor(rows, device=device)
@@ -49,7 +49,7 @@ class History:
         self.tokens, self.logprobs = self.tokens[rows], self.logprobs[rows]
         self.prompt, self.made, self.limit = self.prompt[rows], self.made[rows], self.limit[rows]
 
-    def join(self, other: History) -> None:
+    def join(self, other: SequenceState) -> None:
         """Puts other rows below these."""
         slots = max(self.tokens.shape[1], other.tokens.shape[1])
         self.tokens = torch.cat([_widened(h.tokens, slots, NOTHING) for h in (self, other)])

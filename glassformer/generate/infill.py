@@ -1,4 +1,4 @@
-"""Generate room, infilling: a text with gaps comes in, the same text without goes out.
+"""A text with gaps comes in, the same text without goes out.
 
 A gap is marked by `___`, or as the tokenizer marks one. Where it has sentinels (T5), each gap gets
 one of its own and the model writes what belongs to each; where it has a mask token (BART), the
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate.result import Generation
-from glassformer.generate.writer import Writer
+from glassformer.generate.result import GenerationOutput
+from glassformer.generate.writer import Generator
 from glassformer.text import Tokenizer
 
 GAP = r"_{3,}"
@@ -32,7 +32,7 @@ class Filler(Protocol):
         """Tokens behind which nothing more is wanted."""
         ...
 
-    def filled(self, parts: Sequence[str], said: Generation) -> Generation: ...
+    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput: ...
 
 
 class Sentinels:
@@ -56,7 +56,7 @@ class Sentinels:
         following = self.token(gaps)
         return [self.tokenizer.id(following)] if following in self.tokenizer else []
 
-    def filled(self, parts: Sequence[str], said: Generation) -> Generation:
+    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput:
         spans = self.spans(said.tokens, len(parts) - 1)
         text = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
         return replace(said, text=text, spans=spans)
@@ -88,7 +88,7 @@ class Mask:
     def ends(self, gaps: int) -> list[int]:
         return []
 
-    def filled(self, parts: Sequence[str], said: Generation) -> Generation:
+    def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput:
         """The spans are those between the text's own parts, if the model has kept these."""
         kept = (r"\s*".join(map(re.escape, part.split())) for part in parts)
         found = re.fullmatch(r"\s*" + r"(.*?)".join(kept) + r"\s*", said.text, re.S)
@@ -96,7 +96,7 @@ class Mask:
         return replace(said, spans=spans)
 
 
-def filler_of(writer: Writer) -> Filler:
+def filler_of(writer: Generator) -> Filler:
     tokenizer = writer.tokenizer
     if tokenizer is None:
         raise GlassformerError("Infilling needs a tokenizer, and the model's folder has none.")
@@ -110,8 +110,8 @@ def filler_of(writer: Writer) -> Filler:
 
 
 def infill(
-    writer: Writer, text: str, given: Mapping[str, Any], draft: Net | None = None
-) -> Generation:
+    writer: Generator, text: str, given: Mapping[str, Any], draft: Transformer | None = None
+) -> GenerationOutput:
     filler = filler_of(writer)
     if not isinstance(text, str):
         raise GlassformerError(f"Infilling reads one text, not {text!r}.")

@@ -1,4 +1,4 @@
-"""Generate room, its door: what a user gives comes in, and requests that can be computed go on."""
+"""What a user gives comes in, and requests that can be computed go on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.core import Net
-from glassformer.core.audio_image_embedding import Signal
+from glassformer.core import Transformer
+from glassformer.core.audio_image_embedding import SignalEmbedding
 from glassformer.errors import GlassformerError
+from glassformer.generate.config import DEFAULT_NEW_TOKENS, GenerationConfig, make_generation_config
 from glassformer.generate.context import context_length, extension
-from glassformer.generate.config import DEFAULT_NEW_TOKENS, Knobs, make_knobs
 from glassformer.generate.listen import beginning
 from glassformer.generate.prompt import Prompt, as_ids
-from glassformer.generate.strategy import Request
+from glassformer.generate.strategy import GenerationRequest
 from glassformer.text import Tokenizer
 
 
-class Intake:
-    def __init__(self, net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]) -> None:
+class RequestBuilder:
+    def __init__(
+        self, net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
+    ) -> None:
         if net.decoder is None or not any(
             head.pick == "each" and head.outputs is not None for head in net.spec.heads
         ):
@@ -29,9 +31,9 @@ class Intake:
             )
         self.net, self.tokenizer, self.saved = net, tokenizer, saved
         self.translates = net.encoder is not None
-        self.listens = net.encoder is not None and isinstance(net.encoder.embed, Signal)
+        self.listens = net.encoder is not None and isinstance(net.encoder.embed, SignalEmbedding)
 
-    def knobs(self, given: Mapping[str, Any]) -> Knobs:
+    def knobs(self, given: Mapping[str, Any]) -> GenerationConfig:
         special = self.net.spec.tokens
         known = {
             "bos_token_id": special.bos,
@@ -39,7 +41,7 @@ class Intake:
             "pad_token_id": special.pad,
             "decoder_start_token_id": special.start,
         }
-        found = make_knobs({**known, **self.saved}, given)
+        found = make_generation_config({**known, **self.saved}, given)
         spoken = ("source_language", "target_language")
         for name in ("stop_strings", "regex", *(() if self.listens else spoken)):
             if getattr(found, name) and self.tokenizer is None:
@@ -53,7 +55,7 @@ class Intake:
             )
         return found if self.listens else self.in_language(found)
 
-    def in_language(self, knobs: Knobs) -> Knobs:
+    def in_language(self, knobs: GenerationConfig) -> GenerationConfig:
         """A translation starts with the token of its language, or has it as its first."""
         if knobs.source_language is None and knobs.target_language is None:
             return knobs
@@ -64,22 +66,24 @@ class Intake:
             return replace(knobs, forced_bos_token_id=target.language)
         return replace(knobs, decoder_start_token_id=target.language)
 
-    def reads(self, knobs: Knobs) -> tuple[Tokenizer, str]:
+    def reads(self, knobs: GenerationConfig) -> tuple[Tokenizer, str]:
         """Its tokenizer for the languages asked for, and what is written before a text."""
         if self.tokenizer is None:
             raise GlassformerError(
                 "The model's folder has no tokenizer; give the prompt as token ids."
             )
-        return self.tokenizer.toward(knobs.source_language, knobs.target_language)
+        return self.tokenizer.for_translation(knobs.source_language, knobs.target_language)
 
-    def request(self, number: int, prompt: Prompt | None, knobs: Knobs) -> Request:
+    def request(
+        self, number: int, prompt: Prompt | None, knobs: GenerationConfig
+    ) -> GenerationRequest:
         source = self.source(prompt, knobs) if self.translates else None
         ids = self.beginning(source, knobs) if self.translates else self.ids(prompt, knobs)
         new = 0 if self.translates else knobs.max_new_tokens or DEFAULT_NEW_TOKENS
         ids = self.fitting(ids, self.net.decoder, knobs, new)
-        return Request(number, tuple(ids), self.most(knobs)(len(ids)), source)
+        return GenerationRequest(number, tuple(ids), self.most(knobs)(len(ids)), source)
 
-    def source(self, prompt: Prompt | None, knobs: Knobs) -> tuple[int, ...] | Tensor:
+    def source(self, prompt: Prompt | None, knobs: GenerationConfig) -> tuple[int, ...] | Tensor:
         """What the encoder reads."""
         if not self.listens:
             ids = self.ids(prompt, knobs)
@@ -90,7 +94,7 @@ class Intake:
             )
         return prompt
 
-    def ids(self, prompt: Prompt | None, knobs: Knobs) -> list[int]:
+    def ids(self, prompt: Prompt | None, knobs: GenerationConfig) -> list[int]:
         if prompt is None:
             if self.translates:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
@@ -114,21 +118,23 @@ class Intake:
                 )
         return ids
 
-    def start(self, knobs: Knobs) -> int:
+    def start(self, knobs: GenerationConfig) -> int:
         order = (knobs.decoder_start_token_id, knobs.bos_token_id, *knobs.eos_token_id)
         found = next((id for id in order if id is not None), None)
         if found is None:
             raise GlassformerError("The model has no start token; give one as bos_token_id.")
         return found
 
-    def beginning(self, source: tuple[int, ...] | Tensor | None, knobs: Knobs) -> list[int]:
+    def beginning(
+        self, source: tuple[int, ...] | Tensor | None, knobs: GenerationConfig
+    ) -> list[int]:
         """With what the decoder of an encoder-decoder begins."""
         start = self.start(knobs)
         if not isinstance(source, Tensor):
             return [start]
         return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
 
-    def fitting(self, ids: list[int], stack: Any, knobs: Knobs, new: int) -> list[int]:
+    def fitting(self, ids: list[int], stack: Any, knobs: GenerationConfig, new: int) -> list[int]:
         """The prompt if it fits with a token behind it, or what `truncate` leaves of it: `new`
         tokens have room behind that, or as many as half of the context holds."""
         context = context_length(stack)
@@ -145,7 +151,7 @@ class Intake:
         kept = max(context - new, context // 2)
         return ids[-kept:] if knobs.truncate == "left" else ids[:kept]
 
-    def most(self, knobs: Knobs) -> Callable[[int], int]:
+    def most(self, knobs: GenerationConfig) -> Callable[[int], int]:
         context = context_length(self.net.decoder)
 
         def limit(prompt: int) -> int:
@@ -159,9 +165,11 @@ class Intake:
 
         return limit
 
-    def requests(self, prompts: Sequence[Prompt | None], knobs: Knobs) -> list[Request]:
+    def requests(
+        self, prompts: Sequence[Prompt | None], knobs: GenerationConfig
+    ) -> list[GenerationRequest]:
         """What is wrong with a prompt of several is said with its number."""
-        found: list[Request] = []
+        found: list[GenerationRequest] = []
         for number, prompt in enumerate(prompts):
             try:
                 found.append(self.request(number, prompt, knobs))

@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.core.pass_context import Context
 from glassformer.core.linear import Linear
+from glassformer.core.pass_context import PassContext
 from glassformer.generate.fused_kernels import project_row, row_shape
-from glassformer.spec import Pattern
+from glassformer.spec import AttentionPattern
 
 QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
 NO_LIMIT = 2**30
@@ -117,7 +117,7 @@ def _(
 
 
 def attend_newest(
-    q: Tensor, k: Tensor, v: Tensor, ctx: Context, pattern: Pattern, scale: float
+    q: Tensor, k: Tensor, v: Tensor, ctx: PassContext, pattern: AttentionPattern, scale: float
 ) -> Tensor:
     """The newest token's query, [row, head, 1, dim], over keys and values of [row, key head,
     slot, dim]: those up to its own slot that the pattern reaches, where they are real."""

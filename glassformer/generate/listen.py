@@ -1,4 +1,4 @@
-"""Generate room, listening: with what a model that hears begins to write (Whisper).
+"""With what a model that hears begins to write (Whisper).
 
 Behind the start token stands the language that is spoken, then what to do with it, and that no
 times are wanted. Their ids come from generation_config.json, or else from the tokenizer.
@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 from glassformer.text import Tokenizer
 from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, TASKS, language_code
 
@@ -22,10 +22,10 @@ NO_TIMES = "<|notimestamps|>"
 
 
 def beginning(
-    net: Net,
+    net: Transformer,
     tokenizer: Tokenizer | None,
     saved: Mapping[str, Any],
-    knobs: Knobs,
+    knobs: GenerationConfig,
     start: int,
     sound: Tensor,
 ) -> list[int]:
@@ -48,7 +48,7 @@ def beginning(
 
 
 def tokens_of(
-    net: Net, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
+    net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The ids of languages, none where the model knows but one, and of the other tokens."""
     assert net.spec.decoder is not None
@@ -83,7 +83,7 @@ def named(language: str, languages: Mapping[str, int]) -> int:
 
 
 @torch.inference_mode()
-def heard(net: Net, start: int, sound: Tensor, languages: Mapping[str, int]) -> int:
+def heard(net: Transformer, start: int, sound: Tensor, languages: Mapping[str, int]) -> int:
     """The most probable language."""
     device = next(net.parameters()).device
     ids = torch.tensor(list(languages.values()), device=device)

@@ -1,4 +1,4 @@
-"""Generate room, the loop: requests come in, tokens and finished texts go out.
+"""Requests come in, tokens and finished texts go out.
 
 Rows of requests that are at their end leave the batch at once, and waiting requests take their
 place: the batch stays full whatever the lengths.
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from glassformer.generate.runner import Runner
-from glassformer.generate.strategy import News, Request, Strategy
+from glassformer.generate.strategy import GenerationRequest, StepOutput, Strategy
 
 
 @torch.inference_mode()
 def run(
-    runner: Runner, strategy: Strategy, requests: Sequence[Request], batch_size: int
-) -> Iterator[News]:
+    runner: Runner, strategy: Strategy, requests: Sequence[GenerationRequest], batch_size: int
+) -> Iterator[StepOutput]:
     """Yields what every step brought."""
     waiting = deque(requests)
     most = max(1, batch_size // strategy.width)

@@ -1,4 +1,4 @@
-"""Generate room, lexical constraints: a beam search whose texts contain the phrases asked for.
+"""A beam search whose texts contain the phrases asked for.
 
 Beams are sorted into banks by how much of the phrases they have, and every bank gets its turn
 (dynamic beam allocation, Post and Vilar, 2018): so those that have met many survive beside those
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.beam import Beam, Candidate
-from glassformer.generate.config import Knobs, Phrase
+from glassformer.generate.beam import BeamCandidate, BeamSearch
+from glassformer.generate.config import GenerationConfig, Phrase
 from glassformer.generate.processors import Processor
-from glassformer.generate.search import IMPOSSIBLE, NEVER, Found, Search
-from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Request
+from glassformer.generate.search import IMPOSSIBLE, NEVER, BeamState, Found
+from glassformer.generate.stops import StoppingCriteria
+from glassformer.generate.strategy import GenerationRequest
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,16 @@ def _longer(
     return inside if any(way[: len(inside)] == inside for way in ways) else ()
 
 
-class PhraseBeam(Beam):
+class PhraseBeam(BeamSearch):
     ranked = False  # by turns already
 
-    def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
+    def __init__(
+        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+    ) -> None:
         super().__init__(knobs, processors, stops)
         self.phrases = knobs.force_words_ids
 
-    def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+    def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None:
         needed = progress(self.phrases, ()).missing
         for request in requests:
             if request.limit < needed:
@@ -80,11 +82,11 @@ class PhraseBeam(Beam):
                 )
         super().begin(requests, device)
 
-    def find(self, search: Search, scores: Tensor, g: int) -> Found:
+    def find(self, search: BeamState, scores: Tensor, g: int) -> Found:
         whole = scores + search.scores[..., None]
         rows = [self._of_request(search, row, part) for row, part in enumerate(whole)]
         longest = max(1, *map(len, rows))
-        none = Candidate(0, 0, IMPOSSIBLE)
+        none = BeamCandidate(0, 0, IMPOSSIBLE)
         filled = [row + [none] * (longest - len(row)) for row in rows]
         beam, token, score = (
             torch.tensor([[one[i] for one in row] for row in filled], device=scores.device)
@@ -92,7 +94,7 @@ class PhraseBeam(Beam):
         )
         return self.stopped(search.judged(beam, token, score))
 
-    def _of_request(self, search: Search, row: int, scores: Tensor) -> list[Candidate]:
+    def _of_request(self, search: BeamState, row: int, scores: Tensor) -> list[BeamCandidate]:
         """The best ways to go on from [beam, token], bank by bank in turn."""
         size = scores.shape[1]
         for way in (way for phrase in self.phrases for way in phrase):
@@ -121,11 +123,14 @@ class PhraseBeam(Beam):
             for token in state.wanted:
                 found.setdefault((beam, token), float(scores[beam, token]))
         return self._by_turns(
-            texts, [Candidate(b, t, score) for (b, t), score in found.items() if score > NEVER / 2]
+            texts,
+            [BeamCandidate(b, t, score) for (b, t), score in found.items() if score > NEVER / 2],
         )
 
-    def _by_turns(self, texts: list[tuple[int, ...]], found: list[Candidate]) -> list[Candidate]:
-        banks: dict[int, list[Candidate]] = {}
+    def _by_turns(
+        self, texts: list[tuple[int, ...]], found: list[BeamCandidate]
+    ) -> list[BeamCandidate]:
+        banks: dict[int, list[BeamCandidate]] = {}
         for candidate in sorted(found, key=lambda c: -c.score):
             text = (*texts[candidate.beam], candidate.token)
             banks.setdefault(progress(self.phrases, text).met, []).append(candidate)

@@ -1,4 +1,4 @@
-"""Generate room, prefix reuse: what prompts begin with alike is read once.
+"""What prompts begin with alike is read once.
 
 A row reads only the end of its prompt. What stands before it is laid into the cache, from a text
 that was read earlier. All rows of a pass read equally many tokens, so that no gap comes between:
@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Cache, Net
-from glassformer.core.linear import Origin
-from glassformer.spec import Block, Pattern
+from glassformer.core import Cache, Transformer
+from glassformer.core.linear import TensorVersion
+from glassformer.spec import AttentionPattern, BlockSpec
 
 LEAST = 32  # tokens; fewer are read as soon as they are looked for,
 LEAST_ON_GPU = 512  # and there so many
@@ -26,7 +26,7 @@ Ids = tuple[int, ...]
 Read = Callable[[Sequence[Ids], Cache], Tensor]  # rows go into a cache; the logits behind them
 
 
-class Known(NamedTuple):
+class CachedPrefix(NamedTuple):
     """A text that was read."""
 
     ids: Ids
@@ -37,7 +37,7 @@ class Known(NamedTuple):
         return len(self.ids) * bytes_a_token(self.cache)
 
 
-def can_share(net: Net) -> bool:
+def can_share(net: Transformer) -> bool:
     """Whether a prompt's beginning is its keys and values alone, one of each a token, which depend
     neither on what follows nor on where padding stands."""
     stack = net.spec.decoder
@@ -52,8 +52,8 @@ def can_share(net: Net) -> bool:
         and not stack.scores_segments
         and (table is None or table.pad is None)
         and all(
-            isinstance(layer, Block)
-            and isinstance(layer.pattern, Pattern)
+            isinstance(layer, BlockSpec)
+            and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
             and layer.attention.compress is None
             for layer in stack.blocks
@@ -61,15 +61,15 @@ def can_share(net: Net) -> bool:
     )
 
 
-class Shelf:
+class PrefixCache:
     """Texts that a net has read lately, up to a limit of bytes; those not used for longest go
     first. A net that computes something else by now has read nothing."""
 
     def __init__(self) -> None:
         self.limit = 0
         self.least = LEAST
-        self.texts: dict[Ids, Known] = {}  # the latest used is the last
-        self.net: State | None = None
+        self.texts: dict[Ids, CachedPrefix] = {}  # the latest used is the last
+        self.net: ModelVersion | None = None
 
     @property
     def bytes(self) -> int:
@@ -78,14 +78,14 @@ class Shelf:
     def forget(self) -> None:
         self.texts, self.net = {}, None
 
-    def open(self, net: Net, limit: int) -> None:
+    def open(self, net: Transformer, limit: int) -> None:
         """To be used for this net, as it is now."""
         self.limit, self.least = limit, least_for(net)
         if not self.is_of(net):
-            self.texts, self.net = {}, State(net)
+            self.texts, self.net = {}, ModelVersion(net)
         self._drop()
 
-    def is_of(self, net: Net) -> bool:
+    def is_of(self, net: Transformer) -> bool:
         return self.net is not None and self.net.holds(net)
 
     def helps(self, prompts: Sequence[Ids]) -> bool:
@@ -94,7 +94,7 @@ class Shelf:
             longest(prompt[:-1], self.texts.values())[0] >= self.least for prompt in prompts
         )
 
-    def keep(self, known: Known) -> None:
+    def keep(self, known: CachedPrefix) -> None:
         if len(known.ids) < self.least or known.bytes > self.limit:
             return
         for ids in [ids for ids in self.texts if known.ids[: len(ids)] == ids]:
@@ -102,7 +102,7 @@ class Shelf:
         self.texts[known.ids] = known
         self._drop()
 
-    def touch(self, known: Known) -> None:
+    def touch(self, known: CachedPrefix) -> None:
         if self.texts.pop(known.ids, None) is not None:
             self.texts[known.ids] = known
 
@@ -111,16 +111,16 @@ class Shelf:
             del self.texts[next(iter(self.texts))]
 
 
-def least_for(net: Net) -> int:
+def least_for(net: Transformer) -> int:
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
 
 
-class State:
+class ModelVersion:
     """What a net computes with, to notice when that has changed since."""
 
     def __init__(self, net: nn.Module) -> None:
         tensors, self.settings = _walk(net)
-        self.origin = Origin(*tensors)
+        self.origin = TensorVersion(*tensors)
 
     def holds(self, net: nn.Module) -> bool:
         tensors, settings = _walk(net)
@@ -165,9 +165,9 @@ def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
     return [tensor for tensor in tensors if tensor is not None], settings
 
 
-def read_once(shelf: Shelf, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
+def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
     """The cache of all prompts, in their order, and the logits of what follows them."""
-    heads: list[Known] = []
+    heads: list[CachedPrefix] = []
     for head in shared(sorted(prompts), least=shelf.least):
         there, known = longest(head, (*heads, *shelf.texts.values()))
         if len(head) - there >= shelf.least:
@@ -236,9 +236,9 @@ def alike(needs: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def longest(ids: Ids, texts: Iterable[Known]) -> tuple[int, Known | None]:
+def longest(ids: Ids, texts: Iterable[CachedPrefix]) -> tuple[int, CachedPrefix | None]:
     """The text that begins like this one for longest, and how long that is."""
-    found: tuple[int, Known | None] = (0, None)
+    found: tuple[int, CachedPrefix | None] = (0, None)
     for known in texts:
         count = common(ids, known.ids)
         if count > found[0]:
@@ -258,7 +258,7 @@ def common(a: Ids, b: Ids) -> int:
     return least
 
 
-def laid(parts: Sequence[tuple[Known | None, int]], new: int) -> Cache:
+def laid(parts: Sequence[tuple[CachedPrefix | None, int]], new: int) -> Cache:
     """A cache of a row for each part, which is so many first tokens of a known text. All end in
     the same slot, and there is room for what is new and as much again."""
     cache, length = Cache(), max(count for _, count in parts)
@@ -285,7 +285,7 @@ def laid(parts: Sequence[tuple[Known | None, int]], new: int) -> Cache:
     return cache
 
 
-def taken(cache: Cache, row: int, ids: Ids) -> Known:
+def taken(cache: Cache, row: int, ids: Ids) -> CachedPrefix:
     """A copy of a row's text, behind its padding; what follows it in the cache is left there."""
     first = 0 if cache.mask is None else int(cache.mask[row].int().argmax())
     part = slice(first, first + len(ids))
@@ -295,7 +295,7 @@ def taken(cache: Cache, row: int, ids: Ids) -> Known:
         depth: (k[row : row + 1, :, part].clone(), v[row : row + 1, :, part].clone())
         for depth, (k, v) in cache._self.items()
     }
-    return Known(ids, own)
+    return CachedPrefix(ids, own)
 
 
 def bytes_a_token(cache: Cache) -> int:

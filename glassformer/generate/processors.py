@@ -1,4 +1,4 @@
-"""Generate room, the processors: each changes the scores of the next token, row by row.
+"""Each changes the scores of the next token, row by row.
 
 A processor maps (history, scores of [row, token]) to scores. What it forbids it may forbid in
 place; for any other change it makes new scores. The order is that of transformers.
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.history import NOTHING, History
-from glassformer.generate.config import AllowedTokens, Knobs
+from glassformer.generate.config import AllowedTokens, GenerationConfig
+from glassformer.generate.history import NOTHING, SequenceState
 
-Processor = Callable[[History, Tensor], Tensor]
+Processor = Callable[[SequenceState, Tensor], Tensor]
 NEVER = float("-inf")
 
 
-def make_processors(knobs: Knobs) -> list[Processor]:
+def make_processors(knobs: GenerationConfig) -> list[Processor]:
     found: list[Processor] = []
     if knobs.repetition_penalty != 1.0:
         found.append(penalize_repetition(knobs.repetition_penalty))
@@ -48,7 +48,7 @@ def make_processors(knobs: Knobs) -> list[Processor]:
     return found
 
 
-def reads_text(knobs: Knobs) -> bool:
+def reads_text(knobs: GenerationConfig) -> bool:
     """Whether some processor asks what was written, not only how much."""
     return bool(
         knobs.repetition_penalty != 1.0
@@ -60,7 +60,7 @@ def reads_text(knobs: Knobs) -> bool:
     )
 
 
-def asks_host(knobs: Knobs) -> bool:
+def asks_host(knobs: GenerationConfig) -> bool:
     """Whether some processor is more than tensors."""
     return knobs.prefix_allowed_tokens_fn is not None or knobs.regex is not None
 
@@ -68,7 +68,7 @@ def asks_host(knobs: Knobs) -> bool:
 def penalize_repetition(penalty: float) -> Processor:
     """Scores of tokens that stand in the text are divided by the penalty (multiplied below 0)."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         said = _said(history.tokens, scores)
         weaker = torch.where(scores < 0, scores * penalty, scores / penalty)
         return torch.where(said, weaker, scores)
@@ -79,7 +79,7 @@ def penalize_repetition(penalty: float) -> Processor:
 def penalize_use(presence: float, frequency: float) -> Processor:
     """The new text's tokens lose `presence` once and `frequency` each time (OpenAI's meaning)."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         new = torch.where(history.is_new, history.tokens, NOTHING)
         counts = _counts(new, scores)
         return scores - presence * (counts > 0) - frequency * counts
@@ -90,7 +90,7 @@ def penalize_use(presence: float, frequency: float) -> Processor:
 def forbid_repeated_ngrams(size: int) -> Processor:
     """No `size` tokens in a row stand in the text twice."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         tokens = history.tokens
         if tokens.shape[1] < size:
             return scores
@@ -103,7 +103,7 @@ def forbid_repeated_ngrams(size: int) -> Processor:
 
 
 def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
         slots = history.tokens.shape[1]
         for *before, last in sequences:
@@ -121,7 +121,7 @@ def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
 def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Processor:
     """These tokens only from this length on, with the prompt or without."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         have = history.made + history.prompt if of_prompt else history.made
         return _without(tokens, scores, have < length)
 
@@ -129,7 +129,7 @@ def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Proc
 
 
 def allow_only(allowed: AllowedTokens) -> Processor:
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
             ids = list(allowed(row, history.whole(row)))
@@ -143,7 +143,7 @@ def allow_only(allowed: AllowedTokens) -> Processor:
 def force_first(token: int) -> Processor:
     """Behind a start token comes this one (the language of a translation)."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         first = (history.prompt + history.made == 1)[:, None]
         return torch.where(first, _only([token], scores), scores)
 
@@ -153,7 +153,7 @@ def force_first(token: int) -> Processor:
 def force_last(tokens: Sequence[int]) -> Processor:
     """Where only one token may follow, it is this one."""
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         last = (history.limit - history.made == 1)[:, None]
         return torch.where(last, _only(tokens, scores), scores)
 
@@ -165,7 +165,7 @@ def forbid_tokens(tokens: Sequence[int]) -> Processor:
 
 
 def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         begin = (history.prompt == 1).long() if after_forced else 0
         return _without(tokens, scores, history.made == begin)
 

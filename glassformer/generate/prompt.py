@@ -1,4 +1,4 @@
-"""Generate room, prompts: what a user may give, and what is one of them."""
+"""What a user may give, and what is one of them."""
 
 from __future__ import annotations
 

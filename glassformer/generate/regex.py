@@ -1,4 +1,4 @@
-"""Generate room, a regular expression over the text: only tokens that it can go on with."""
+"""Only tokens that it can go on with."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.history import History
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
 from glassformer.text import Tokenizer
 
 END = ""  # in the tree of texts: the tokens that are whole here
 
 
-def match(knobs: Knobs, tokenizer: Tokenizer, translates: bool) -> Processor:
+def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Processor:
     """The new text as a whole is to match the expression; only then may it end. That of a model
     that `translates` does not go on from a prompt."""
     regex = _import_regex()
@@ -48,7 +48,7 @@ def match(knobs: Knobs, tokenizer: Tokenizer, translates: bool) -> Processor:
             found += knobs.eos_token_id
         return tuple(found)
 
-    def process(history: History, scores: Tensor) -> Tensor:
+    def process(history: SequenceState, scores: Tensor) -> Tensor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
             prompt = [] if translates else history.prompt_of(row)

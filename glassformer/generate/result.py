@@ -1,15 +1,15 @@
-"""Generate room, results: what a request gives."""
+"""What a request gives."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.generate.beam import Step
+from glassformer.generate.beam import BeamStep
 
 
 @dataclass
-class Generation:
+class GenerationOutput:
     """One request's result. `tokens` are the new ids, `logprobs` what the model itself gave each;
     `stop` says why it ended: "eos", "length", "string" or "time"."""
 
@@ -18,8 +18,8 @@ class Generation:
     logprobs: list[float]
     stop: str
     score: float | None = None  # of a beam search: the sum of log-probabilities over length^penalty
-    alternatives: list[Generation] = field(default_factory=list)
-    tree: list[Step] | None = None
+    alternatives: list[GenerationOutput] = field(default_factory=list)
+    tree: list[BeamStep] | None = None
     spans: list[str] | None = None  # of an infilling: what stands in the gaps
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Piece:
+class GenerationChunk:
     """What a stream yields: a token, and the text that it completed (often a word, or nothing)."""
 
     text: str
@@ -55,10 +55,10 @@ class Piece:
     logprob: float
 
 
-class Interrupted(KeyboardInterrupt):
+class GenerationInterrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of a list of prompts: `finished` has the results that were whole, by
     the number of their prompt."""
 
-    def __init__(self, finished: dict[int, Generation]) -> None:
+    def __init__(self, finished: dict[int, GenerationOutput]) -> None:
         super().__init__(f"interrupted; {len(finished)} texts were finished")
         self.finished = finished

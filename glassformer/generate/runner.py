@@ -1,4 +1,4 @@
-"""Generate room, the runner: the net as a strategy sees it, with its cache. Ids in, logits out."""
+"""The net as a strategy sees it, with its cache. Ids in, logits out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate.prefix import Shelf, read_once, taken
-from glassformer.generate.strategy import Request
+from glassformer.generate.prefix import PrefixCache, read_once, taken
+from glassformer.generate.strategy import GenerationRequest
 
 
 class Runner:
@@ -19,15 +19,17 @@ class Runner:
 
     joins = True  # whether others may do so while some are at work
 
-    def __init__(self, net: Net, *, chunk: int | None = None, both_ways: bool = False) -> None:
+    def __init__(
+        self, net: Transformer, *, chunk: int | None = None, both_ways: bool = False
+    ) -> None:
         self.net = net
         self.chunk = chunk
         self.both_ways = both_ways  # whether a prompt's tokens see all of it
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
-        self.shelf: Shelf | None = None  # where what prompts begin with alike is found
+        self.shelf: PrefixCache | None = None  # where what prompts begin with alike is found
 
-    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+    def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         """Reads new requests' prompts, `width` rows for each; the logits of what follows them."""
         prompts = [request.prompt for request in requests]
         if self.shelf is not None:
@@ -99,7 +101,7 @@ class Runner:
             shelf.keep(taken(self.held(), 0, tuple(text)))
 
 
-def is_edited(net: Net) -> bool:
+def is_edited(net: Transformer) -> bool:
     """Whether tensors are changed on their way (see the inside room), which a net alone does."""
     stacks = (net.encoder, net.decoder)
     return any(getattr(stack.around, "edits", None) for stack in stacks if stack is not None)

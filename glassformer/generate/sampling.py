@@ -1,4 +1,4 @@
-"""Generate room, sampling: from scores to a distribution, and from a distribution to a token."""
+"""From scores to a distribution, and from a distribution to a token."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 import torch
 from torch import Tensor
 
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 
 NEVER = float("-inf")
 
 
-def shaped(scores: Tensor, knobs: Knobs, keep: int = 1) -> Tensor:
+def shaped(scores: Tensor, knobs: GenerationConfig, keep: int = 1) -> Tensor:
     """Scores of [row, token] by temperature, and without the tokens that may not be drawn; at
     least `keep` stay."""
     if knobs.temperature != 1.0:

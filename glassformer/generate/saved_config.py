@@ -1,4 +1,4 @@
-"""Generate room, saved settings: what a generation_config.json may say beside our knobs. A setting
+"""What a generation_config.json may say beside our knobs. A setting
 that would change what is written, and that nobody here computes, is refused."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate room, scoring: how probable a text is to a model, token by token."""
+"""How probable a text is to a model, token by token."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.errors import GlassformerError
 
 CHUNK = 512
 Source = Sequence[int] | Tensor  # token ids, or a sound
 
 
-class Frame(NamedTuple):
+class ScoreWindow(NamedTuple):
     """A window over a long text: how many tokens it holds, and how many it moves at a time."""
 
     size: int | None
@@ -59,7 +59,7 @@ class QuantizationCost:
         return f"{self.kind}: perplexity {before:.4f} -> {after:.4f} ({self.growth:+.2%})"
 
 
-def windows(context: int | None, window: int | None, stride: int | None) -> Frame:
+def windows(context: int | None, window: int | None, stride: int | None) -> ScoreWindow:
     """How a text is read that is longer than a window. Without a context it is read as a whole."""
     for name, value in (("window", window), ("stride", stride)):
         if value is not None and value < 1:
@@ -69,10 +69,12 @@ def windows(context: int | None, window: int | None, stride: int | None) -> Fram
     size = window or context
     if size is not None and stride is not None and stride > size:
         raise GlassformerError(f"stride ({stride}) is above the window ({size}).")
-    return Frame(size, stride or (max(1, size // 2) if size else None))
+    return ScoreWindow(size, stride or (max(1, size // 2) if size else None))
 
 
-def score(net: Net, ids: Sequence[int], frame: Frame, source: Source | None = None) -> Score:
+def score(
+    net: Transformer, ids: Sequence[int], frame: ScoreWindow, source: Source | None = None
+) -> Score:
     """Of all tokens but the first. Every window scores what the one before has not, with the rest
     of it as their context."""
     if len(ids) < 2:
@@ -89,7 +91,7 @@ def score(net: Net, ids: Sequence[int], frame: Frame, source: Source | None = No
 
 
 @torch.inference_mode()
-def read(net: Net, ids: Sequence[int], known: int, source: Source | None) -> list[float]:
+def read(net: Transformer, ids: Sequence[int], known: int, source: Source | None) -> list[float]:
     """The log-probabilities of all tokens behind the first, without those of `known` ones. Chunks
     keep the logits of a long text out of memory."""
     device = next(net.parameters()).device

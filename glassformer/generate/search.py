@@ -1,4 +1,4 @@
-"""Generate room, a beam search in tensors: all requests at once, and in shapes that stay, so that a
+"""All requests at once, and in shapes that stay, so that a
 GPU can play a step back without asking the host.
 
 Scores are sums of log-probabilities. A request has `groups` groups of `beams` beams, which search
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 from glassformer.generate.strategy import NoTokenLeftError
 
 NEVER = -1e9
@@ -47,7 +47,7 @@ class Guide(Protocol):
 
     ranked: bool  # beams go on by their scores, not in the order in which they were found
 
-    def find(self, search: Search, scores: Tensor, g: int) -> Found: ...
+    def find(self, search: BeamState, scores: Tensor, g: int) -> Found: ...
 
     def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:
         """Which finished texts to keep, [request, beam]; None for none at all."""
@@ -61,7 +61,7 @@ class Alone:
 
     ranked = True
 
-    def find(self, search: Search, scores: Tensor, g: int) -> Found:
+    def find(self, search: BeamState, scores: Tensor, g: int) -> Found:
         return search.best(scores, g)
 
     def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:
@@ -70,11 +70,15 @@ class Alone:
     def saw(self, found: Found, g: int) -> None: ...
 
 
-class Search:
+class BeamState:
     """Tensors change in place, so that a recording finds them where they were."""
 
     def __init__(
-        self, knobs: Knobs, limits: Sequence[int], device: torch.device, room: int | None = None
+        self,
+        knobs: GenerationConfig,
+        limits: Sequence[int],
+        device: torch.device,
+        room: int | None = None,
     ) -> None:
         self.knobs = knobs
         self.groups, self.width = knobs.num_beam_groups, knobs.num_beams
@@ -132,7 +136,7 @@ class Search:
         for name, x in self.state.items():
             setattr(self, name, x[rows])
 
-    def join(self, other: Search) -> None:
+    def join(self, other: BeamState) -> None:
         """Puts other requests below these."""
         room = max(self.tokens.shape[-1], other.tokens.shape[-1])
         for name, x in self.state.items():
@@ -141,7 +145,7 @@ class Search:
                 pair = [torch.nn.functional.pad(y, (0, room - y.shape[-1])) for y in pair]
             setattr(self, name, torch.cat(pair))
 
-    def lay(self, other: Search) -> None:
+    def lay(self, other: BeamState) -> None:
         """Takes over other requests in place of the first; those below are over."""
         rows, room = len(other.limit), other.tokens.shape[-1]
         for name, x in self.state.items():

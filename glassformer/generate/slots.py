@@ -1,4 +1,4 @@
-"""Generate room, slots: a cache in storage of a fixed shape, for steps that are recorded."""
+"""A cache in storage of a fixed shape, for steps that are recorded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core import Cache, Net
-from glassformer.generate.strategy import Request
-from glassformer.spec import Block
+from glassformer.core import Cache, Transformer
+from glassformer.generate.strategy import GenerationRequest
+from glassformer.spec import BlockSpec
 
 SOURCE = 32  # what cross-attention reads of texts is as long as a multiple of it
 LONGER = 4  # times as long may be what is recorded already
 
 
-class Slots(Cache):
+class StaticCache(Cache):
     """A cache in storage that never moves. Where the next token goes is a tensor on the device."""
 
     def __init__(self, like: Cache, rows: int, capacity: int) -> None:
@@ -34,13 +34,13 @@ class Slots(Cache):
             self.memory_mask = like.memory_mask.new_ones(rows, like.memory_mask.shape[1])
 
     @classmethod
-    def empty(cls, net: Net, rows: int, capacity: int) -> Slots:
+    def empty(cls, net: Transformer, rows: int, capacity: int) -> StaticCache:
         """Of a decoder that reads nothing but its own text."""
         assert net.spec.decoder is not None
         like, weight = Cache(), next(net.parameters())
         for depth, index in enumerate(net.spec.decoder.order):
             block = net.spec.decoder.blocks[index]
-            assert isinstance(block, Block)
+            assert isinstance(block, BlockSpec)
             none = weight.new_empty(0, block.attention.key_heads, 0, block.attention.head_dim)
             like._self[depth] = (none, none)
         return cls(like, rows, capacity)
@@ -105,10 +105,10 @@ class Slots(Cache):
             x.copy_(x.index_select(0, parents))
 
 
-class Filling(Cache):
+class PrefillCache(Cache):
     """Reads prompts straight into slots that are empty yet: what is read sees only itself."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: StaticCache) -> None:
         super().__init__()
         self.slots = slots
 
@@ -133,7 +133,7 @@ def source_length(cache: Cache) -> int:
     return max((k.shape[2] for k, _ in cache._cross.values()), default=0)
 
 
-def with_room(cache: Cache, slots: Slots | None, request: Request) -> Cache:
+def with_room(cache: Cache, slots: StaticCache | None, request: GenerationRequest) -> Cache:
     """What cross-attention reads of texts gets the length that the slots have for it, or a new one
     that many share: so recordings last. Sounds have one length anyhow."""
     length = source_length(cache)

@@ -1,4 +1,4 @@
-"""Generate room, static steps: on a GPU a step is recorded once and played back.
+"""On a GPU a step is recorded once and played back.
 
 Storage of a fixed shape lets the whole step be a CUDA graph, which costs the host one launch
 instead of hundreds; compiled, its kernels are fused besides. Rows that leave stay as dead rows.
@@ -13,54 +13,54 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.core import Cache, Net
-from glassformer.core.pass_context import Context
+from glassformer.core import Cache, Transformer
 from glassformer.core.linear import Linear
+from glassformer.core.pass_context import PassContext
 from glassformer.generate.fused import FusedStep, knows
 from glassformer.generate.kernels import attend_newest, prepare
 from glassformer.generate.runner import Runner, padded
-from glassformer.generate.slots import Filling, Slots, with_room
-from glassformer.generate.strategy import Request
-from glassformer.spec import Alibi, Block, Buckets, Pattern, Rotary
+from glassformer.generate.slots import PrefillCache, StaticCache, with_room
+from glassformer.generate.strategy import GenerationRequest
+from glassformer.spec import AlibiSpec, AttentionPattern, BlockSpec, RotarySpec, T5BiasSpec
 
 PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
 LENGTH = 32  # prompts are padded to a multiple of it, for the same reason,
 LONGEST = 512  # and beyond that read unrecorded: then launches are not what takes the time
 
 
-def fits(net: Net) -> bool:
+def fits(net: Transformer) -> bool:
     """Whether a step of this decoder can be recorded: it reads the past as keys and values only."""
     stack = net.spec.decoder
     return (
         stack is not None
         and stack.memory is None
         and all(
-            isinstance(layer, Block)
-            and isinstance(layer.pattern, Pattern)
+            isinstance(layer, BlockSpec)
+            and isinstance(layer.pattern, AttentionPattern)
             and (layer.pattern.right, layer.pattern.block) == (0, None)
             and layer.attention.compress is None
-            and isinstance(layer.position, Rotary | Buckets | Alibi | None)
+            and isinstance(layer.position, RotarySpec | T5BiasSpec | AlibiSpec | None)
             for layer in stack.blocks
         )
     )
 
 
-def has_kernel(net: Net) -> bool:
+def has_kernel(net: Transformer) -> bool:
     """Whether the kernel for the newest token knows every layer's attention."""
     assert net.spec.decoder is not None
     blocks = net.spec.decoder.attention_blocks
     return all(
         block.attention.head_dim in (16, 32, 64, 128, 256)
-        and isinstance(block.pattern, Pattern)
+        and isinstance(block.pattern, AttentionPattern)
         and block.pattern.dilation == 1
         for block in blocks
     )
 
 
-def decode(net: Net, tokens: Tensor, slots: Slots) -> Tensor:
+def decode(net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
     """One token a row through the decoder: the logits of what follows, [row, token]."""
     assert net.decoder is not None
-    ctx = Context(
+    ctx = PassContext(
         stack="decoder",
         q_slot=slots.next,
         k_slot=slots.places,
@@ -84,7 +84,7 @@ class StaticRunner(Runner):
 
     def __init__(
         self,
-        net: Net,
+        net: Transformer,
         *,
         rows: int,
         chunk: int | None = None,
@@ -93,12 +93,12 @@ class StaticRunner(Runner):
         super().__init__(net, chunk=chunk)
         self.rows = rows
         self.live = 0
-        self.slots: Slots | None = None
+        self.slots: StaticCache | None = None
         self.tokens = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
         self.order = torch.arange(rows, device=self.device)
         self.fused: FusedStep | None = None
         self.fuses = knows(net)
-        self.readings: dict[tuple[int, bool], Reading] = {}
+        self.readings: dict[tuple[int, bool], RecordedPrefill] = {}
         self.side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self.one: Callable[..., Any] = self.work
         if compiled and not self.fuses:
@@ -107,10 +107,10 @@ class StaticRunner(Runner):
             if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
                 prepare(module)
 
-    def work(self, net: Net, tokens: Tensor, slots: Slots) -> Tensor:
+    def work(self, net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
         return decode(net, tokens, slots) if self.fused is None else self.fused(tokens)
 
-    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+    def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         length = self.recordable(requests, width)
         known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
         if length is not None and not known:
@@ -121,7 +121,7 @@ class StaticRunner(Runner):
         self.settle(requests)
         return logits
 
-    def recordable(self, requests: Sequence[Request], width: int) -> int | None:
+    def recordable(self, requests: Sequence[GenerationRequest], width: int) -> int | None:
         """The length of a recording that reads these prompts, if there can be one."""
         if self.live or width > 1 or self.chunk is not None or requests[0].source is not None:
             return None
@@ -132,10 +132,10 @@ class StaticRunner(Runner):
         table = self.net.spec.decoder.embed.position
         return length if length <= (LONGEST if table is None else table.length) else None
 
-    def play(self, requests: Sequence[Request], length: int) -> Tensor:
+    def play(self, requests: Sequence[GenerationRequest], length: int) -> Tensor:
         longest = length + max(request.limit for request in requests)
         if self.slots is None or self.slots.capacity < longest:
-            self.slots = Slots.empty(self.net, self.rows, -(-longest // PAGE) * PAGE)
+            self.slots = StaticCache.empty(self.net, self.rows, -(-longest // PAGE) * PAGE)
             self.record()
         self.live, self.slots.length = len(requests), length
         spare = [(0,)] * (self.rows - self.live)
@@ -146,17 +146,17 @@ class StaticRunner(Runner):
             tokens, mask = F.pad(tokens, (short, 0)), F.pad(mask, (short, 0))
         key = length, mask is not None
         if key not in self.readings:
-            self.readings[key] = Reading(self, *key)
+            self.readings[key] = RecordedPrefill(self, *key)
         return self.readings[key](tokens, mask)[: self.live]
 
-    def settle(self, requests: Sequence[Request]) -> None:
+    def settle(self, requests: Sequence[GenerationRequest]) -> None:
         """Lays out what was read, in storage that is there already if it can be."""
         assert self.cache is not None
         cache = with_room(self.cache, self.slots, requests[0])
         self.live, self.cache = cache.batch, None
         longest = cache.length + max(request.limit for request in requests)
         if self.slots is None or not self.slots.holds(cache, longest):
-            self.slots = Slots(cache, self.rows, -(-longest // PAGE) * PAGE)
+            self.slots = StaticCache(cache, self.rows, -(-longest // PAGE) * PAGE)
             self.record()
         self.slots.lay(cache)
 
@@ -208,7 +208,7 @@ class StaticRunner(Runner):
         return self.slots.lifted(self.order[: self.live])
 
 
-class Reading:
+class RecordedPrefill:
     """A recorded pass over prompts of one length, into slots that are free. It works in the memory
     of the recorded step: the two never run at once."""
 
@@ -223,7 +223,7 @@ class Reading:
             self.logits = self.work()
 
     def work(self) -> Tensor:
-        cache = Filling(self.slots)
+        cache = PrefillCache(self.slots)
         out = self.net(self.tokens, mask=self.mask, cache=cache, tail=1)
         cache.settle()
         logits: Tensor = out.logits[:, -1].float()

@@ -1,4 +1,4 @@
-"""Generate room, stops: when a text is at its end, and why."""
+"""When a text is at its end, and why."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from glassformer.generate.history import History
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
+from glassformer.generate.history import SequenceState
 
 if TYPE_CHECKING:
-    from glassformer.generate.strategy import Request
+    from glassformer.generate.strategy import GenerationRequest
 
 Decode = Callable[["Request", Sequence[int]], str]
 
 
-class Stops:
+class StoppingCriteria:
     """Reasons, in this order: "eos", "string", "length", "time"."""
 
-    def __init__(self, knobs: Knobs, decode: Decode | None) -> None:
+    def __init__(self, knobs: GenerationConfig, decode: Decode | None) -> None:
         self.eos = frozenset(knobs.eos_token_id)
         self.strings = knobs.stop_strings
         self.decode = decode
         self.max_time = knobs.max_time
         self.begun: dict[int, float] = {}  # by the number of a request
 
-    def begin(self, requests: Sequence[Request]) -> None:
+    def begin(self, requests: Sequence[GenerationRequest]) -> None:
         """A request's time runs from here, not from when it began to wait for its turn."""
         now = time.monotonic()
         self.begun |= {request.number: now for request in requests}
 
-    def of(self, history: History, requests: Sequence[Request]) -> list[str | None]:
+    def of(self, history: SequenceState, requests: Sequence[GenerationRequest]) -> list[str | None]:
         """Why each row stops after its newest token; None where it goes on."""
         made, last = history.made.tolist(), history.last.tolist()
 
@@ -43,7 +43,7 @@ class Stops:
         ]
 
     def reason(
-        self, token: int, made: int, request: Request, tokens: Callable[[], list[int]]
+        self, token: int, made: int, request: GenerationRequest, tokens: Callable[[], list[int]]
     ) -> str | None:
         if token in self.eos:
             return "eos"
@@ -56,7 +56,7 @@ class Stops:
             return "time" if spent >= self.max_time else None
         return None
 
-    def cut(self, request: Request, tokens: Sequence[int]) -> str | None:
+    def cut(self, request: GenerationRequest, tokens: Sequence[int]) -> str | None:
         """The text before the first stop string, if there is one."""
         assert self.decode is not None
         text = self.decode(request, tokens)

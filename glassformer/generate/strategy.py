@@ -1,4 +1,4 @@
-"""Generate room, strategies: what to do with the scores of the next token.
+"""What to do with the scores of the next token.
 
 A strategy holds the rows of a batch. It takes `width` rows for a request, is shown the logits of
 all rows at every step, and says which rows go on with which token.
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.history import History
-from glassformer.generate.config import DEFAULTS, Knobs
+from glassformer.generate.config import DEFAULTS, GenerationConfig
+from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, largest, shaped
-from glassformer.generate.stops import Stops
+from glassformer.generate.stops import StoppingCriteria
 
 CONSTRAINTS = (  # each may forbid tokens
     "regex",
@@ -36,7 +36,7 @@ CONSTRAINTS = (  # each may forbid tokens
 
 
 @dataclass(frozen=True)
-class Request:
+class GenerationRequest:
     """A prompt for the decoder, and for an encoder-decoder what the encoder reads."""
 
     number: int
@@ -45,7 +45,7 @@ class Request:
     source: Any = None
 
 
-class Token(NamedTuple):
+class GeneratedToken(NamedTuple):
     """A token as it comes, of the i-th sequence of a request."""
 
     request: int
@@ -55,7 +55,7 @@ class Token(NamedTuple):
 
 
 @dataclass
-class Finished:
+class FinishedSequence:
     """A sequence that is whole, or for a beam search all of a request, the best first."""
 
     request: int
@@ -67,7 +67,7 @@ class Finished:
     tree: list[Any] | None = None
 
 
-class Choice(NamedTuple):
+class StepChoice(NamedTuple):
     """The rows that go on: the row each comes from, and its newest token."""
 
     parents: Tensor
@@ -75,9 +75,9 @@ class Choice(NamedTuple):
 
 
 @dataclass
-class News:
-    tokens: list[Token] = field(default_factory=list)
-    finished: list[Finished] = field(default_factory=list)
+class StepOutput:
+    tokens: list[GeneratedToken] = field(default_factory=list)
+    finished: list[FinishedSequence] = field(default_factory=list)
 
 
 class Strategy(Protocol):
@@ -88,30 +88,32 @@ class Strategy(Protocol):
         """How many requests are being worked on."""
         ...
 
-    def begin(self, requests: Sequence[Request], device: torch.device) -> None: ...
+    def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None: ...
 
-    def advance(self, logits: Tensor) -> tuple[Choice, News]: ...
+    def advance(self, logits: Tensor) -> tuple[StepChoice, StepOutput]: ...
 
 
-class Pick:
+class SamplingStrategy:
     """Greedy search, and sampling: a row for every sequence that is wanted."""
 
-    def __init__(self, knobs: Knobs, processors: list[Processor], stops: Stops) -> None:
+    def __init__(
+        self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
+    ) -> None:
         self.knobs, self.processors, self.stops = knobs, processors, stops
         self.width = knobs.num_return_sequences
-        self.history: History | None = None
-        self.rows: list[tuple[Request, int]] = []
+        self.history: SequenceState | None = None
+        self.rows: list[tuple[GenerationRequest, int]] = []
         self.chance: Tensor | None = None  # [row, new token]
 
     @property
     def requests(self) -> int:
         return len({request.number for request, _ in self.rows})
 
-    def begin(self, requests: Sequence[Request], device: torch.device) -> None:
+    def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None:
         self.stops.begin(requests)
         rows = [(request, i) for request in requests for i in range(self.width)]
         prompts, limits = [r.prompt for r, _ in rows], [r.limit for r, _ in rows]
-        fresh = History.of(prompts, limits, device)
+        fresh = SequenceState.of(prompts, limits, device)
         if self.history is None or not self.rows:
             self.history = fresh
         else:
@@ -123,28 +125,30 @@ class Pick:
                 [chances(self.knobs.seed, i, longest) for _, i in self.rows]
             ).to(device)
 
-    def advance(self, logits: Tensor) -> tuple[Choice, News]:
+    def advance(self, logits: Tensor) -> tuple[StepChoice, StepOutput]:
         assert self.history is not None
         tokens = self.choose(logits)
         logprobs = logprobs_of(logits, tokens)
         self.history.append(tokens, logprobs)
-        news, stays = News(), []
+        news, stays = StepOutput(), []
         reasons = self.stops.of(self.history, [request for request, _ in self.rows])
         said = zip(tokens.tolist(), logprobs.tolist(), strict=True)
         for row, ((request, i), (token, logprob)) in enumerate(zip(self.rows, said, strict=True)):
-            news.tokens.append(Token(request.number, i, token, logprob))
+            news.tokens.append(GeneratedToken(request.number, i, token, logprob))
             if reasons[row] is None:
                 stays.append(row)
             else:
                 whole = self.history.new(row)
-                news.finished.append(Finished(request.number, i, *whole, stop=reasons[row] or ""))
+                news.finished.append(
+                    FinishedSequence(request.number, i, *whole, stop=reasons[row] or "")
+                )
         parents = torch.tensor(stays, device=tokens.device, dtype=torch.long)
         if len(stays) < len(self.rows):
             self.history.select(parents)
             self.rows = [self.rows[row] for row in stays]
             tokens = tokens[parents]
             self.chance = None if self.chance is None else self.chance[parents]
-        return Choice(parents, tokens), news
+        return StepChoice(parents, tokens), news
 
     def choose(self, logits: Tensor) -> Tensor:
         assert self.history is not None
@@ -161,7 +165,7 @@ class Pick:
 
 
 def processed(
-    processors: Sequence[Processor], history: History, scores: Tensor, *, spoil: bool = False
+    processors: Sequence[Processor], history: SequenceState, scores: Tensor, *, spoil: bool = False
 ) -> Tensor:
     """`spoil`: what is forbidden may be so in the given scores too."""
     scores = scores if spoil or not processors else scores.clone()
@@ -173,7 +177,7 @@ def processed(
 class NoTokenLeftError(GlassformerError):
     """The knobs forbid every token that could follow."""
 
-    def __init__(self, knobs: Knobs, request: int, made: int) -> None:
+    def __init__(self, knobs: GenerationConfig, request: int, made: int) -> None:
         names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
         where = f"after {made} new tokens" if made else "at the beginning of the text"
         super().__init__(
@@ -190,4 +194,4 @@ def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
-StrategyMaker = Callable[[Knobs, list[Processor], Stops], Strategy]
+StrategyMaker = Callable[[GenerationConfig, list[Processor], StoppingCriteria], Strategy]

@@ -1,4 +1,4 @@
-"""Generate room, the tape: a decoder's step as a list of operations that step.cpp plays.
+"""A decoder's step as a list of operations that step.cpp plays.
 
 It is written once for a net, with the addresses of its weights, which are read where they lie.
 """
@@ -12,7 +12,7 @@ from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
@@ -20,7 +20,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.positions.modules import AlibiBias, RotaryPosition, alibi_slopes
 from glassformer.generate.build import library
-from glassformer.spec import Pattern
+from glassformer.spec import AttentionPattern
 from glassformer.weights.quantization import QuantizedLinear
 
 EMBED, NORM, LINEAR, TURN, ATTEND = range(5)
@@ -40,7 +40,7 @@ ACTIVATIONS = (
 NO_LIMIT = 2**30
 
 
-class Norm(ctypes.Structure):
+class TapeNorm(ctypes.Structure):
     _fields_ = (("scale", c_void_p), ("shift", c_void_p), ("eps", c_float), ("centered", c_int32))
 
 
@@ -52,13 +52,13 @@ class Op(ctypes.Structure):
         *((name, c_int64) for name in ("in_", "out")),
         *((name, c_void_p) for name in ("weight", "scale", "bias", "positions")),
         *((name, c_void_p) for name in ("cos", "sin", "slopes")),
-        *((name, Norm) for name in ("norm", "key_norm")),
+        *((name, TapeNorm) for name in ("norm", "key_norm")),
         *((name, c_void_p) for name in ("source", "add", "middle", "target", "keys", "values")),
         ("capacity", c_int64),
     )
 
 
-class Step(ctypes.Structure):
+class TapeStep(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("rows", "asked")),
         *((name, POINTER(c_int32)) for name in ("token", "line", "slot", "which")),
@@ -69,7 +69,7 @@ class Tape:
     """Plays a step of up to `rows` rows. `store` holds keys and values of [layer, 2, line, head,
     slot, dim]: a text's tokens stand in a line of it, from slot 0 on."""
 
-    def __init__(self, net: Net, rows: int, store: Tensor) -> None:
+    def __init__(self, net: Transformer, rows: int, store: Tensor) -> None:
         self.net, self.rows, self.store = net, rows, store
         self.ops: list[Op] = []
         self.held: list[Tensor] = []  # what the operations point to
@@ -77,7 +77,7 @@ class Tape:
         self.write()
         self.tape = (Op * len(self.ops))(*self.ops)
         self.numbers = [(c_int32 * rows)() for _ in range(4)]
-        self.step = Step(0, 0, *self.numbers)
+        self.step = TapeStep(0, 0, *self.numbers)
 
     def play(
         self,
@@ -194,7 +194,7 @@ class Tape:
 
     def attention(self, block: Block, position: nn.Module | None, depth: int) -> None:
         attention, pattern = block.spec.attention, block.spec.pattern
-        assert isinstance(pattern, Pattern)
+        assert isinstance(pattern, AttentionPattern)
         keys, values = self.store[depth]
         shape = {
             "heads": attention.heads,
@@ -262,7 +262,7 @@ class Tape:
             weight=weight,
             scale=scale,
             bias=None if bias is None else self.at(bias.float()),
-            norm=Norm() if norm is None else self.normed(norm),
+            norm=TapeNorm() if norm is None else self.normed(norm),
             source=source.data_ptr(),
             add=None if add is None else add.data_ptr(),
             middle=(target if more.get("last") else self.sums).data_ptr(),
@@ -275,13 +275,13 @@ class Tape:
         add = target.data_ptr() if adds else None
         self.add(NORM, in_=source.shape[1], norm=self.normed(norm), add=add, **pointers)
 
-    def normed(self, norm: nn.Module) -> Norm:
+    def normed(self, norm: nn.Module) -> TapeNorm:
         if isinstance(norm, LayerNorm):
             shift = None if norm.bias is None else self.at(norm.bias.float())
-            return Norm(self.at(norm.weight.float()), shift, norm.eps, 1)
+            return TapeNorm(self.at(norm.weight.float()), shift, norm.eps, 1)
         assert isinstance(norm, RMSNorm)
         scale = norm.weight.float() + 1.0 if norm.unit_offset else norm.weight.float()
-        return Norm(self.at(scale), None, norm.eps, 0)
+        return TapeNorm(self.at(scale), None, norm.eps, 0)
 
     def add(self, kind: int, **fields: object) -> None:
         self.ops.append(Op(kind=kind, **fields))

@@ -1,4 +1,4 @@
-"""Generate room, taped steps: on a CPU a step is played from a tape instead of walking the modules.
+"""On a CPU a step is played from a tape instead of walking the modules.
 
 Every row has a line of its own in the store, without padding; rows that leave free theirs.
 """
@@ -11,16 +11,16 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.core.heads import Projection
 from glassformer.core.linear import Linear
 from glassformer.generate.build import library
 from glassformer.generate.runner import Runner
-from glassformer.generate.strategy import Request
+from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
-from glassformer.spec import Alibi, Embed, Pattern, Rotary
-from glassformer.spec import Block as BlockSpec
-from glassformer.spec import Head as HeadSpec
+from glassformer.spec import AlibiSpec, AttentionPattern, RotarySpec, TokenEmbeddingSpec
+from glassformer.spec import BlockSpec as BlockSpec
+from glassformer.spec import HeadSpec as HeadSpec
 from glassformer.weights.quantization import QuantizedLinear
 
 PAGE = 64  # the store's lines are a multiple of it
@@ -28,10 +28,10 @@ ROWS = 16  # as many as are written at once
 SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
 
 
-def knows(net: Net) -> bool:
+def knows(net: Transformer) -> bool:
     """Whether a tape can be written for the net as it is."""
     spec = net.spec.decoder
-    if net.encoder is not None or spec is None or not isinstance(spec.embed, Embed):
+    if net.encoder is not None or spec is None or not isinstance(spec.embed, TokenEmbeddingSpec):
         return False
     weight = next(net.parameters())
     return (
@@ -46,7 +46,7 @@ def knows(net: Net) -> bool:
     )
 
 
-def knows_embedding(embed: Embed) -> bool:
+def knows_embedding(embed: TokenEmbeddingSpec) -> bool:
     table = embed.position
     return (
         (embed.factor, embed.adaptive, embed.bag) == (None, None, None)
@@ -59,10 +59,10 @@ def knows_block(block: BlockSpec) -> bool:
     attention, pattern = block.attention, block.pattern
     return (
         block.cross is None
-        and isinstance(pattern, Pattern)
+        and isinstance(pattern, AttentionPattern)
         and (pattern.right, pattern.dilation, pattern.block) == (0, 1, None)
         and (attention.score, attention.compress, attention.own_global) == ("dot", None, False)
-        and isinstance(block.position, Rotary | Alibi | None)
+        and isinstance(block.position, RotarySpec | AlibiSpec | None)
         and block.norm.kind != "batch"
         and block.ffn.activation in ACTIVATIONS
     )
@@ -84,7 +84,7 @@ def knows_module(module: nn.Module) -> bool:
 
 
 class TapeRunner(Runner):
-    def __init__(self, net: Net, *, rows: int, chunk: int | None = None) -> None:
+    def __init__(self, net: Transformer, *, rows: int, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
         self.rows = rows
         self.lines: list[int] = []  # of every row
@@ -96,7 +96,7 @@ class TapeRunner(Runner):
                 if not weight.is_contiguous():  # a file may keep it transposed
                     weight.data = weight.detach().contiguous()
 
-    def read(self, requests: Sequence[Request], width: int) -> Tensor:
+    def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
         self.make_room(max(len(request.prompt) + request.limit for request in requests))
         lines = self.free()[: len(requests)]
         if sum(len(request.prompt) for request in requests) <= SHORT:

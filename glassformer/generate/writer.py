@@ -1,48 +1,55 @@
-"""Generate room, its desk: prompts come in, `Generation`s go out."""
+"""Prompts come in, `GenerationOutput`s go out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate.beam import Beam
+from glassformer.generate.beam import BeamSearch
 from glassformer.generate.branches import BranchRunner, branches_fit
+from glassformer.generate.config import GenerationConfig
 from glassformer.generate.context import context_length
 from glassformer.generate.contrastive import run_contrastive
-from glassformer.generate.guess import Draft, Lookup, run_guessing
-from glassformer.generate.intake import Intake
-from glassformer.generate.config import Knobs
+from glassformer.generate.guess import DraftModel, PromptLookup, run_guessing
+from glassformer.generate.intake import RequestBuilder
 from glassformer.generate.loop import run
 from glassformer.generate.phrases import PhraseBeam
-from glassformer.generate.prefix import Shelf, can_share, least_for
+from glassformer.generate.prefix import PrefixCache, can_share, least_for
 from glassformer.generate.processors import Processor, make_processors
 from glassformer.generate.prompt import Prompt, is_list_of_prompts
 from glassformer.generate.regex import match
-from glassformer.generate.result import Generation, Interrupted, Piece
+from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput
 from glassformer.generate.runner import Runner, is_edited
 from glassformer.generate.score import Score, score, windows
-from glassformer.generate.stops import Stops
-from glassformer.generate.strategy import Finished, News, NoTokenLeftError, Pick, Request, Strategy
+from glassformer.generate.stops import StoppingCriteria
+from glassformer.generate.strategy import (
+    FinishedSequence,
+    GenerationRequest,
+    NoTokenLeftError,
+    SamplingStrategy,
+    StepOutput,
+    Strategy,
+)
 from glassformer.generate.taped import ROWS, TapeRunner, knows
 from glassformer.text import Tokenizer
 
 
-class Writer(Intake):
+class Generator(RequestBuilder):
     """A net that writes, with its tokenizer and the knobs that were saved with it."""
 
     def __init__(
         self,
-        net: Net,
+        net: Transformer,
         tokenizer: Tokenizer | None,
         saved: Mapping[str, Any],
         recorded: dict[Any, Any] | None = None,
-        shelf: Shelf | None = None,
+        shelf: PrefixCache | None = None,
     ) -> None:
         super().__init__(net, tokenizer, saved)
         self.recorded = {} if recorded is None else recorded  # by shape: see `played`
-        self.shelf = shelf or Shelf()
+        self.shelf = shelf or PrefixCache()
 
     # --- what a user calls ---------------------------------------------------------------------
 
@@ -50,18 +57,18 @@ class Writer(Intake):
         self,
         prompt: Prompt | Sequence[Prompt] | None,
         given: Mapping[str, Any],
-        draft: Net | None = None,
-    ) -> Generation | list[Generation]:
+        draft: Transformer | None = None,
+    ) -> GenerationOutput | list[GenerationOutput]:
         axes = self.net.encoder.embed.axes if self.net.encoder is not None else 1
         several = is_list_of_prompts(prompt, axes)
         prompts: Sequence[Prompt | None] = prompt if several else [prompt]  # type: ignore[assignment,list-item]
-        results: dict[int, Generation] = {}
+        results: dict[int, GenerationOutput] = {}
         try:
             for number, generation in self.each(prompts, given, draft):
                 results[number] = generation
         except KeyboardInterrupt:
             if several:
-                raise Interrupted(results) from None
+                raise GenerationInterrupted(results) from None
             raise
         ordered = [results[number] for number in range(len(prompts))]
         return ordered if several else ordered[0]
@@ -70,8 +77,8 @@ class Writer(Intake):
         self,
         prompts: Sequence[Prompt | None],
         given: Mapping[str, Any],
-        draft: Net | None = None,
-    ) -> Iterator[tuple[int, Generation]]:
+        draft: Transformer | None = None,
+    ) -> Iterator[tuple[int, GenerationOutput]]:
         """Results as they are finished, with the number of their prompt."""
         knobs = self.knobs(given)
         try:
@@ -80,10 +87,13 @@ class Writer(Intake):
             raise self.named(error.request, error, prompts) from None
 
     def results(
-        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
-    ) -> Iterator[tuple[int, Generation]]:
+        self,
+        requests: Sequence[GenerationRequest],
+        knobs: GenerationConfig,
+        draft: Transformer | None = None,
+    ) -> Iterator[tuple[int, GenerationOutput]]:
         asked = {request.number: request for request in requests}
-        parts: dict[int, list[Finished]] = {}
+        parts: dict[int, list[FinishedSequence]] = {}
         for news in self.run(requests, knobs, draft):
             for one in news.finished:
                 parts.setdefault(one.request, []).append(one)
@@ -92,8 +102,8 @@ class Writer(Intake):
                     yield one.request, whole
 
     def stream(
-        self, prompt: Prompt | None, given: Mapping[str, Any], draft: Net | None = None
-    ) -> Iterator[Piece]:
+        self, prompt: Prompt | None, given: Mapping[str, Any], draft: Transformer | None = None
+    ) -> Iterator[GenerationChunk]:
         knobs = self.knobs(given)
         if not streams(knobs):
             raise GlassformerError(
@@ -115,7 +125,7 @@ class Writer(Intake):
                     ready = held[: len(held) - unsure(held, knobs.stop_strings)]
                 held = held.removeprefix(ready)
                 gone += ready
-                yield Piece(ready, token.id, token.logprob)
+                yield GenerationChunk(ready, token.id, token.logprob)
 
     def score(
         self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
@@ -138,9 +148,12 @@ class Writer(Intake):
     # --- how it is done ------------------------------------------------------------------------
 
     def run(
-        self, requests: Sequence[Request], knobs: Knobs, draft: Net | None = None
-    ) -> Iterator[News]:
-        stops = Stops(knobs, self.decode if knobs.stop_strings else None)
+        self,
+        requests: Sequence[GenerationRequest],
+        knobs: GenerationConfig,
+        draft: Transformer | None = None,
+    ) -> Iterator[StepOutput]:
+        stops = StoppingCriteria(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs)
         if knobs.regex is not None:
             assert self.tokenizer is not None
@@ -158,9 +171,9 @@ class Writer(Intake):
             if knobs.contrastive:
                 yield from run_contrastive(runner, knobs, processors, stops, request)
                 continue
-            guesser = Lookup() if draft is None else Draft(draft, request.source)
+            guesser = PromptLookup() if draft is None else DraftModel(draft, request.source)
             count = knobs.num_assistant_tokens if draft else knobs.prompt_lookup_num_tokens
-            pick = Pick(knobs, processors, stops)
+            pick = SamplingStrategy(knobs, processors, stops)
             news = run_guessing(runner, pick, request, guesser, count)
             yield from kept(runner, request, news)
             runner.forget()
@@ -181,7 +194,9 @@ class Writer(Intake):
         news = run(runner, strategy, requests, knobs.batch_size)
         yield from kept(runner, requests[0], news) if alone(requests, knobs) else news
 
-    def share(self, runner: Runner, requests: Sequence[Request], knobs: Knobs) -> None:
+    def share(
+        self, runner: Runner, requests: Sequence[GenerationRequest], knobs: GenerationConfig
+    ) -> None:
         """Lets a runner use what was read in earlier calls, where the model allows it."""
         runner.shelf = None
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
@@ -191,7 +206,7 @@ class Writer(Intake):
             self.shelf.open(self.net, knobs.prefix_cache_bytes)
             runner.shelf = self.shelf
 
-    def on_gpu(self, knobs: Knobs) -> bool:
+    def on_gpu(self, knobs: GenerationConfig) -> bool:
         """Whether steps are recorded and played back."""
         plain = not knobs.graph or knobs.both_ways or is_edited(self.net)
         if plain or next(self.net.parameters()).device.type != "cuda":
@@ -201,8 +216,12 @@ class Writer(Intake):
         return fits(self.net)
 
     def played(
-        self, requests: Sequence[Request], knobs: Knobs, processors: list[Processor], stops: Stops
-    ) -> Iterator[News]:
+        self,
+        requests: Sequence[GenerationRequest],
+        knobs: GenerationConfig,
+        processors: list[Processor],
+        stops: StoppingCriteria,
+    ) -> Iterator[StepOutput]:
         """Recordings are kept: the next call of the same shape plays them at once."""
         from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
         from glassformer.generate.burst import BurstRunner, run_bursts
@@ -245,24 +264,26 @@ class Writer(Intake):
             runner.forget()
             self.recorded[key] = runner
 
-    def strategy(self, knobs: Knobs) -> Callable[..., Strategy]:
+    def strategy(self, knobs: GenerationConfig) -> Callable[..., Strategy]:
         if knobs.num_beams == 1:
-            return Pick
-        return PhraseBeam if knobs.force_words_ids else Beam
+            return SamplingStrategy
+        return PhraseBeam if knobs.force_words_ids else BeamSearch
 
-    def before(self, request: Request) -> Sequence[int]:
+    def before(self, request: GenerationRequest) -> Sequence[int]:
         """The tokens that the new text goes on from; that of an encoder-decoder stands alone."""
         return () if self.translates else request.prompt
 
-    def decode(self, request: Request, tokens: Sequence[int]) -> str:
+    def decode(self, request: GenerationRequest, tokens: Sequence[int]) -> str:
         assert self.tokenizer is not None
         return self.tokenizer.target.decode(tokens, after=self.before(request))
 
-    def whole(self, request: Request, finished: list[Finished], knobs: Knobs) -> Generation:
+    def whole(
+        self, request: GenerationRequest, finished: list[FinishedSequence], knobs: GenerationConfig
+    ) -> GenerationOutput:
         """The sequences of one request as a Generation with its alternatives."""
-        stops = Stops(knobs, self.decode)
+        stops = StoppingCriteria(knobs, self.decode)
         best, *others = (
-            Generation(
+            GenerationOutput(
                 text=self.text(request, one, stops),
                 tokens=one.tokens,
                 logprobs=one.logprobs,
@@ -275,24 +296,28 @@ class Writer(Intake):
         best.alternatives = others
         return best
 
-    def text(self, request: Request, one: Finished, stops: Stops) -> str:
+    def text(
+        self, request: GenerationRequest, one: FinishedSequence, stops: StoppingCriteria
+    ) -> str:
         if self.tokenizer is None:
             return ""
         cut = stops.cut(request, one.tokens) if one.stop == "string" else None
         return self.decode(request, one.tokens) if cut is None else cut
 
 
-def streams(knobs: Knobs) -> bool:
+def streams(knobs: GenerationConfig) -> bool:
     """Whether tokens are final as they come."""
     return knobs.num_beams == 1 and knobs.num_return_sequences == 1
 
 
-def alone(requests: Sequence[Request], knobs: Knobs) -> bool:
+def alone(requests: Sequence[GenerationRequest], knobs: GenerationConfig) -> bool:
     """Whether there is one row to write."""
     return len(requests) == 1 and streams(knobs)
 
 
-def kept(runner: Runner, request: Request, all_news: Iterator[News]) -> Iterator[News]:
+def kept(
+    runner: Runner, request: GenerationRequest, all_news: Iterator[StepOutput]
+) -> Iterator[StepOutput]:
     """The same news; a text that is whole is kept, for a prompt that goes on from it."""
     for news in all_news:
         for one in news.finished:

@@ -1,4 +1,4 @@
-"""Inside room, comparing: two models read one text; which heads and layers have moved?
+"""Two models read one text; which heads and layers have moved?
 
 A fine-tune beside its base, a model with its adapter on and off, two steps of one training.
 """
@@ -19,15 +19,15 @@ from torch import Tensor
 from glassformer import adapters
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.look import look
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.capture.names import names_of
 from glassformer.inside.attribute.predicted import ENDS, Predicted
+from glassformer.inside.capture.look import look
 from glassformer.inside.capture.model_inputs import Text
-from glassformer.inside.displayable import Shown
-from glassformer.inside.capture.stack_view import Side
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.names import names_of
+from glassformer.inside.capture.stack_view import StackView
 from glassformer.inside.capture.view import View
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.displayable import Displayable
+from glassformer.tasks.model_protocol import TaskModel
 
 SEEN = ("pattern", "z", "attn_out", "ffn_out", "resid_post")
 
@@ -40,14 +40,14 @@ class SideComparison:
     the stream, over the size of what it wrote, and `head_cosine` the cosine between both. [layer]:
     the same of attention, of the feed-forward layer and of the stream."""
 
-    pattern: Named
-    divergence: Named
-    head_change: Named
-    head_cosine: Named
-    attention_change: Named
-    feed_forward_change: Named | None
-    residual_change: Named | None
-    residual_cosine: Named | None
+    pattern: NamedTensor
+    divergence: NamedTensor
+    head_change: NamedTensor
+    head_cosine: NamedTensor
+    attention_change: NamedTensor
+    feed_forward_change: NamedTensor | None
+    residual_change: NamedTensor | None
+    residual_cosine: NamedTensor | None
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Mover:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Shown):
+class ModelComparison(Displayable):
     """`sides` are "encoder", "decoder" and "cross", as far as the model has them and they attend;
     `logit_divergence` is KL(before, after) in nats, [position]."""
 
     before: View
     after: View
     sides: dict[str, SideComparison]
-    logit_divergence: Named | None
+    logit_divergence: NamedTensor | None
 
     def moved(self, count: int = 10) -> list[tuple[str, int, int, float]]:
         """The heads whose patterns have changed most: side, layer, head, total variation."""
@@ -107,8 +107,8 @@ class Comparison(Shown):
 
 @torch.no_grad()
 def compare(
-    a: Model, b: Model, text: Text, target: Text | None = None, *, head: str | None = None
-) -> Comparison:
+    a: TaskModel, b: TaskModel, text: Text, target: Text | None = None, *, head: str | None = None
+) -> ModelComparison:
     """Of `b` beside `a` on a text. A model beside itself is the model without its adapter, and
     with it. `head`: whose outputs are compared, else the first; patterns and streams are compared
     also where one of the models does not have it."""
@@ -127,10 +127,10 @@ def compare(
         before = look(a, text, target, at=_wanted(a), head=first)
     after = look(b, text, target, at=_wanted(b), head=second)
     sides = {name: _side(x, y) for name, x, y in _pairs(before, after)}
-    return Comparison(before, after, sides, _divergence(before, after))
+    return ModelComparison(before, after, sides, _divergence(before, after))
 
 
-def _wanted(model: Model) -> list[str]:
+def _wanted(model: TaskModel) -> list[str]:
     there = model.net.encoder is not None
     return [
         name
@@ -139,7 +139,7 @@ def _wanted(model: Model) -> list[str]:
     ]
 
 
-def _check(a: Model, b: Model) -> None:
+def _check(a: TaskModel, b: TaskModel) -> None:
     if (a.tokenizer is None) != (b.tokenizer is None) or (
         a.tokenizer is not None
         and b.tokenizer is not None
@@ -168,18 +168,18 @@ def _heads(layer: object) -> int:
     return 0 if attention is None else int(attention.heads)
 
 
-def _pairs(a: View, b: View) -> Iterator[tuple[str, Side, Side]]:
+def _pairs(a: View, b: View) -> Iterator[tuple[str, StackView, StackView]]:
     """Stacks that attend in every layer; a recurrent one has nothing that could be compared."""
     names = names_of(a.model.spec)
     for stack in ("encoder", "decoder"):
         if f"{stack}.blocks.0.attn_out" in names:
-            yield stack, Side(a, stack), Side(b, stack)
+            yield stack, StackView(a, stack), StackView(b, stack)
     both = a.model.net.encoder is not None and a.model.net.decoder is not None
     if both and "decoder.blocks.0.cross.attn_out" in names:
         yield "cross", a.cross, b.cross
 
 
-def _side(a: Side, b: Side) -> SideComparison:
+def _side(a: StackView, b: StackView) -> SideComparison:
     lists: list[list[Tensor]] = [[] for _ in range(8)]
     pattern, divergence, change, cosine, said, fed, stream, turned = lists
     ffn = not a.scope and a.stack + ".blocks.0.ffn_out" in names_of(a.view.model.spec)
@@ -199,13 +199,13 @@ def _side(a: Side, b: Side) -> SideComparison:
             stream.append(_relative(*after)[0])
             turned.append(_cosine(*after)[0])
 
-    def named(rows: list[Tensor], title: str) -> Named:
+    def named(rows: list[Tensor], title: str) -> NamedTensor:
         array = torch.stack(rows)
         labels = {"layer": [str(i) for i in range(len(rows))]}
         axes = ("layer", "head")[: array.ndim]
         if array.ndim == 2:
             labels["head"] = [str(i) for i in range(array.shape[1])]
-        return Named(array, axes, labels, f"{a.title}: {title}")
+        return NamedTensor(array, axes, labels, f"{a.title}: {title}")
 
     return SideComparison(
         pattern=named(pattern, "patterns, total variation"),
@@ -219,7 +219,7 @@ def _side(a: Side, b: Side) -> SideComparison:
     )
 
 
-def _written(side: Side, layer: int) -> Tensor:
+def _written(side: StackView, layer: int) -> Tensor:
     """What each head writes to the stream: [head, position, width]."""
     z = side.z[layer].array.float()
     stack = getattr(side.view.model.net, side.stack)
@@ -261,16 +261,16 @@ def movers(was: Predicted, now: Predicted, position: int, count: int) -> list[Mo
     return [Mover(i, was.text(i), float(before[i]), float(after[i])) for i in best]
 
 
-def divergence(was: Predicted, now: Predicted) -> Named:
+def divergence(was: Predicted, now: Predicted) -> NamedTensor:
     """KL(was, now) in nats of every row of what is predicted."""
     far = was.divergence(was.logits(), now.logits())
     words = {"position": [token.text for token in was.view.tokens], "end": ENDS[: len(far)]}
     axis = was.axes[0]
     labels = {axis: words[axis]} if axis in words else {}
-    return Named(far, (axis,), labels, "predictions, KL(before, after)")
+    return NamedTensor(far, (axis,), labels, "predictions, KL(before, after)")
 
 
-def _divergence(a: View, b: View) -> Named | None:
+def _divergence(a: View, b: View) -> NamedTensor | None:
     """Where both predict the same kind of thing."""
     try:
         was, now = Predicted(a), Predicted(b)

@@ -1,4 +1,4 @@
-"""Inside room, what can be shown: whatever is found has a notebook display, and becomes a file."""
+"""Whatever is found has a notebook display, and becomes a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 
-class Shown(ABC):
+class Displayable(ABC):
     """Shows itself in a notebook; `show/` has the pictures."""
 
     @abstractmethod

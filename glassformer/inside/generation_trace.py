@@ -1,4 +1,4 @@
-"""Inside room, writing: a text goes on token by token, with what the cache holds at each; and the
+"""A text goes on token by token, with what the cache holds at each; and the
 tree of a beam search, with what was pruned."""
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.beam import Candidate as Branch
-from glassformer.generate.result import Generation
+from glassformer.generate.beam import BeamCandidate as Branch
+from glassformer.generate.result import GenerationOutput
 from glassformer.generate.runner import Runner
 from glassformer.generate.sampling import chances, draw, largest, shaped
-from glassformer.generate.strategy import Request
-from glassformer.inside.intervene.choices import Candidate, choose
-from glassformer.inside.intervene.editing import standing
-from glassformer.inside.capture.cancellation import pause
+from glassformer.generate.strategy import GenerationRequest
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.attribute.predictions import head_with_outputs
-from glassformer.spec import Block
+from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.intervene.choices import OutputCandidate, choose
+from glassformer.inside.intervene.editing import standing
+from glassformer.spec import BlockSpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
 
 
 @dataclass(frozen=True)
-class Written:
+class GenerationStep:
     """One step: the keys and values of `reused` tokens were there, those of `fresh` ones were
     computed, and then a token was chosen."""
 
     reused: int
     fresh: int
-    chosen: Candidate
-    candidates: tuple[Candidate, ...]
+    chosen: OutputCandidate
+    candidates: tuple[OutputCandidate, ...]
     seconds: float
 
     @property
@@ -56,16 +56,16 @@ class CacheSize:
 
 
 @torch.no_grad()
-def write(
+def generation_trace(
     view: View, length: int, *, sample: bool = False, seed: int = 0, top: int = 10, **knobs: Any
-) -> tuple[list[Written], str]:
+) -> tuple[list[GenerationStep], str]:
     """Up to `length` tokens that follow the view's text, with its edits, and why they ended."""
     request = _request(view, length)
     turned = view.model.writer.knobs({"do_sample": sample, "seed": seed, **knobs})
     runner = Runner(view.model.net)
     chance = chances(seed, 0, request.limit)
     said = Predicted(view, head_with_outputs(view.model, None).name)  # which the writer reads
-    steps: list[Written] = []
+    steps: list[GenerationStep] = []
     fresh, reused = len(request.prompt), 0
     with standing(view.model.net, view.edits, alone=True):
         began = time.perf_counter()
@@ -77,12 +77,12 @@ def write(
             spent = time.perf_counter() - began
             choice = choose(said, [0], logits, token.tolist(), turned, top)[0]
             assert choice.actual is not None
-            steps.append(Written(reused, fresh, choice.actual, choice.candidates, spent))
+            steps.append(GenerationStep(reused, fresh, choice.actual, choice.candidates, spent))
             if int(token) in turned.eos_token_id:
                 return steps, "eos"
             reused, fresh = reused + fresh, 1
             if number + 1 < request.limit:
-                pause()
+                check_cancelled()
                 began = time.perf_counter()
                 logits = runner.step(torch.tensor([0], device=token.device), token)
     return steps, "length"
@@ -91,7 +91,7 @@ def write(
 def cache_size(view: View) -> CacheSize:
     stack = view.model.spec.last_stack
     layers = [stack.blocks[index] for index in stack.order]
-    blocks = [layer for layer in layers if isinstance(layer, Block)]
+    blocks = [layer for layer in layers if isinstance(layer, BlockSpec)]
     if not blocks:
         raise GlassformerError(
             f"{view.model.architecture} keeps no keys and values; its layers have no attention."
@@ -121,7 +121,7 @@ class Node:
 @torch.no_grad()
 def beam_tree(
     view: View, beams: int, length: int, **knobs: Any
-) -> tuple[list[Node], list[tuple[int, Generation]]]:
+) -> tuple[list[Node], list[tuple[int, GenerationOutput]]]:
     """Every token that a beam search has weighed, and its results with the nodes they end at."""
     request, writer = _request(view, length), view.model.writer
     turned = writer.knobs(
@@ -165,7 +165,7 @@ def _path(nodes: list[Node], place: int | None) -> list[int]:
     return found
 
 
-def _request(view: View, length: int) -> Request:
+def _request(view: View, length: int) -> GenerationRequest:
     """What follows the tokens that the view has read."""
     if view.stack != "decoder":
         raise GlassformerError(f"{view.model.architecture} does not write; it fills gaps.")
@@ -179,7 +179,7 @@ def _request(view: View, length: int) -> Request:
             f"The text has {len(prompt)} tokens, which are all that the model can read; shorten it "
             "to let it write."
         )
-    return Request(0, prompt, room, None if source is None else _given(source))
+    return GenerationRequest(0, prompt, room, None if source is None else _given(source))
 
 
 def _given(source: torch.Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Metrics room: confidence intervals of figures.
+"""Confidence intervals of figures.
 
 A proportion, such as the share of records that are right, has the score interval of Wilson (1927).
 For other metrics the records are drawn anew, as many as there are, with replacement, and the
@@ -33,7 +33,7 @@ PART = 2**22  # so many places are drawn at a time
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricWithCI:
     """A metric of all records; with `low` and `high` around what it would be for others like them,
     and `error`, its standard error. Where nothing was drawn these are not known."""
 
@@ -47,7 +47,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Draws:
+class Resamples:
     """How often records are drawn anew, from which seed on, and how much of the metric's values
     an interval holds. The same draws serve all metrics."""
 
@@ -75,17 +75,17 @@ class Draws:
         edges = [records * i // count for i in range(count + 1)] if count else []
         return pairwise(edges)
 
-    def figure(self, value: float, drawn: ArrayLike, without: ArrayLike) -> Figure:
+    def figure(self, value: float, drawn: ArrayLike, without: ArrayLike) -> MetricWithCI:
         """The BCa interval of a metric's value, from its values for the draws and for the records
         `without` one, or one group, at a time. A draw may have no value, such as the correlation
         of equal numbers."""
         known = _known(drawn)
         if len(known) < 2:
-            return Figure(value)
+            return MetricWithCI(value)
         error = float(known.std(ddof=1))
         near = ROUNDING * np.abs(known).max()
         if np.ptp(known) <= near:
-            return Figure(value, error=error)
+            return MetricWithCI(value, error=error)
         below = ((known < value - near).mean() + (known <= value + near).mean()) / 2
         least = 0.5 / len(known)
         bias = NORMAL.inv_cdf(min(max(float(below), least), 1 - least))
@@ -96,9 +96,9 @@ class Draws:
             for end in ends
         ]
         low, high = np.quantile(known, shares)
-        return Figure(value, float(low), float(high), error)
+        return MetricWithCI(value, float(low), float(high), error)
 
-    def proportion(self, hits: ArrayLike, scale: float = 1.0) -> Figure:
+    def proportion(self, hits: ArrayLike, scale: float = 1.0) -> MetricWithCI:
         """The share of records that are a hit, times `scale`, with Wilson's interval. Its error is
         that of a mean."""
         found = np.asarray(hits, dtype=float)
@@ -106,12 +106,12 @@ class Draws:
         n, p = len(found), float(found.mean())
         error = mean_error(scale * found)
         if not self.count:
-            return Figure(scale * p, error=error)
+            return MetricWithCI(scale * p, error=error)
         z = self.z
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5
         low, high = max(0.0, middle - half), min(1.0, middle + half)
-        return Figure(scale * p, scale * min(low, p), scale * max(high, p), error)
+        return MetricWithCI(scale * p, scale * min(low, p), scale * max(high, p), error)
 
     @property
     def z(self) -> float:
@@ -133,13 +133,13 @@ def acceleration(without: ArrayLike) -> float:
 def bootstrap(
     results: Sequence[Result],
     metrics: Mapping[str, Callable[[Sequence[Result]], float]],
-    draws: Draws | None = None,
-) -> dict[str, Figure]:
+    draws: Resamples | None = None,
+) -> dict[str, MetricWithCI]:
     """Figures of any metrics, each a function of a list of results, one a record.
 
     >>> bootstrap(list(zip(found, right)), {"spearman": lambda pairs: spearman(*zip(*pairs))})
     """
-    draws = draws or Draws()
+    draws = draws or Resamples()
     _check(len(results))
     drawn: dict[str, list[float]] = {name: [] for name in metrics}
     for part in draws.places(len(results)):
@@ -159,14 +159,14 @@ def bootstrap(
 
 
 def bootstrap_sums(
-    statistics: ArrayLike, metrics: Mapping[str, OfSums], draws: Draws | None = None
-) -> dict[str, Figure]:
+    statistics: ArrayLike, metrics: Mapping[str, OfSums], draws: Resamples | None = None
+) -> dict[str, MetricWithCI]:
     """The same of metrics that are functions of sums: `statistics`, [record, statistic], are
     added up over all records, or those of a draw.
 
     >>> bootstrap_sums([[hit, 1] for hit in hits], {"accuracy": lambda s: s[:, 0] / s[:, 1]})
     """
-    draws = draws or Draws()
+    draws = draws or Resamples()
     table: Numbers = np.asarray(statistics, dtype=float)
     _check(len(table))
     sums = [table.sum(0, keepdims=True)]
@@ -174,7 +174,7 @@ def bootstrap_sums(
         times = np.stack([np.bincount(places, minlength=len(table)) for places in part])
         sums.append(times @ table)
     every, without = np.concatenate(sums), sums[0] - table
-    found: dict[str, Figure] = {}
+    found: dict[str, MetricWithCI] = {}
     for name, metric in metrics.items():
         values = np.asarray(metric(every), dtype=float)
         jackknife = metric(without) if draws.count and len(table) > 1 else ()
@@ -183,8 +183,8 @@ def bootstrap_sums(
 
 
 def bootstrap_means(
-    values: Mapping[str, ArrayLike], draws: Draws | None = None
-) -> dict[str, Figure]:
+    values: Mapping[str, ArrayLike], draws: Resamples | None = None
+) -> dict[str, MetricWithCI]:
     """Of metrics that are means over records. Their standard error is the mean's, of a sample."""
     table = np.stack([np.asarray(numbers, dtype=float) for numbers in values.values()], 1)
 
@@ -194,7 +194,7 @@ def bootstrap_means(
     metrics = {name: mean_of(i) for i, name in enumerate(values)}
     figures = bootstrap_sums(table, metrics, draws)
     return {
-        name: Figure(figure.value, figure.low, figure.high, mean_error(table[:, i]))
+        name: MetricWithCI(figure.value, figure.low, figure.high, mean_error(table[:, i]))
         for i, (name, figure) in enumerate(figures.items())
     }
 

@@ -1,4 +1,4 @@
-"""Metrics room: classes and labels of texts. Answers come in beside the right ones, of equal
+"""Classes and labels of texts. Answers come in beside the right ones, of equal
 number; the figures are those of their counts."""
 
 from __future__ import annotations

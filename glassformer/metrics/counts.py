@@ -1,4 +1,4 @@
-"""Metrics room: figures of counts. Of each class is counted how often it was found, is right, and
+"""Figures of counts. Of each class is counted how often it was found, is right, and
 both; sums of such counts come in, for any number of draws at once, and figures go out."""
 
 from __future__ import annotations

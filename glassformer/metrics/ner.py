@@ -1,4 +1,4 @@
-"""Metrics room: entities, as tags of words mean them. Tags come in, a list a text."""
+"""Entities, as tags of words mean them. Tags come in, a list a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.report_table import Table, share
+from glassformer.metrics.report_table import ScoreTable, share
 
 Entity = tuple[str, int, int]  # its type, its first word and its last
 Scheme = Literal["IOB2", "IOBES"]
@@ -19,13 +19,13 @@ ALLOWED = {"IOB2": "OBI", "IOBES": "OBIES"}
 
 
 @dataclass(frozen=True)
-class Report:
+class NerReport:
     """`entities` counts whole ones, right when type and words agree; None where tags name none, as
     parts of speech. `tokens` counts words by their type, without those outside of all entities;
     `accuracy` is of the tags as they are written."""
 
-    entities: Table | None
-    tokens: Table
+    entities: ScoreTable | None
+    tokens: ScoreTable
     accuracy: float
 
     def record(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def report(
     predicted: Iterable[Sequence[str]],
     gold: Iterable[Sequence[str]],
     scheme: Scheme | None = None,
-) -> Report:
+) -> NerReport:
     """How well tags agree with the right ones, a list of tags a text on either side.
 
     Without a `scheme` tags are read leniently, as conlleval and seqeval's default do; with one,
@@ -53,7 +53,7 @@ def report(
                 f"Text {number} has {len(p)} predicted tags and {len(g)} right ones."
             )
     names = {tag for pair in pairs for tag in chain(*pair)}
-    return Report(
+    return NerReport(
         entities=_of_entities(pairs, scheme) if names_entities(names) else None,
         tokens=_of_tokens(pairs, names_entities(names)),
         accuracy=share(
@@ -141,16 +141,16 @@ def _allowed(tag: str, scheme: Scheme) -> tuple[str, str]:
 
 def _of_entities(
     pairs: Sequence[tuple[Sequence[str], Sequence[str]]], scheme: Scheme | None
-) -> Table:
+) -> ScoreTable:
     hits, found, right = Counter[str](), Counter[str](), Counter[str]()
     for p, g in pairs:
         said, true = entities(p, scheme), entities(g, scheme)
         for counter, spans in ((hits, said & true), (found, said), (right, true)):
             counter.update(kind for kind, _, _ in spans)
-    return Table.of(hits, found, right)
+    return ScoreTable.of(hits, found, right)
 
 
-def _of_tokens(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], marked: bool) -> Table:
+def _of_tokens(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], marked: bool) -> ScoreTable:
     hits, found, right = Counter[str](), Counter[str](), Counter[str]()
     for p, g in pairs:
         for said, true in zip(p, g, strict=True):
@@ -158,4 +158,4 @@ def _of_tokens(pairs: Sequence[tuple[Sequence[str], Sequence[str]]], marked: boo
             found.update([a] if a else [])
             right.update([b] if b else [])
             hits.update([a] if a and a == b else [])
-    return Table.of(hits, found, right)
+    return ScoreTable.of(hits, found, right)

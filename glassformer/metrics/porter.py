@@ -1,4 +1,4 @@
-"""Metrics room: Porter's stemmer (1980) for English, with the changes that NLTK made to it:
+"""Porter's stemmer (1980) for English, with the changes that NLTK made to it:
 the one that ROUGE scores are published with. A word in small letters comes in."""
 
 from __future__ import annotations

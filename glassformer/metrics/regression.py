@@ -1,4 +1,4 @@
-"""Metrics room: numbers beside the right ones, and what a text was worth to a language model."""
+"""Numbers beside the right ones, and what a text was worth to a language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics room: precision, recall, F1 and support, class by class and over all classes."""
+"""Precision, recall, F1 and support, class by class and over all classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Row:
+class ClassScores:
     """Of a class: how much of what was found is right, how much of what is right was found, their
     harmonic mean, and how much there was to find. What cannot be divided is 0."""
 
@@ -21,31 +21,32 @@ class Row:
     support: int
 
     @classmethod
-    def of(cls, hits: int, found: int, right: int) -> Row:
+    def of(cls, hits: int, found: int, right: int) -> ClassScores:
         return cls(share(hits, found), share(hits, right), share(2 * hits, found + right), right)
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """A row a class, sorted; and three rows for all: of all decisions together, the plain mean of
     the classes, and their mean weighted by support."""
 
-    classes: dict[str, Row]
-    micro: Row
-    macro: Row
-    weighted: Row
+    classes: dict[str, ClassScores]
+    micro: ClassScores
+    macro: ClassScores
+    weighted: ClassScores
 
     @classmethod
-    def of(cls, hits: Counter[str], found: Counter[str], right: Counter[str]) -> Table:
+    def of(cls, hits: Counter[str], found: Counter[str], right: Counter[str]) -> ScoreTable:
         """Of how often each class was found, was right, and was both."""
         rows = {
-            name: Row.of(hits[name], found[name], right[name]) for name in sorted(found | right)
+            name: ClassScores.of(hits[name], found[name], right[name])
+            for name in sorted(found | right)
         }
         total = right.total()
         weights = [row.support for row in rows.values()]
         return cls(
             classes=rows,
-            micro=Row.of(hits.total(), found.total(), total),
+            micro=ClassScores.of(hits.total(), found.total(), total),
             macro=_mean([*rows.values()], [1] * len(rows), total),
             weighted=_mean([*rows.values()], weights, total),
         )
@@ -58,9 +59,9 @@ def share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _mean(rows: Sequence[Row], weights: Sequence[int], support: int) -> Row:
+def _mean(rows: Sequence[ClassScores], weights: Sequence[int], support: int) -> ClassScores:
     if not sum(weights):
-        return Row(0.0, 0.0, 0.0, support)
+        return ClassScores(0.0, 0.0, 0.0, support)
     means = np.average([(row.precision, row.recall, row.f1) for row in rows], 0, weights)
     precision, recall, f1 = means.tolist()
-    return Row(precision, recall, f1, support)
+    return ClassScores(precision, recall, f1, support)

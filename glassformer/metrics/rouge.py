@@ -1,4 +1,4 @@
-"""Metrics room: ROUGE (Lin, 2004), how much of a reference a summary has. Texts come in.
+"""ROUGE (Lin, 2004), how much of a reference a summary has. Texts come in.
 
 The numbers are those of the package rouge-score, which papers publish, to the last bit.
 """

@@ -1,4 +1,4 @@
-"""Metrics room: answers that are texts, judged as SQuAD's evaluation script does it."""
+"""Answers that are texts, judged as SQuAD's evaluation script does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics room: how near written texts are to references, BLEU and chrF by sacrebleu, and
+"""How near written texts are to references, BLEU and chrF by sacrebleu, and
 ROUGE. Texts come in, with one reference or several for each."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 JAPANESE = re.compile(r"[\u3040-\u30ff]")
 
 
-class SignedFigure(NamedTuple):
+class SignedMetric(NamedTuple):
     """A metric's value, and exactly how it was computed."""
 
     name: str
@@ -30,7 +30,7 @@ def translation_figures(
     *,
     tokenize: str | None = None,
     lowercase: bool = False,
-) -> list[SignedFigure]:
+) -> list[SignedMetric]:
     """BLEU and chrF of a whole corpus. `tokenize` is sacrebleu's word for how BLEU finds words: if
     not said 13a, and for references in Chinese or Japanese those that have no need of spaces."""
     check(predictions, references)
@@ -38,7 +38,7 @@ def translation_figures(
     streams = streams_of(references)
     scores = [metric.corpus_score(list(predictions), streams) for metric in found]
     return [
-        SignedFigure(score.name, score.score, str(metric.get_signature()))
+        SignedMetric(score.name, score.score, str(metric.get_signature()))
         for metric, score in zip(found, scores, strict=True)
     ]
 
@@ -68,7 +68,7 @@ def translation_metrics(
 
 def summary_figures(
     predictions: Sequence[str], references: References, *, stemmer: bool = True
-) -> list[SignedFigure]:
+) -> list[SignedMetric]:
     """The mean F1 of ROUGE-1, 2, L and Lsum, times 100, by Porter's stems as papers have it.
     Where references have no Latin letters words are found by any script's."""
     check(predictions, references)
@@ -81,7 +81,7 @@ def summary_figures(
     }[words]
     means = rouge_means(predictions, references, words=words)
     return [
-        SignedFigure(kind.replace("rouge", "ROUGE-"), 100 * value, how)
+        SignedMetric(kind.replace("rouge", "ROUGE-"), 100 * value, how)
         for kind, value in means.items()
     ]
 

@@ -1,4 +1,4 @@
-"""Page room: a server for one's own browser. Questions come in, what `inside` finds goes out."""
+"""A server for one's own browser. Questions come in, what `inside` finds goes out."""
 
 from glassformer.page.server import Server
 from glassformer.page.session import Session

@@ -1,4 +1,4 @@
-"""Page room, many numbers at once: facts and arrays become one body, for page/src/binary.ts."""
+"""Facts and arrays become one body, for page/src/binary.ts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALIGNED = 8  # where arrays begin, so that a browser can look at them without a 
 
 
 @dataclass(frozen=True)
-class Packed:
+class BinaryResponse:
     """`arrays` by name: a tensor and its axes."""
 
     facts: Mapping[str, Any]

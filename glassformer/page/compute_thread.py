@@ -1,4 +1,4 @@
-"""Page room, who computes: one thread, so that many tabs wait in line and torch keeps its cores."""
+"""One thread, so that many tabs wait in line and torch keeps its cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class Worker:
+class ComputeThread:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
         self._closed = False

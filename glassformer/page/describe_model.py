@@ -1,4 +1,4 @@
-"""Page room, facts: what a model is made of, a spec, comes in and goes out as the page tells it."""
+"""What a model is made of, a spec, comes in and goes out as the page tells it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,34 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.attribute.predicted import Predicts, output_names, predicting_heads, predicts
-from glassformer.spec import (
-    Attention,
-    Block,
-    Blocks,
-    Convolutional,
-    Embed,
-    Frames,
-    Head,
-    Hop,
-    Layer,
-    ModelSpec,
-    Norm,
-    Pattern,
-    Position,
-    Recurrent,
-    Stack,
-    Table,
+from glassformer.inside.attribute.predicted import (
+    Predicts,
+    output_names,
+    predicting_heads,
+    predicts,
 )
-from glassformer.tasks.model_protocol import Model, kind_of
+from glassformer.spec import (
+    AttentionPattern,
+    AttentionSpec,
+    AudioFramesSpec,
+    BlockSparsePattern,
+    BlockSpec,
+    ConvolutionalSpec,
+    HeadSpec,
+    LayerSpec,
+    MemoryHopSpec,
+    ModelSpec,
+    NormSpec,
+    PositionSpec,
+    PositionTableSpec,
+    RecurrentSpec,
+    StackSpec,
+    TokenEmbeddingSpec,
+)
+from glassformer.tasks.model_protocol import TaskModel, kind_of
 from glassformer.weights.quantization import count_parameters
 
-KINDS = {Recurrent: "recurrent", Convolutional: "convolutional", Hop: "hop"}
+KINDS = {RecurrentSpec: "recurrent", ConvolutionalSpec: "convolutional", MemoryHopSpec: "hop"}
 OF_BLOCKS = (
     "attention",
     "cross",
@@ -48,7 +53,7 @@ def model_kind(spec: ModelSpec) -> str:
     return "encoder" if spec.decoder is None else "encoder-decoder"
 
 
-def structure(model: Model, tuned: str | None) -> Facts:
+def structure(model: TaskModel, tuned: str | None) -> Facts:
     """`tuned` is the head that a tuned lens lies there for."""
     spec = model.spec
     stacks = {"encoder": spec.encoder, "decoder": spec.decoder}
@@ -68,7 +73,7 @@ def structure(model: Model, tuned: str | None) -> Facts:
     }
 
 
-def output_facts(model: Model, head: str | None, tuned: str | None) -> Facts:
+def output_facts(model: TaskModel, head: str | None, tuned: str | None) -> Facts:
     """What there is to ask about a head; None where none predicts anything."""
     said, why = said_by(model, head)
     return {
@@ -88,7 +93,7 @@ def output_facts(model: Model, head: str | None, tuned: str | None) -> Facts:
     }
 
 
-def said_by(model: Model, head: str | None) -> tuple[Predicts | None, str | None]:
+def said_by(model: TaskModel, head: str | None) -> tuple[Predicts | None, str | None]:
     """What is predicted, or why nothing is."""
     try:
         return predicts(model, head), None
@@ -106,20 +111,20 @@ def sights(spec: ModelSpec) -> list[str]:
     return found
 
 
-def reads_pairs(model: Model) -> bool:
+def reads_pairs(model: TaskModel) -> bool:
     """Whether a second sentence can be told apart from the first."""
     stack = model.spec.encoder or model.spec.last_stack
     return stack.embed.segments > 1 or stack.scores_segments or _frames_pairs(model)
 
 
-def _frames_pairs(model: Model) -> bool:
+def _frames_pairs(model: TaskModel) -> bool:
     """An encoder without segments tells them apart by the separators between them."""
     if model.spec.encoder is None or model.spec.decoder is not None or model.tokenizer is None:
         return False
     return any(model.tokenizer.encode("a", "b").special_mask[1:-1])
 
 
-def mask_of(model: Model) -> Facts | None:
+def mask_of(model: TaskModel) -> Facts | None:
     tokenizer = model.tokenizer
     if tokenizer is None or "mask" not in tokenizer.special:
         return None
@@ -127,14 +132,14 @@ def mask_of(model: Model) -> Facts | None:
     return {"token": token, "text": tokenizer.token(token)}
 
 
-def stack_facts(stack: Stack) -> Facts:
+def stack_facts(stack: StackSpec) -> Facts:
     embed, table = stack.embed, stack.embed.position
-    words = embed if isinstance(embed, Embed) else None
+    words = embed if isinstance(embed, TokenEmbeddingSpec) else None
     return {
         "width": stack.width,
         "vocabulary": embed.vocabulary,
         "context": stack.context_length,
-        "reads": "text" if words else "sound" if isinstance(embed, Frames) else "images",
+        "reads": "text" if words else "sound" if isinstance(embed, AudioFramesSpec) else "images",
         "embed": {
             "scale": words.scale if words else 1.0,
             "position": position_facts(table),
@@ -147,8 +152,8 @@ def stack_facts(stack: Stack) -> Facts:
     }
 
 
-def layer_facts(layer: Layer, index: int) -> Facts:
-    if not isinstance(layer, Block):
+def layer_facts(layer: LayerSpec, index: int) -> Facts:
+    if not isinstance(layer, BlockSpec):
         return {"block": index, "kind": KINDS[type(layer)], **dict.fromkeys(OF_BLOCKS)}
     ffn = layer.ffn
     return {
@@ -165,7 +170,7 @@ def layer_facts(layer: Layer, index: int) -> Facts:
     }
 
 
-def attention_facts(spec: Attention | None) -> Facts | None:
+def attention_facts(spec: AttentionSpec | None) -> Facts | None:
     if spec is None:
         return None
     return {
@@ -179,21 +184,21 @@ def attention_facts(spec: Attention | None) -> Facts | None:
     }
 
 
-def norm_facts(norm: Norm | None) -> Facts | None:
+def norm_facts(norm: NormSpec | None) -> Facts | None:
     return None if norm is None else {"kind": norm.kind, "eps": norm.eps, "bias": norm.bias}
 
 
-def position_facts(position: Position | Table | None) -> Facts | None:
+def position_facts(position: PositionSpec | PositionTableSpec | None) -> Facts | None:
     if position is None:
         return None
-    if isinstance(position, Table):
+    if isinstance(position, PositionTableSpec):
         kind = "learned" if position.layout == "learned" else "sinusoid"
     else:
-        kind = type(position).__name__.lower()
+        kind = position.name
     return {"kind": kind, **asdict(position)}
 
 
-def pattern_facts(pattern: Pattern | Blocks) -> Facts:
+def pattern_facts(pattern: AttentionPattern | BlockSparsePattern) -> Facts:
     none = {
         "left": None,
         "right": None,
@@ -202,7 +207,7 @@ def pattern_facts(pattern: Pattern | Blocks) -> Facts:
         "random": None,
         "whole": None,
     }
-    if isinstance(pattern, Blocks):
+    if isinstance(pattern, BlockSparsePattern):
         own = {"block": pattern.size, "random": pattern.random, "whole": pattern.whole}
         return {**none, "kind": "blocks", **own}
     plain = pattern.left is None and pattern.dilation == 1 and pattern.block is None
@@ -210,7 +215,7 @@ def pattern_facts(pattern: Pattern | Blocks) -> Facts:
     return {**none, "kind": kind, **asdict(pattern)}
 
 
-def head_facts(model: Model, head: Head) -> Facts:
+def head_facts(model: TaskModel, head: HeadSpec) -> Facts:
     kind = kind_of(head, model.spec)
     labels = list(output_names(model, head)) if kind in ("classify", "tag") else []
     return {"name": head.name, "kind": kind, "outputs": head.outputs, "labels": labels}

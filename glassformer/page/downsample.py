@@ -1,4 +1,4 @@
-"""Page room, thumbnails: large arrays come in, what fits on a screen goes out."""
+"""Large arrays come in, what fits on a screen goes out."""
 
 from __future__ import annotations
 

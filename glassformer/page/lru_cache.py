@@ -1,4 +1,4 @@
-"""Page room, what is kept: the newest values up to a weight; threads may share it."""
+"""The newest values up to a weight; threads may share it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
+class LruCache(Generic[Value]):
     """`most` is of the sum of weights; one value is kept however much it weighs."""
 
     def __init__(self, most: float, weigh: Callable[[Value], float] = lambda value: 1) -> None:

@@ -1,4 +1,4 @@
-"""Page room, sources: what was named on the command line comes in, models to load go out."""
+"""What was named on the command line comes in, models to load go out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.model import Model
 from glassformer.loading import describe, find_folder, load
+from glassformer.model import Model
 from glassformer.spec import ModelSpec
 from glassformer.train.saved_steps import Snapshot, is_run, snapshots
 from glassformer.weights.folder_kind import ADAPTER_CONFIG
@@ -24,7 +24,7 @@ Sample = Mapping[str, str]  # a text; a pair or a target with it
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """A model that can be loaded, perhaps with an adapter that was named; of a run folder, the last
     of its `checkpoints`. `samples` are texts that show something with this very model."""
 
@@ -32,7 +32,7 @@ class Source:
     folder: Path
     snapshot: Snapshot | None = None
     adapter: Path | None = None
-    checkpoints: tuple[Source, ...] = field(default=(), repr=False)
+    checkpoints: tuple[ModelSource, ...] = field(default=(), repr=False)
     samples: tuple[Sample, ...] = ()
 
     @property
@@ -62,19 +62,19 @@ class Source:
         return architecture, spec
 
 
-def find_sources(names: Sequence[str], adapter: str | None = None) -> list[Source]:
+def find_sources(names: Sequence[str], adapter: str | None = None) -> list[ModelSource]:
     """Of one name several times, each has its own number. The adapter is that of one model."""
-    found: dict[str, Source] = {}
+    found: dict[str, ModelSource] = {}
     for name in names:
         folder = Path(name) if is_run(name) else find_folder(name)
         own = name_of(name, folder)
         id = next(i for i in (own, *(f"{own}-{n}" for n in range(2, 99))) if i not in found)
         if adapter is not None:
-            made = Source(id, find_folder(name), adapter=find_folder(adapter))
+            made = ModelSource(id, find_folder(name), adapter=find_folder(adapter))
         elif is_run(folder) and not is_plain(folder):
             made = of_run(id, folder)
         else:
-            made = Source(id, folder)
+            made = ModelSource(id, folder)
         found[id] = replace(made, samples=samples(name, folder))
     return list(found.values())
 
@@ -98,6 +98,8 @@ def samples(name: str, folder: Path) -> tuple[Sample, ...]:
     return tuple(samples_of(folder.name)) if folder.parent == HOME else ()
 
 
-def of_run(id: str, folder: Path) -> Source:
-    steps = tuple(Source(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder))
-    return Source(id, folder, steps[-1].snapshot, checkpoints=steps)
+def of_run(id: str, folder: Path) -> ModelSource:
+    steps = tuple(
+        ModelSource(f"{id}@{one.step}", one.folder, snapshot=one) for one in snapshots(folder)
+    )
+    return ModelSource(id, folder, steps[-1].snapshot, checkpoints=steps)

@@ -1,4 +1,4 @@
-"""Page room, what was asked: a JSON object comes in, values that were checked go out."""
+"""A JSON object comes in, values that were checked go out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.errors import GlassformerError
 Limits = tuple[float | None, float | None]
 
 
-class Asked:
+class RequestArgs:
     """The body of a question. A field of another kind than expected is one clear sentence."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Page room, the server: it listens on this machine alone, and answers the page it has served.
+"""It listens on this machine alone, and answers the page it has served.
 
 A browser lets any page send requests to any address, and a name may come to point at this machine;
 so a request must name this machine as its host, and come from the page that was served here.

@@ -1,4 +1,4 @@
-"""Page room, the session: models that were named, what they have read, and what was answered."""
+"""Models that were named, what they have read, and what was answered."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.result import Generation
+from glassformer.generate.result import GenerationOutput
 from glassformer.inside import View
-from glassformer.inside.intervene.editing import resolve
-from glassformer.inside.capture.cancellation import pausing
 from glassformer.inside.attribute.predicted import predicts
-from glassformer.inside.capture.model_inputs import read
 from glassformer.inside.attribute.steering import resolved
+from glassformer.inside.capture.cancellation import cancellable
+from glassformer.inside.capture.model_inputs import read_inputs
+from glassformer.inside.intervene.editing import resolve
 from glassformer.inside.lens.tuned_lens import TunedLens, beside
 from glassformer.model import Model
-from glassformer.page.request_args import Asked
-from glassformer.page.lru_cache import Kept
-from glassformer.page.binary_response import Packed, as_json
-from glassformer.page.model_sources import Source, find_sources
-from glassformer.page.compute_thread import Worker
+from glassformer.page.binary_response import BinaryResponse, as_json
+from glassformer.page.compute_thread import ComputeThread
+from glassformer.page.lru_cache import LruCache
+from glassformer.page.model_sources import ModelSource, find_sources
+from glassformer.page.request_args import RequestArgs
 
 MODELS, VIEWS, ANSWERS = 4, 6, 2**28  # most models and views in memory, bytes of answers
 LONGEST = 2048  # tokens of a text, where the model has no limit of its own
@@ -31,19 +31,19 @@ WRITTEN = 32  # tokens of a target that nobody gave
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     kind: str  # its content type
     body: bytes
 
 
-class NobodyWaitsError(Exception):
+class ClientGoneError(Exception):
     """The browser has gone away, or wants to know something else by now."""
 
 
-Question = Callable[["Session", Asked], Mapping[str, Any] | Packed]
+Question = Callable[["Session", RequestArgs], Mapping[str, Any] | BinaryResponse]
 
 
-def paired(asked: Asked, name: str) -> str | tuple[str, str]:
+def paired(asked: RequestArgs, name: str) -> str | tuple[str, str]:
     """A text, with the second sentence where there is one."""
     text, pair = asked.text(name, ""), asked.text("pair", "")
     return (text, pair) if pair else text
@@ -61,12 +61,12 @@ class Session:
     ) -> None:
         self.sources = find_sources(sources, adapter)
         self.text, self.head = text, head  # that the first model is shown with at first
-        self._models: Kept[Model] = Kept(MODELS)
-        self._lenses: Kept[TunedLens] = Kept(MODELS)
-        self._views: Kept[View] = Kept(VIEWS)
-        self._targets: Kept[str] = Kept(100)
-        self._answers: Kept[Answer] = Kept(ANSWERS, lambda answer: len(answer.body))
-        self._worker = Worker()
+        self._models: LruCache[Model] = LruCache(MODELS)
+        self._lenses: LruCache[TunedLens] = LruCache(MODELS)
+        self._views: LruCache[View] = LruCache(VIEWS)
+        self._targets: LruCache[str] = LruCache(100)
+        self._answers: LruCache[Response] = LruCache(ANSWERS, lambda answer: len(answer.body))
+        self._worker = ComputeThread()
 
     def prepare(self) -> None:
         """Loads the first model, so that what is wrong with it is said at once."""
@@ -84,7 +84,7 @@ class Session:
         question: Question,
         given: Mapping[str, Any],
         gone: Callable[[], bool] = lambda: False,
-    ) -> Answer | None:
+    ) -> Response | None:
         """None where nobody waits for it any more."""
         key = name, json.dumps(given, sort_keys=True)
         return self._answers.get(key) or self._worker.do(
@@ -93,29 +93,29 @@ class Session:
 
     def _compute(
         self, key: Any, question: Question, given: Mapping[str, Any], gone: Callable[[], bool]
-    ) -> Answer | None:
+    ) -> Response | None:
         kept = self._answers.get(key)  # another tab may have asked the same meanwhile
         if kept is not None or gone():
             return kept
 
         def stop_if_gone() -> None:
             if gone():
-                raise NobodyWaitsError
+                raise ClientGoneError
 
         try:
-            with pausing(stop_if_gone):
-                found = question(self, Asked(given))
-        except NobodyWaitsError:
+            with cancellable(stop_if_gone):
+                found = question(self, RequestArgs(given))
+        except ClientGoneError:
             return None
-        if isinstance(found, Packed):
-            answer = Answer("application/octet-stream", found.body())
+        if isinstance(found, BinaryResponse):
+            answer = Response("application/octet-stream", found.body())
         else:
-            answer = Answer("application/json", as_json(found))
+            answer = Response("application/json", as_json(found))
         return self._answers.put(key, answer)
 
     # --- what questions are about -----------------------------------------------------------------
 
-    def source(self, id: str) -> Source:
+    def source(self, id: str) -> ModelSource:
         for source in self.sources:
             for one in (source, *source.checkpoints):
                 if one.id == id:
@@ -127,14 +127,14 @@ class Session:
         """Read when it is first asked for; from then on its folder may go."""
         return self._models.get(id) or self._models.put(id, self.source(id).load())
 
-    def tuned(self, asked: Asked) -> TunedLens | None:
+    def tuned(self, asked: RequestArgs) -> TunedLens | None:
         """The tuned lens that lies with the model, where a question asks for it."""
         if not asked.flag("tuned"):
             return None
         id = asked.text("model")
         return self._lenses.get(id) or self._lenses.put(id, beside(self.source(id).place))
 
-    def view(self, asked: Asked, *, edited: bool = True) -> View:
+    def view(self, asked: RequestArgs, *, edited: bool = True) -> View:
         """What the model that is named does with the text, with the edits if there are any. Nothing
         is computed yet."""
         id, edits = asked.text("model"), asked.list("edits") or []
@@ -145,7 +145,7 @@ class Session:
         if kept is not None:
             return kept
         held = self.model(id)
-        reading = read(held, text, target)
+        reading = read_inputs(held, text, target)
         given = resolve(held, resolved(held, edits)) if edited and edits else None
         return self._views.put(key, View(held, reading, given, asked.output))
 
@@ -164,7 +164,7 @@ class Session:
                 continue
             raise GlassformerError(f"A text has {said} at most; shorten it ({text[:30]!r}...).")
 
-    def target(self, asked: Asked, model: str = "model") -> str | None:
+    def target(self, asked: RequestArgs, model: str = "model") -> str | None:
         """What the decoder of an encoder-decoder has written: as given, or what it would write."""
         id = asked.text(model)
         held = self.model(id)
@@ -177,6 +177,6 @@ class Session:
         written = self._targets.get((id, text))
         if written is None:
             made = held.generate(text, max_new_tokens=WRITTEN, num_beams=1, do_sample=False)
-            assert isinstance(made, Generation)  # of one text
+            assert isinstance(made, GenerationOutput)  # of one text
             written = self._targets.put((id, text), made.text)
         return written

@@ -1,4 +1,4 @@
-"""Text room, the ear: sound comes in, log-mel spectrograms go out, as Whisper hears them."""
+"""Sound comes in, log-mel spectrograms go out, as Whisper hears them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.spec import Frames
+from glassformer.signals.wav import read_wav, resample
+from glassformer.spec import AudioFramesSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
-from glassformer.signals.wav import read_wave, resample
 
 KIND = "WhisperFeatureExtractor"
 HIGHEST = 8000.0  # Hz, of the last band
@@ -27,7 +27,7 @@ Sound = str | Path | np.ndarray | Tensor | Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoundReader:
+class AudioProcessor:
     """Sounds of one length: shorter ones end in silence, and what is longer than `seconds` is cut.
 
     >>> reader = SoundReader()
@@ -41,7 +41,7 @@ class SoundReader:
     seconds: float = 30
 
     @classmethod
-    def of(cls, frames: Frames) -> Self:
+    def of(cls, frames: AudioFramesSpec) -> Self:
         """As is usual for a model that reads such spectrograms."""
         return cls(bands=frames.bands, seconds=2 * frames.position.length * cls.hop / cls.rate)
 
@@ -108,7 +108,7 @@ class SoundReader:
 
     def samples_of(self, sound: Sound, rate: int | None) -> Tensor:
         if isinstance(sound, str | Path):
-            samples, rate = read_wave(sound)
+            samples, rate = read_wav(sound)
         else:
             samples = torch.as_tensor(sound)
         if samples.ndim != 1 or not samples.is_floating_point():

@@ -1,4 +1,4 @@
-"""Text room, the eye: images come in, pixel values of one size go out, as ViT sees them."""
+"""Images come in, pixel values of one size go out, as ViT sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.spec import Patches
+from glassformer.spec import PatchEmbeddingSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
 
 KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
@@ -20,7 +20,7 @@ KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageReader:
+class ImageProcessor:
     """Images of one size, (height, width); pixels from 0 to 255 times `scale`, less `mean`, over
     `std`, channel by channel. What is None is not done.
 
@@ -35,7 +35,7 @@ class ImageReader:
     std: tuple[float, ...] | None = (0.5, 0.5, 0.5)
 
     @classmethod
-    def of(cls, patches: Patches) -> Self:
+    def of(cls, patches: PatchEmbeddingSpec) -> Self:
         """As is usual for a model that reads such images."""
         half = (0.5,) * patches.channels
         return cls(size=patches.image, mean=half, std=half)

@@ -1,4 +1,4 @@
-"""Text room, the way in and out for music: MIDI files become token ids, and these MIDI files.
+"""MIDI files become token ids, and these MIDI files.
 
 A performance is written as Oore et al. (2018) do, with the numbers of Magenta's encoding: 128
 events that start a note, 128 that end one, 100 that let 10 ms to 1 s pass, 32 that set how hard the
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.files import whole_file
+from glassformer.storage.files import atomic_file
 
 STEPS_PER_SECOND = 100
 PITCHES, SHIFTS, VELOCITIES = 128, 100, 32
@@ -115,7 +115,7 @@ def _step(seconds: float) -> int:
 
 
 @dataclass
-class Part:
+class MidiPart:
     """What one track plays on one channel."""
 
     notes: list[Note] = field(default_factory=list)
@@ -127,7 +127,7 @@ def read_midi(path: str | Path) -> list[Note]:
     """All notes of a file but the drums', in seconds, each as long as it sounds."""
     file = _open(Path(path))
     clock = _Clock(file)
-    parts: dict[tuple[int, int], Part] = {}
+    parts: dict[tuple[int, int], MidiPart] = {}
     last = 0.0
     for number, track in enumerate(file.tracks):
         tick = 0
@@ -136,7 +136,7 @@ def read_midi(path: str | Path) -> list[Note]:
             kind = message.type
             if kind not in ("note_on", "note_off", "control_change") or message.channel == DRUMS:
                 continue
-            part = parts.setdefault((number, message.channel), Part())
+            part = parts.setdefault((number, message.channel), MidiPart())
             now = clock.seconds(tick)
             if kind == "control_change":
                 if message.control == PEDAL:
@@ -203,7 +203,7 @@ def write_midi(notes: Iterable[Note], path: str | Path) -> None:
         track.append(mido.Message("note_on", note=pitch, velocity=velocity, time=tick - now))
         now = tick
     file = mido.MidiFile(type=0, ticks_per_beat=500, tracks=[track])
-    with whole_file(Path(path)) as out:
+    with atomic_file(Path(path)) as out:
         file.save(file=out)
 
 

@@ -1,4 +1,4 @@
-"""Text room, sound files: a .wav file comes in, samples between -1 and 1 go out, at any rate."""
+"""A .wav file comes in, samples between -1 and 1 go out, at any rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REACH = 16  # zero crossings of the sinc on either side
 ROLLOFF = 0.95  # how much of the narrower band is kept
 
 
-def read_wave(path: str | Path) -> tuple[Tensor, int]:
+def read_wav(path: str | Path) -> tuple[Tensor, int]:
     """Samples of [sample], the channels' mean, and how many there are in a second."""
     try:
         with wave.open(str(path), "rb") as file:

@@ -1,4 +1,4 @@
-"""Room 1, the description: what several parts have."""
+"""What several parts have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require(condition: bool, message: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Norm:
+class NormSpec:
     """Brings a vector back to a common size: LayerNorm, RMSNorm (no centering), or BatchNorm."""
 
     kind: Literal["layer", "rms", "batch"] = "layer"

@@ -1,16 +1,16 @@
-"""Room 1, the description: how token ids, sounds and images become vectors."""
+"""How token ids, sounds and images become vectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from glassformer.spec.common import Norm, require
-from glassformer.spec.positions import Table
+from glassformer.spec.common import NormSpec, require
+from glassformer.spec.positions import PositionTableSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive:
+class AdaptiveSpec:
     """Frequent words first: clusters of the vocabulary that end before each cutoff and at its end.
 
     Cluster i has vectors of width // shrink**i, brought to the model's width by a matrix; with
@@ -34,7 +34,7 @@ class Adaptive:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embed:
+class TokenEmbeddingSpec:
     """Token ids to vectors: the sum of the tables that are there, then norm and dropout.
 
     In a `bag` a sentence is one vector, the sum of its words'; `ordered` weighs each dimension by
@@ -45,21 +45,21 @@ class Embed:
     factor: int | None = None  # width of the tables where it is not the model's (ALBERT)
     project: Literal["sum", "token"] = "sum"  # with `factor`: what is brought to the model's width,
     # all of it at the end, or the token's vector alone, without bias, before the others (OPT)
-    adaptive: Adaptive | None = None  # a narrower table for every cluster of rarer words
+    adaptive: AdaptiveSpec | None = None  # a narrower table for every cluster of rarer words
     scale: float = 1.0  # multiplies the token's vector (sqrt(width) in 2017)
-    position: Table | None = None
+    position: PositionTableSpec | None = None
     segments: int = 0
     segments_are_tokens: bool = False  # segment ids look into the token table (GPT)
     zero_padding: bool = False  # padding is embedded as zeros (a convolution would see it)
     languages: int = 0
     bag: Literal["plain", "ordered"] | None = None
     asks: bool = False  # a learned vector for slots that ask what stands there (XLNet's queries)
-    norm: Norm | None = None
+    norm: NormSpec | None = None
     dropout: float = 0.0
     word_dropout: float = 0.0  # on whole words, wherever in the batch they stand
 
 
-class Signal:
+class SignalSpec:
     """What is not text: it has no token ids, and nothing that goes with them."""
 
     vocabulary: ClassVar[int] = 0
@@ -71,17 +71,17 @@ class Signal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frames(Signal):
+class AudioFramesSpec(SignalSpec):
     """A spectrogram of [band, frame] to vectors: two convolutions over three frames each, GELU
     after both; the second halves the frames. Then positions (Whisper)."""
 
     bands: int
-    position: Table  # `length` is the most vectors there are, half as many as frames
+    position: PositionTableSpec  # `length` is the most vectors there are, half as many as frames
     dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patches(Signal):
+class PatchEmbeddingSpec(SignalSpec):
     """An image of [channel, height, width] to vectors: one learned vector to begin with, then one
     for every patch, row by row. Positions are learned for images of `image`, and interpolated for
     those of another size (ViT)."""

@@ -1,24 +1,24 @@
-"""Room 1, the description: the parts of a block, and layers that are none, to compare with."""
+"""The parts of a block, and layers that are none, to compare with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from glassformer.spec.common import Activation, Norm, require
-from glassformer.spec.embeddings import Embed
-from glassformer.spec.positions import Position, Relative
+from glassformer.spec.common import Activation, NormSpec, require
+from glassformer.spec.embeddings import TokenEmbeddingSpec
+from glassformer.spec.positions import PositionSpec, RelativePositionSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class AttentionSpec:
     heads: int
     head_dim: int
     kv_heads: int | None = None  # fewer than `heads`: grouped; one: shared by all
     scale: float | None = None  # None: 1 / sqrt(head_dim)
     score: Literal["dot", "additive"] = "dot"
     softcap: float | None = None  # scores s become softcap * tanh(s / softcap) (Gemma 2)
-    qk_norm: Norm | None = None  # on each head's queries and keys, before positions turn them
+    qk_norm: NormSpec | None = None  # on each head's queries and keys, before positions turn them
     bias: bool = True  # on queries, keys and values
     key_bias: bool = True  # ... though perhaps not on keys
     out_bias: bool = True
@@ -40,10 +40,10 @@ class Attention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pattern:
+class AttentionPattern:
     """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
 
-    None is without limit, so `Pattern()` sees all and `Pattern(right=0)` is causal. With a
+    None is without limit, so `AttentionPattern()` sees all and `AttentionPattern(right=0)` is causal. With a
     dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
     into blocks of so many tokens, and a query sees its own.
     """
@@ -55,7 +55,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class BlockSparsePattern:
     """BigBird's: a text is cut into blocks of `size` tokens, counted from its own first one.
 
     A block sees itself and its neighbors, the first and the last block, and `random` more; the
@@ -79,12 +79,12 @@ class Blocks:
         return (5 + 2 * self.random) * self.size
 
 
-CAUSAL = Pattern(right=0)
-FULL = Pattern()
+CAUSAL = AttentionPattern(right=0)
+FULL = AttentionPattern()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FFN:
+class FeedForwardSpec:
     width: int
     activation: Activation = "gelu"
     gated: bool = False  # activation(gate) * up, as in GLU, GeGLU, SwiGLU
@@ -93,18 +93,18 @@ class FFN:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class BlockSpec:
     """One layer. `cross` is attention to another stack's output, between the other two parts."""
 
-    attention: Attention
-    ffn: FFN
-    norm: Norm
-    cross: Attention | None = None
+    attention: AttentionSpec
+    ffn: FeedForwardSpec
+    norm: NormSpec
+    cross: AttentionSpec | None = None
     placement: Literal["pre", "post", "sandwich"] = "pre"
     attention_normed: bool = True  # False: attention reads the stream as it is (ModernBERT's first)
     residual: Literal["serial", "parallel", "parallel_shared_norm"] = "serial"
-    position: Position | None = None
-    pattern: Pattern | Blocks = FULL
+    position: PositionSpec | None = None
+    pattern: AttentionPattern | BlockSparsePattern = FULL
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -114,9 +114,9 @@ class Block:
             "use residual='serial' otherwise.",
         )
         require(
-            not isinstance(self.position, Relative)
+            not isinstance(self.position, RelativePositionSpec)
             or (
-                isinstance(self.pattern, Pattern)
+                isinstance(self.pattern, AttentionPattern)
                 and (self.position.both_ways or self.pattern.right == 0)
             ),
             "A pattern that sees later tokens needs their distances too; "
@@ -135,12 +135,14 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recurrent:
+class RecurrentSpec:
     """An LSTM: a state that walks along the text, from left to right or both ways.
 
     Going both ways, each direction has half of the width. All its dropouts are held still while
     it walks (Merity et al., 2017): a text keeps one mask for all its positions.
     """
+
+    name: ClassVar[str] = "recurrent"
 
     width: int  # what it hands on
     bidirectional: bool = False
@@ -156,12 +158,14 @@ class Recurrent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolutional:
+class ConvolutionalSpec:
     """Every position reads `kernel` neighbors: half of them on each side, or causal.
 
     The result is added to what was read, and the sum multiplied by `scale` (Gehring et al., 2017:
     the root of one half).
     """
+
+    name: ClassVar[str] = "convolutional"
 
     kernel: int
     dilation: int = 1  # d: only every d-th neighbor is read
@@ -173,14 +177,16 @@ class Convolutional:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hop:
+class MemoryHopSpec:
     """Reads an external memory once (Sukhbaatar et al., 2015): state + softmax(state keys) values.
 
     Sentences become keys and values by two embeddings of their own, both made as `memory` says.
     """
 
-    memory: Embed
+    name: ClassVar[str] = "hop"
+
+    memory: TokenEmbeddingSpec
     project: bool = False  # a matrix on the state before the values are added
 
 
-Layer = Block | Recurrent | Convolutional | Hop
+LayerSpec = BlockSpec | RecurrentSpec | ConvolutionalSpec | MemoryHopSpec

@@ -1,4 +1,4 @@
-"""Room 1, the description: heads, and the whole."""
+"""Heads, and the whole."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from glassformer.errors import GlassformerError
-from glassformer.spec.common import Activation, Norm, require
-from glassformer.spec.embeddings import Adaptive
-from glassformer.spec.stacks import Stack
+from glassformer.spec.common import Activation, NormSpec, require
+from glassformer.spec.embeddings import AdaptiveSpec
+from glassformer.spec.stacks import StackSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transform:
+class TransformSpec:
     """A dense layer before a head's output: dense, activation, norm."""
 
     width: int
     activation: Activation
-    norm: Norm | None = None
+    norm: NormSpec | None = None
     bias: bool = True
     residual: bool = False  # a second layer leads back, and its input is added before the norm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beam:
+class SpanBeamSpec:
     """An answer's start first, then its end given the start: so many of each are tried (XLNet)."""
 
     starts: int
     ends: int
-    norm: Norm
+    norm: NormSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
+class HeadSpec:
     """Reads the last hidden states: pick positions, transform, project.
 
     `pick`: every position, the first, the last real one, the last end-of-text token, the mean
@@ -46,11 +46,11 @@ class Head:
 
     name: str
     pick: Literal["each", "first", "last", "eos", "mean", "max", "concat"] = "each"
-    norm: Norm | None = None  # on what was picked
-    transform: Transform | None = None
+    norm: NormSpec | None = None  # on what was picked
+    transform: TransformSpec | None = None
     scale: float = 1.0  # multiplies the hidden state first (T5)
     outputs: int | None = None
-    adaptive: Adaptive | None = None  # the outputs are log-probabilities, cluster by cluster
+    adaptive: AdaptiveSpec | None = None  # the outputs are log-probabilities, cluster by cluster
     bias: Literal["none", "learned", "fixed"] = "learned"
     softcap: float | None = None  # logits x become softcap * tanh(x / softcap) (Gemma 2)
     activation: Activation = "linear"
@@ -59,7 +59,9 @@ class Head:
     pixels: int = 0  # the outputs for a patch are a square of pixels with this side
     scalar: bool = False  # the one output is a number per position, not a vector of one
     after_question: bool = False  # the question that a text begins with holds no answer (BigBird)
-    beam: Beam | None = None  # the numbers say where an answer starts; its end is searched for
+    beam: SpanBeamSpec | None = (
+        None  # the numbers say where an answer starts; its end is searched for
+    )
     depth: int | None = None  # the layer, of the order of execution, whose output it reads
     ahead: int = 1  # a language model's: how far off the token is that it predicts
     weight: float = 1.0  # of its loss in training
@@ -71,7 +73,7 @@ class Head:
         return self.depth is not None or self.ahead > 1
 
 
-def head_among(heads: Sequence[Head], name: str | None, such: str = "") -> Head:
+def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> HeadSpec:
     """The one that is named, or else the first; `such` says what kind of heads these are."""
     for head in heads:
         if name in (None, head.name):
@@ -91,7 +93,7 @@ class SpecialTokens:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Init:
+class InitSpec:
     """How a fresh model's weights are drawn.
 
     `normal`: deviation `std` for all. `xavier`: uniform, by both widths (2017), embeddings normal
@@ -118,9 +120,9 @@ class ModelSpec:
     separator, or the answers behind it (Longformer).
     """
 
-    encoder: Stack | None = None
-    decoder: Stack | None = None
-    heads: tuple[Head, ...] = ()
+    encoder: StackSpec | None = None
+    decoder: StackSpec | None = None
+    heads: tuple[HeadSpec, ...] = ()
     tie: tuple[tuple[str, str], ...] = ()
     loose: tuple[str, ...] = ()
     tokens: SpecialTokens = field(default_factory=SpecialTokens)
@@ -128,7 +130,7 @@ class ModelSpec:
     shift_text: bool = False
     start_from_last: bool = False
     global_tokens: Literal["none", "first", "question", "answers"] = "none"
-    init: Init = field(default_factory=Init)
+    init: InitSpec = field(default_factory=InitSpec)
 
     def __post_init__(self) -> None:
         require(
@@ -142,7 +144,7 @@ class ModelSpec:
         )
 
     @property
-    def last_stack(self) -> Stack:
+    def last_stack(self) -> StackSpec:
         """The stack whose output the heads read."""
         stack = self.encoder if self.decoder is None else self.decoder
         assert stack is not None

@@ -1,16 +1,16 @@
-"""Room 1, the description: how a model is told where tokens stand."""
+"""How a model is told where tokens stand."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from glassformer.spec.common import Norm, require
+from glassformer.spec.common import NormSpec, require
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class PositionTableSpec:
     """One vector per absolute position, added to the token's embedding.
 
     The sinusoid layouts: `interleaved` puts sine and cosine of a frequency side by side (the
@@ -53,7 +53,7 @@ class RotaryScaling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rotary:
+class RotarySpec:
     """Turns queries and keys by an angle that grows with the position.
 
     `halves` pairs dimension j with j + dim/2 (Llama, GPT-NeoX), `pairs` pairs 2j with 2j + 1
@@ -61,6 +61,8 @@ class Rotary:
     `length` is the number of positions that the model was trained for, with `scaling` applied. The
     computation goes on beyond it, but what the model predicts there is of no use.
     """
+
+    name: ClassVar[str] = "rotary"
 
     dim: int
     theta: float = 10_000.0
@@ -76,8 +78,10 @@ class Rotary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Buckets:
+class T5BiasSpec:
     """T5's bias: one learned number per head and bucket of distance, shared by a stack."""
+
+    name: ClassVar[str] = "buckets"
 
     buckets: int = 32
     max_distance: int = 128
@@ -85,17 +89,21 @@ class Buckets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alibi:
+class AlibiSpec:
     """A penalty on distance, linear with a fixed slope per head."""
+
+    name: ClassVar[str] = "alibi"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shaw:
+class ShawSpec:
     """A learned vector per clipped distance, scored against the query, in every layer.
 
     `backward` has vectors only for keys at or before the query; with `per_head` every head
     learns its own (Music Transformer).
     """
+
+    name: ClassVar[str] = "shaw"
 
     max_distance: int
     backward: bool = False
@@ -104,7 +112,7 @@ class Shaw:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disentangled:
+class DisentangledSpec:
     """DeBERTa's: content scores position (`to_position`) and position scores content.
 
     A table of 2 * span vectors, one for the stack, has a row for every distance from -span on;
@@ -112,22 +120,26 @@ class Disentangled:
     keys and queries: with its matrices for content (`shared`), or with matrices of their own.
     """
 
+    name: ClassVar[str] = "disentangled"
+
     span: int
     max_distance: int | None = None
     to_position: bool = True
     to_content: bool = True
     shared: bool = True
     key_bias: bool = True  # of the separate matrix for keys
-    norm: Norm | None = None
+    norm: NormSpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relative:
+class RelativePositionSpec:
     """Transformer-XL's: score (q + u) . k + (q + v) . W r, with r the sinusoids of the distance.
 
     Every layer has its own W; u and v are the layer's own or `shared` by the stack. With
     `segments` each pair also scores whether both are of one segment: (q + s) . segment (XLNet).
     """
+
+    name: ClassVar[str] = "relative"
 
     clamp: int | None = None  # longer distances are taken for this one
     both_ways: bool = False  # keys after the query are seen too, at negative distances
@@ -135,4 +147,6 @@ class Relative:
     segments: bool = False
 
 
-Position = Rotary | Buckets | Alibi | Shaw | Disentangled | Relative
+PositionSpec = (
+    RotarySpec | T5BiasSpec | AlibiSpec | ShawSpec | DisentangledSpec | RelativePositionSpec
+)

@@ -1,18 +1,18 @@
-"""Room 1, the description: an embedding and the layers above it."""
+"""An embedding and the layers above it."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 
-from glassformer.spec.common import Activation, Norm, require
-from glassformer.spec.embeddings import Embed, Frames, Patches
-from glassformer.spec.layers import Block, Layer, Recurrent
-from glassformer.spec.positions import Relative, Rotary
+from glassformer.spec.common import Activation, NormSpec, require
+from glassformer.spec.embeddings import AudioFramesSpec, PatchEmbeddingSpec, TokenEmbeddingSpec
+from glassformer.spec.layers import BlockSpec, LayerSpec, RecurrentSpec
+from glassformer.spec.positions import RelativePositionSpec, RotarySpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemorySpec:
     """What is kept of earlier segments: the newest `length` slots, or all of them.
 
     Of each segment the first `reuse` tokens (None: all) are kept. With `blank` the memory is full
@@ -29,29 +29,29 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolution:
+class ConvolutionSpec:
     """Looks at neighbors: norm(first layer's output + activation(convolution of embeddings))."""
 
     kernel: int
     groups: int
     activation: Activation
-    norm: Norm
+    norm: NormSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stack:
+class StackSpec:
     """Embedding and layers. `order` is the order of execution; a layer may stand there often."""
 
     width: int  # of the embedding; layers may hand on another
-    embed: Embed | Frames | Patches
-    blocks: tuple[Layer, ...]
+    embed: TokenEmbeddingSpec | AudioFramesSpec | PatchEmbeddingSpec
+    blocks: tuple[LayerSpec, ...]
     order: tuple[int, ...] = ()
-    final_norm: Norm | None = None
+    final_norm: NormSpec | None = None
     project: int | None = None  # the width it leaves with, where that is not `width` (OPT)
     dropout: float = 0.0  # after the final norm
     layer_dropout: float = 0.0
-    convolution: Convolution | None = None  # beside the first layer
-    memory: Memory | None = None
+    convolution: ConvolutionSpec | None = None  # beside the first layer
+    memory: MemorySpec | None = None
 
     def __post_init__(self) -> None:
         if not self.order:
@@ -66,7 +66,10 @@ class Stack:
         )
         require(
             not (self.blanks or self.embed.asks)
-            or all(isinstance(b, Block) and isinstance(b.position, Relative) for b in self.blocks),
+            or all(
+                isinstance(b, BlockSpec) and isinstance(b.position, RelativePositionSpec)
+                for b in self.blocks
+            ),
             "Only relative positions know how far away a blank memory is, or a slot that asks; "
             "use Relative.",
         )
@@ -77,7 +80,7 @@ class Stack:
         widths = [self.width]
         for index in self.order:
             layer = self.blocks[index]
-            widths.append(layer.width if isinstance(layer, Recurrent) else widths[-1])
+            widths.append(layer.width if isinstance(layer, RecurrentSpec) else widths[-1])
         return tuple(widths)
 
     @property
@@ -89,13 +92,13 @@ class Stack:
         if self.embed.position is not None:
             return self.embed.position.length
         positions = [block.position for block in self.attention_blocks]
-        rotary = [one.length for one in positions if isinstance(one, Rotary)]
+        rotary = [one.length for one in positions if isinstance(one, RotarySpec)]
         return max((length for length in rotary if length is not None), default=None)
 
     @property
-    def words(self) -> Embed:
+    def words(self) -> TokenEmbeddingSpec:
         """The embedding of a stack that reads text."""
-        assert isinstance(self.embed, Embed)
+        assert isinstance(self.embed, TokenEmbeddingSpec)
         return self.embed
 
     @property
@@ -108,13 +111,13 @@ class Stack:
     def scores_segments(self) -> bool:
         """Whether segments are told apart by attention, not in the embedding."""
         positions = (block.position for block in self.attention_blocks)
-        return any(isinstance(p, Relative) and p.segments for p in positions)
+        return any(isinstance(p, RelativePositionSpec) and p.segments for p in positions)
 
     @property
     def out_width(self) -> int:
         return self.widths[-1] if self.project is None else self.project
 
     @property
-    def attention_blocks(self) -> tuple[Block, ...]:
+    def attention_blocks(self) -> tuple[BlockSpec, ...]:
         """The layers that are blocks of attention: all or, in a baseline, none."""
-        return tuple(layer for layer in self.blocks if isinstance(layer, Block))
+        return tuple(layer for layer in self.blocks if isinstance(layer, BlockSpec))

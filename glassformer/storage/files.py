@@ -15,7 +15,7 @@ from glassformer.errors import GlassformerError
 
 
 @contextmanager
-def whole_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, named: Callable[[], Path] | None = None) -> Iterator[IO[bytes]]:
     """A file to write into that takes the name `path` when everything is in it, or another name in
     that folder that `named` gives at the end.
 
@@ -63,7 +63,7 @@ def unconfirmed(path: Path, error: OSError) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """All of the text or, on an error, nothing."""
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(text.encode("utf-8"))
 
 

@@ -32,7 +32,7 @@ _drafts: set[Path] = set()  # that this process writes
 
 
 @contextmanager
-def whole_folder(
+def atomic_folder(
     folder: Path,
     *,
     keys: Sequence[str] = (),
@@ -90,7 +90,7 @@ def whole_folder(
             ) from None
 
 
-def settle(folder: Path) -> None:
+def complete_pending_save(folder: Path) -> None:
     """Puts the files of a save in their places that a process was stopped in after its rename."""
     if not _is_pending(folder):
         return
@@ -105,13 +105,13 @@ def settle(folder: Path) -> None:
 
 
 @contextmanager
-def settled(folder: Path) -> Iterator[None]:
+def stable_folder(folder: Path) -> Iterator[None]:
     """While several files of a folder are read, nobody puts others in their places."""
     if not folder.is_dir():
         yield
         return
     while True:
-        settle(folder)
+        complete_pending_save(folder)
         with _locked(folder, fcntl.LOCK_SH):
             if not _is_pending(folder):
                 yield
@@ -121,7 +121,7 @@ def settled(folder: Path) -> Iterator[None]:
 def tidy(folder: Path) -> None:
     """Settles a folder, and removes the drafts of processes that were killed."""
     if folder.is_dir():
-        settle(folder)
+        complete_pending_save(folder)
         _remove_drafts(folder, DRAFT)
 
 
@@ -131,7 +131,7 @@ def _new_draft(folder: Path, ending: ExitStack) -> Path:
     inside = folder.exists()
     home, prefix = (folder, DRAFT) if inside else (folder.parent, f".{folder.name}{DRAFT}")
     if inside:
-        settle(folder)
+        complete_pending_save(folder)
     with _locked(home, fcntl.LOCK_EX):
         _remove_drafts(home, prefix)
         draft = Path(tempfile.mkdtemp(prefix=prefix, dir=home))

@@ -1,4 +1,4 @@
-"""Tasks room, answer: extractive question answering. Questions and contexts of any length come in,
+"""Extractive question answering. Questions and contexts of any length come in,
 spans of the contexts go out."""
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.tasks.batching import Pause, validate_text
 from glassformer.tasks.model_protocol import (
-    Model,
-    raised,
+    TaskModel,
+    raise_errors,
     require_head,
     require_tokenizer,
     settings_of,
     texts_of,
 )
-from glassformer.tasks.batching import Pause, trouble
-from glassformer.tasks.windowed_inference import Job, length_of, read_long
-from glassformer.tasks.windows import Frame, Window, encode_long, windows
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.windows import TextWindow, WindowFrame, encode_long, windows
 from glassformer.tasks.words import whole_letters
-from glassformer.text import Encoded
+from glassformer.text import TextEncoding
 
 OVERLAP = 128  # tokens that two windows share, or half a window
 RIVALS = 20  # spans that share out the probability, as usual
 
 
 @dataclass(frozen=True)
-class Span:
+class AnswerSpan:
     """`text` is what stands in the context from `start` to `end`."""
 
     text: str
@@ -56,14 +56,14 @@ class Answer:
     end: int | None
     probability: float
     margin: float
-    alternatives: tuple[Span, ...]
+    alternatives: tuple[AnswerSpan, ...]
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
 
-class Reading(NamedTuple):
+class QuestionContext(NamedTuple):
     """Of a window: spans of its tokens with their scores, and the score of there being none."""
 
     spans: list[tuple[float, int, int]]
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
 
 
 def answer(
-    model: Model, question: str | Iterable[str], context: str | Iterable[str], **options: Any
+    model: TaskModel, question: str | Iterable[str], context: str | Iterable[str], **options: Any
 ) -> Any:
     """A question and a context give an `Answer`. Several of either, or of both side by side, give
     a list, or an iterator where one was given; see `Answerer`.
@@ -80,12 +80,12 @@ def answer(
     """
     answerer = Answerer(model, **options)
     if isinstance(question, str) and isinstance(context, str):
-        return next(raised(answerer.stream([(question, context)])))
+        return next(raise_errors(answerer.stream([(question, context)])))
     sides = [repeat(s) if isinstance(s, str) else texts_of(s) for s in (question, context)]
     listed = [len(side) for side in (question, context) if isinstance(side, list | tuple)]
     if len({*listed}) > 1:
         raise GlassformerError(f"There are {listed[0]} questions and {listed[1]} contexts.")
-    results = raised(answerer.stream(zip(*sides, strict=False)))
+    results = raise_errors(answerer.stream(zip(*sides, strict=False)))
     return list(results) if listed else results
 
 
@@ -100,7 +100,7 @@ class Answerer:
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         *,
         threshold: float | None = None,
         n_best: int = 5,
@@ -135,24 +135,26 @@ class Answerer:
                 yield found.answer(step.about)
                 found = Spans(self)
 
-    def _job(self, pair: tuple[str, str] | Pause) -> Job[str] | GlassformerError | Pause:
+    def _job(self, pair: tuple[str, str] | Pause) -> WindowedJob[str] | GlassformerError | Pause:
         if isinstance(pair, Pause):
             return pair
         question, context = pair
         for name, text in (("question", question), ("context", context)):
-            error = trouble(text)
+            error = validate_text(text)
             if error is not None:
                 return GlassformerError(str(error).replace("The text", f"The {name}"))
         try:
-            frame = Frame.of(self.tokenizer, question.strip(), self.question)
+            frame = WindowFrame.of(self.tokenizer, question.strip(), self.question)
             room = frame.room(self.length)
         except GlassformerError as error:
             return error
         stride = room - min(OVERLAP, room // 2) if self.stride is None else self.stride
         blocks = encode_long(self.tokenizer, context)
-        return Job(context, frame, windows(blocks, room, stride))
+        return WindowedJob(context, frame, windows(blocks, room, stride))
 
-    def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Reading]:
+    def _forward(
+        self, inputs: dict[str, Tensor], texts: list[TextEncoding]
+    ) -> list[QuestionContext]:
         out = self.model.net(**inputs, heads=(self.head.name,)).heads
         if self.head.beam is not None:
             found = {
@@ -173,11 +175,13 @@ class Answerer:
         )
         rows = zip(best.tolist(), spans.tolist(), none.tolist(), strict=True)
         return [
-            Reading([(b, *s) for b, s in zip(*row, strict=True) if b > -math.inf], n)
+            QuestionContext([(b, *s) for b, s in zip(*row, strict=True) if b > -math.inf], n)
             for *row, n in rows
         ]
 
-    def _searched(self, found: dict[str, list[Any]], row: int, text: Encoded) -> Reading:
+    def _searched(
+        self, found: dict[str, list[Any]], row: int, text: TextEncoding
+    ) -> QuestionContext:
         """Of a head that looks for so many starts, and for so many ends of each."""
         starts = list(zip(found["start"][row], found["start_at"][row], strict=True))
         ends = list(zip(found["end"][row], found["end_at"][row], strict=True))
@@ -188,7 +192,7 @@ class Answerer:
             if start * end > 0 and 0 <= last - first < self.longest
             if text.sequence[int(first)] == text.sequence[int(last)] == 1
         ]
-        return Reading(spans, found["possible"][row])
+        return QuestionContext(spans, found["possible"][row])
 
 
 class Spans:
@@ -199,7 +203,7 @@ class Spans:
         self.best: dict[tuple[int, int], float] = {}  # by place in the context
         self.none = math.inf
 
-    def add(self, context: str, window: Window, before: int, reading: Reading) -> None:
+    def add(self, context: str, window: TextWindow, before: int, reading: QuestionContext) -> None:
         self.none = min(self.none, reading.none)
         for score, first, last in reading.spans:
             start, end = (
@@ -222,7 +226,7 @@ class Spans:
         odds = math.exp(min(-margin, 700.0)) if self.best and asked.threshold is not None else 0.0
         whole = sum(shares) * (1 + odds) if alone else sum(shares) + odds
         spans = tuple(
-            Span(context[start:end], start, end, score, share / whole)
+            AnswerSpan(context[start:end], start, end, score, share / whole)
             for ((start, end), score), share in zip(self.best.items(), shares, strict=True)
         )[: asked.n_best]
         if refused:

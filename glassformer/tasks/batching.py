@@ -1,4 +1,4 @@
-"""Tasks room: many texts through a net. Encoded texts come in, results go out in the same order.
+"""Many texts through a net. Encoded texts come in, results go out in the same order.
 
 Texts are taken from a look-ahead pool in the order of their lengths, so that those of a batch are
 about equally long and hardly any padding is computed. No more than a pool is held at a time.
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.tasks.model_protocol import Model, longest, require_tokenizer
-from glassformer.text import Batch, Encoded
+from glassformer.tasks.model_protocol import TaskModel, longest, require_tokenizer
+from glassformer.text import BatchEncoding, TextEncoding
 from glassformer.text.backend import Text
 from glassformer.text.tokenizer import check_text
 
@@ -29,7 +29,7 @@ LETTERS, TOKENS = 2**18, 2**16  # that a pool of long texts has
 
 
 @dataclass(frozen=True)
-class Room:
+class BatchLimits:
     """How large a batch may be, in tokens with its padding, and how much padding is cheaper than
     one batch more."""
 
@@ -37,7 +37,7 @@ class Room:
     padding: int
 
 
-ROOMS = {"cpu": Room(1024, 24), "cuda": Room(2**17, 4096)}
+ROOMS = {"cpu": BatchLimits(1024, 24), "cuda": BatchLimits(2**17, 4096)}
 
 
 class Pause(Enum):
@@ -50,7 +50,7 @@ class Pause(Enum):
 PAUSE = Pause.PAUSE
 
 
-def chunks(
+def batched(
     items: Iterable[Item | Pause],
     size: int = POOL,
     room: float = math.inf,
@@ -72,52 +72,52 @@ def chunks(
         yield held
 
 
-def pooled(
+def map_batched(
     items: Iterable[Item | Pause],
     work: Callable[[list[Item]], Iterable[Result]],
     size: int = POOL,
 ) -> Iterator[Result | Pause]:
     """What some work makes of a pool of items at a time, such as tokenizing, which is faster for
     many. Pauses go on to whom the results go."""
-    for chunk in chunks(items, size, LETTERS, letters):
+    for chunk in batched(items, size, LETTERS, num_chars):
         yield from work(chunk)
         if len(chunk) < size:
             yield PAUSE
 
 
 def encoded(
-    model: Model,
+    model: TaskModel,
     texts: Iterable[Text | Pause],
     *,
     max_length: int | None = None,
     refuse: bool = False,
-) -> Iterator[Encoded | GlassformerError | Pause]:
+) -> Iterator[TextEncoding | GlassformerError | Pause]:
     """Texts as the model reads them, cut where they are too long (`cut` says by how much), or
     refused; what cannot be read is an error in its place."""
     tokenizer, limit = require_tokenizer(model), longest(model, max_length)
 
-    def read(chunk: list[Any]) -> Iterator[Encoded | GlassformerError]:
-        wrong = [trouble(text) for text in chunk]
+    def read(chunk: list[Any]) -> Iterator[TextEncoding | GlassformerError]:
+        wrong = [validate_text(text) for text in chunk]
         good = [text for text, error in zip(chunk, wrong, strict=True) if error is None]
         whole = iter(tokenizer.encode_all(good, max_length=limit))
         for error in wrong:
             text = next(whole) if error is None else error
-            if refuse and isinstance(text, Encoded) and text.cut:
+            if refuse and isinstance(text, TextEncoding) and text.cut:
                 size = len(text) + text.cut
                 text = GlassformerError(f"The text has {size} tokens, of {limit} that can be read.")
             yield text
 
-    return pooled(texts, read)
+    return map_batched(texts, read)
 
 
-def letters(text: Any) -> int:
+def num_chars(text: Any) -> int:
     """Of a text, a pair, or an error in their place."""
     if isinstance(text, tuple):
-        return sum(map(letters, text))
+        return sum(map(num_chars, text))
     return len(text) if isinstance(text, str) else 0
 
 
-def trouble(text: Text) -> GlassformerError | None:
+def validate_text(text: Text) -> GlassformerError | None:
     try:
         check_text(text)
     except GlassformerError as error:
@@ -126,10 +126,10 @@ def trouble(text: Text) -> GlassformerError | None:
     return GlassformerError("The text is empty.") if empty else None
 
 
-def run_texts(
-    model: Model,
-    encodings: Iterable[Encoded | GlassformerError | Pause],
-    forward: Callable[[dict[str, Tensor], list[Encoded]], Sequence[Result]],
+def predict_batched(
+    model: TaskModel,
+    encodings: Iterable[TextEncoding | GlassformerError | Pause],
+    forward: Callable[[dict[str, Tensor], list[TextEncoding]], Sequence[Result]],
     *,
     tokens: int | None = None,
     pool: int = POOL,
@@ -143,11 +143,11 @@ def run_texts(
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
     room = replace(room, padding=room.tokens) if flat else room
-    for items in chunks(encodings, pool, TOKENS, tokens_of, FIRST):
+    for items in batched(encodings, pool, TOKENS, tokens_of, FIRST):
         results: dict[int, Result | GlassformerError] = {
             i: item for i, item in enumerate(items) if isinstance(item, GlassformerError)
         }
-        texts = {i: item for i, item in enumerate(items) if isinstance(item, Encoded)}
+        texts = {i: item for i, item in enumerate(items) if isinstance(item, TextEncoding)}
         for rows in buckets({i: len(text) for i, text in texts.items()}, room):
             batch = [texts[row] for row in rows]
             with torch.inference_mode():
@@ -160,11 +160,11 @@ def run_texts(
         yield from (results.pop(row) for row in range(count))
 
 
-def tokens_of(item: Encoded | GlassformerError) -> int:
-    return len(item) if isinstance(item, Encoded) else 0
+def tokens_of(item: TextEncoding | GlassformerError) -> int:
+    return len(item) if isinstance(item, TextEncoding) else 0
 
 
-def buckets(lengths: Mapping[int, int], room: Room) -> Iterator[list[int]]:
+def buckets(lengths: Mapping[int, int], room: BatchLimits) -> Iterator[list[int]]:
     """Batches of texts that are about equally long, the longest first."""
     batch: list[int] = []
     width = padding = 0
@@ -179,12 +179,14 @@ def buckets(lengths: Mapping[int, int], room: Room) -> Iterator[list[int]]:
         yield batch
 
 
-def collate(model: Model, texts: Sequence[Encoded], device: torch.device) -> dict[str, Tensor]:
+def collate(
+    model: TaskModel, texts: Sequence[TextEncoding], device: torch.device
+) -> dict[str, Tensor]:
     """What a net is called with: rows of one length, with padding behind the shorter texts. Where
     there is none the mask is left out, since one that says nothing would only cost time."""
     stack, pad = model.spec.last_stack, model.spec.tokens.pad
     segmented = stack.embed.segments > 1 or stack.scores_segments
-    batch = Batch.of(
+    batch = BatchEncoding.of(
         list(texts), pad=pad or 0, length=None, side="right", segments=0 if segmented else None
     )
     inputs = {"tokens": batch.tokens}
@@ -195,5 +197,5 @@ def collate(model: Model, texts: Sequence[Encoded], device: torch.device) -> dic
     return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
 
 
-def device_of(net: Net) -> torch.device:
+def device_of(net: Transformer) -> torch.device:
     return next(net.parameters()).device

@@ -1,4 +1,4 @@
-"""Tasks room, classify: topics, sentiment, intent. Texts or pairs come in, labels go out."""
+"""Topics, sentiment, intent. Texts or pairs come in, labels go out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from typing import Any, Literal
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.spec import Head
-from glassformer.tasks.model_protocol import Model, answered, labels_of, require_head, settings_of
-from glassformer.tasks.batching import Pause, encoded, run_texts
-from glassformer.tasks.packing import flattens, said_by
-from glassformer.text import Encoded
+from glassformer.spec import HeadSpec
+from glassformer.tasks.batching import Pause, encoded, predict_batched
+from glassformer.tasks.model_protocol import (
+    TaskModel,
+    apply_to,
+    labels_of,
+    require_head,
+    settings_of,
+)
+from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.text import TextEncoding
 from glassformer.text.backend import Text
 
 Threshold = float | Mapping[str, float]
@@ -51,12 +57,12 @@ class Classification:
         }
 
 
-def classify(model: Model, texts: Any, **options: Any) -> Any:
+def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
     """A text, or a tuple of two that are a pair, a list, or an iterator of them; see `Classifier`.
 
     >>> model.classify("A moving film.").label
     """
-    return answered(texts, Classifier(model, **options).stream, pairs=True)
+    return apply_to(texts, Classifier(model, **options).stream, pairs=True)
 
 
 class Classifier:
@@ -70,7 +76,7 @@ class Classifier:
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         *,
         threshold: Threshold | None = None,
         head: str | None = None,
@@ -90,10 +96,12 @@ class Classifier:
     def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
         read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
-        return run_texts(self.model, read, self._forward, flat=flattens(self.model.net))
+        return predict_batched(self.model, read, self._forward, flat=can_pack(self.model.net))
 
-    def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Classification]:
-        logits = said_by(self.model.net, inputs, self.head.name).float()
+    def _forward(
+        self, inputs: dict[str, Tensor], texts: list[TextEncoding]
+    ) -> list[Classification]:
+        logits = head_logits(self.model.net, inputs, self.head.name).float()
         chances = logits.sigmoid() if self.several else logits.softmax(-1)  # [text, label]
         return [
             self.judged(row, text.cut) for row, text in zip(chances.tolist(), texts, strict=True)
@@ -123,12 +131,12 @@ class Classifier:
         return found
 
 
-def problem_type(model: Model, head: Head) -> Any:
+def problem_type(model: TaskModel, head: HeadSpec) -> Any:
     """What a head for whole texts was trained to say, where its settings or config.json tell."""
     return settings_of(model, head.name).get("problem_type", model.config.get("problem_type"))
 
 
-def has_several(model: Model, head: Head) -> bool:
+def has_several(model: TaskModel, head: HeadSpec) -> bool:
     """Whether each label of a head holds or not by itself. One that has a single output says yes
     or no, too."""
     kind = problem_type(model, head)

@@ -1,4 +1,4 @@
-"""Tasks room, embed: a text comes in, a vector goes out that is near those of like texts."""
+"""A text comes in, a vector goes out that is near those of like texts."""
 
 from __future__ import annotations
 
@@ -11,37 +11,43 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.spec import Frames, Patches
-from glassformer.tasks.model_protocol import Model, longest, raised, require_tokenizer, texts_of
-from glassformer.tasks.batching import Pause, encoded, run_texts
-from glassformer.tasks.packing import flattens, states_of_texts
+from glassformer.spec import AudioFramesSpec, PatchEmbeddingSpec
+from glassformer.tasks.batching import Pause, encoded, predict_batched
+from glassformer.tasks.model_protocol import (
+    TaskModel,
+    longest,
+    raise_errors,
+    require_tokenizer,
+    texts_of,
+)
+from glassformer.tasks.packing import can_pack, states_of_texts
 from glassformer.tasks.pooling import Pooling
-from glassformer.text import Encoded
+from glassformer.text import TextEncoding
 
 Vector = NDArray[np.float32]
 
 
 @overload
-def embed(model: Model, texts: str | Sequence[str], **how: Any) -> Vector: ...
+def embed(model: TaskModel, texts: str | Sequence[str], **how: Any) -> Vector: ...
 
 
 @overload
-def embed(model: Model, texts: Iterator[str], **how: Any) -> Iterator[Vector]: ...
+def embed(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Vector]: ...
 
 
 def embed(
-    model: Model, texts: str | Sequence[str] | Iterator[str], **how: Any
+    model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
 ) -> Vector | Iterator[Vector]:
     """The vector of a text, [width]; of a list, [text, width]; of an iterator, one by one as they
     come. `how` is what `Embedder.of` takes."""
     embedder = Embedder.of(model, **how)
     if isinstance(texts, str):
-        return next(raised(embedder([texts])))
+        return next(raise_errors(embedder([texts])))
     if isinstance(texts, Iterator):
-        return raised(embedder(texts))
-    vectors = list(raised(embedder(texts_of(texts))))
+        return raise_errors(embedder(texts))
+    vectors = list(raise_errors(embedder(texts_of(texts))))
     return np.stack(vectors) if vectors else np.zeros((0, embedder.width), np.float32)
 
 
@@ -50,7 +56,7 @@ class Embedder:
     """Texts to vectors, as `pooling` says; `words` are put before each. `cut` counts those that
     were too long to be read whole."""
 
-    model: Model
+    model: TaskModel
     pooling: Pooling
     words: str
     length: int | None
@@ -59,7 +65,7 @@ class Embedder:
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: TaskModel,
         pooling: Pooling | str | Sequence[str] | None = None,
         *,
         normalize: bool | None = None,
@@ -92,16 +98,16 @@ class Embedder:
     def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
         """In the order of the texts; what cannot be read is an error in its place."""
         read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
-        return run_texts(self.model, read, self.vectors, flat=flattens(self.model.net))
+        return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model.net))
 
     def prompted(self, text: str | Pause) -> str | Pause:
         """An empty text stays empty, and is refused."""
         return self.words + text if isinstance(text, str) and text.strip() else text
 
-    def vectors(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Vector]:
+    def vectors(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
         self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("mask")
-        if mask is not None and flattens(self.model.net):
+        if mask is not None and can_pack(self.model.net):
             states = states_of_texts(self.model.net, inputs)
         else:
             states = states_of(self.model.net, **inputs)
@@ -118,16 +124,16 @@ class Embedder:
         return max(i + 1 for i, special in enumerate(prompt.special_mask) if not special)
 
 
-def require_text(model: Model) -> None:
+def require_text(model: TaskModel) -> None:
     stack = model.spec.encoder or model.spec.last_stack
-    if isinstance(stack.embed, Frames | Patches):
+    if isinstance(stack.embed, AudioFramesSpec | PatchEmbeddingSpec):
         raise GlassformerError(
             f"embed reads texts, and {model.architecture} reads sound or images."
         )
 
 
 def states_of(
-    net: Net,
+    net: Transformer,
     tokens: Tensor,
     mask: Tensor | None = None,
     segments: Tensor | None = None,
@@ -140,5 +146,5 @@ def states_of(
     return hidden
 
 
-def states_width(model: Model) -> int:
+def states_width(model: TaskModel) -> int:
     return (model.spec.encoder or model.spec.last_stack).out_width

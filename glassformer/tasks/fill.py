@@ -1,4 +1,4 @@
-"""Tasks room, fill: a text with gaps comes in, what belongs there goes out.
+"""A text with gaps comes in, what belongs there goes out.
 
 A gap is marked by `___` or by the tokenizer's own mask. A masked language model says of every gap
 how probable each word is, by itself and together with what stands in the others; an encoder-decoder
@@ -14,56 +14,56 @@ from typing import Any, overload
 
 from glassformer.errors import GlassformerError
 from glassformer.generate.infill import GAP
+from glassformer.tasks.batching import map_batched, predict_batched
+from glassformer.tasks.fill_masked import Guess, MaskedRow, beam_search, first_guesses, likelihood
+from glassformer.tasks.fill_seq2seq import Seq2SeqFiller
+from glassformer.tasks.fill_types import FillCandidate, Filled, Gap, GapFilling
 from glassformer.tasks.model_protocol import (
-    Model,
+    TaskModel,
     longest,
     purpose,
-    raised,
+    raise_errors,
     require_head,
     require_tokenizer,
     texts_of,
 )
-from glassformer.tasks.batching import pooled, run_texts
-from glassformer.tasks.fill_types import Candidate, Filled, Filling, Gap
-from glassformer.tasks.fill_masked import Guess, Row, beam_search, first_guesses, likelihood
-from glassformer.tasks.fill_seq2seq import Written
-from glassformer.text import Encoded
+from glassformer.text import TextEncoding
 
 
 @overload
-def fill(model: Model, texts: str, **how: Any) -> Filled: ...
+def fill(model: TaskModel, texts: str, **how: Any) -> Filled: ...
 
 
 @overload
-def fill(model: Model, texts: Iterator[str], **how: Any) -> Iterator[Filled]: ...
+def fill(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Filled]: ...
 
 
 @overload
-def fill(model: Model, texts: Sequence[str], **how: Any) -> list[Filled]: ...
+def fill(model: TaskModel, texts: Sequence[str], **how: Any) -> list[Filled]: ...
 
 
 def fill(
-    model: Model, texts: str | Sequence[str] | Iterator[str], **how: Any
+    model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
 ) -> Filled | list[Filled] | Iterator[Filled]:
     """One text gives one result, a list a list, an iterator an iterator. `how` is what `filler`
     takes."""
     work = filler(model, **how)
     if isinstance(texts, str):
-        return next(raised(work([texts])))
+        return next(raise_errors(work([texts])))
     if isinstance(texts, Iterator):
-        return raised(work(texts))
-    return list(raised(work(texts_of(texts))))
+        return raise_errors(work(texts))
+    return list(raise_errors(work(texts_of(texts))))
 
 
 def filler(
-    model: Model,
+    model: TaskModel,
     *,
     top: int = 5,
     tokens: int = 1,
     among: Sequence[str] | None = None,
     beam: int = 8,
     **knobs: Any,
-) -> Masked | Written:
+) -> MaskedFiller | Seq2SeqFiller:
     """`top` candidates a gap and fillings a text. `tokens`: how many a gap may have at most.
     `among`: the words that come into question, of any number of tokens. `beam`: how many fillings
     are followed. The knobs are those of an encoder-decoder's `generate`."""
@@ -76,17 +76,17 @@ def filler(
                 f"{model.architecture} writes what is missing, of any length; `tokens` and `among` "
                 "are for masked language models."
             )
-        return Written(model, top, max(beam, top), knobs)
+        return Seq2SeqFiller(model, top, max(beam, top), knobs)
     if knobs:
         raise GlassformerError(f"{next(iter(knobs))!r} is a knob of encoder-decoders alone.")
-    return Masked(model, top, tokens, among, max(beam, top))
+    return MaskedFiller(model, top, tokens, among, max(beam, top))
 
 
-class Masked:
+class MaskedFiller:
     """A masked language model at work."""
 
     def __init__(
-        self, model: Model, top: int, tokens: int, among: Sequence[str] | None, beam: int
+        self, model: TaskModel, top: int, tokens: int, among: Sequence[str] | None, beam: int
     ) -> None:
         self.head = require_head(model, "lm", "fill")
         self.model, self.top, self.beam = model, top, beam
@@ -107,15 +107,17 @@ class Masked:
     def __call__(self, texts: Iterable[Any]) -> Iterator[Filled | GlassformerError]:
         waiting: list[str] = []
 
-        def read(several: list[str | GlassformerError]) -> Iterator[Encoded | GlassformerError]:
+        def read(
+            several: list[str | GlassformerError],
+        ) -> Iterator[TextEncoding | GlassformerError]:
             for text in several:
                 waiting.append("" if isinstance(text, GlassformerError) else text)
                 yield text if isinstance(text, GlassformerError) else self.encoded(text)
 
-        def first(inputs: dict[str, Any], several: list[Encoded]) -> list[Any]:
+        def first(inputs: dict[str, Any], several: list[TextEncoding]) -> list[Any]:
             return first_guesses(self.model, inputs, several, self.mask, self.top, self.banned)
 
-        found = run_texts(self.model, pooled(texts, read), first)
+        found = predict_batched(self.model, map_batched(texts, read), first)
         for guesses in found:
             text = waiting.pop(0)
             yield guesses if isinstance(guesses, GlassformerError) else self.filled(text, guesses)
@@ -127,7 +129,7 @@ class Masked:
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
 
-    def encoded(self, text: Any) -> Encoded | GlassformerError:
+    def encoded(self, text: Any) -> TextEncoding | GlassformerError:
         if not isinstance(text, str):
             return GlassformerError(f"A text must be a str, not {type(text).__name__}.")
         parts = self.marks.split(text)
@@ -145,7 +147,7 @@ class Masked:
 
     def filled(self, text: str, guesses: list[list[Guess]]) -> Filled:
         encoded = self.encoded(text)
-        assert isinstance(encoded, Encoded)
+        assert isinstance(encoded, TextEncoding)
         places = [found.span() for found in self.marks.finditer(text)]
         if self.among is not None:
             guesses = [self.of_words(text, gap) for gap in range(len(places))]
@@ -159,7 +161,7 @@ class Masked:
         fillings = tuple(self.filling(text, places, encoded, guess) for guess in together)
         return Filled(fillings[0].text, gaps, fillings)
 
-    def of_lengths(self, encoded: Encoded, gap: int) -> list[Guess]:
+    def of_lengths(self, encoded: TextEncoding, gap: int) -> list[Guess]:
         """A gap as one token, as two, and so on, by a beam search over each."""
         found: list[Guess] = []
         for count in range(1, self.tokens + 1):
@@ -173,7 +175,7 @@ class Masked:
         parts = self.marks.split(text)
         before = self.sign.join(parts[: gap + 1])
         behind = self.sign.join(parts[gap + 1 :])
-        rows: list[Row] = []
+        rows: list[MaskedRow] = []
         places: list[list[int]] = []
         for word in filter(str.strip, self.among or ()):
             made = self.tokenizer.encode(before + word + behind)
@@ -185,12 +187,12 @@ class Masked:
             ]
             if not own or (self.limit is not None and len(made) > self.limit):
                 raise GlassformerError(f"{word!r} cannot stand in the gap; choose another word.")
-            rows.append(Row(made.ids, made.segments))
+            rows.append(MaskedRow(made.ids, made.segments))
             places.append(own)
         found = likelihood(self.model, rows, places, self.mask)
         return sorted(found, key=lambda guess: -guess.score)[: self.top]
 
-    def together(self, encoded: Encoded, guesses: list[list[Guess]]) -> list[list[Guess]]:
+    def together(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
         """The best fillings of all gaps, each gap as long as its best candidate by itself; of words
         in question, each gap's own best."""
         if len(guesses) == 1:
@@ -203,7 +205,7 @@ class Masked:
         found = beam_search(self.model, row, ordered, self.beam, self.banned)[: self.top]
         return [_split(guess, [*map(len, ordered)]) for guess in found]
 
-    def among_words(self, encoded: Encoded, guesses: list[list[Guess]]) -> list[list[Guess]]:
+    def among_words(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
         """The words that are left when each gap has kept its best, in all combinations that a beam
         of so many can hold."""
         chosen: list[list[Guess]] = [[]]
@@ -218,7 +220,7 @@ class Masked:
             for gap, guess in enumerate(several):
                 for at, token in zip(own[gap], guess.tokens, strict=True):
                     ids[at] = token
-            rows.append(Row(ids, row.segments))
+            rows.append(MaskedRow(ids, row.segments))
             places.append([at for gap in sorted(own) for at in own[gap]])
         judged = likelihood(self.model, rows, places, self.mask)
         split = [
@@ -227,7 +229,9 @@ class Masked:
         ]
         return sorted(split, key=lambda several: -several[0].total)[: self.top]
 
-    def row(self, encoded: Encoded, sizes: dict[int, int]) -> tuple[Row, dict[int, list[int]]]:
+    def row(
+        self, encoded: TextEncoding, sizes: dict[int, int]
+    ) -> tuple[MaskedRow, dict[int, list[int]]]:
         """The text's tokens with so many masks in the gaps, and where these stand."""
         ids: list[int] = []
         segments: list[int] = []
@@ -240,20 +244,20 @@ class Masked:
                 places[gap] = [*range(len(ids), len(ids) + count)]
             ids += [id] * count
             segments += [segment] * count
-        return Row(ids, segments), places
+        return MaskedRow(ids, segments), places
 
-    def candidate(self, guess: Guess) -> Candidate:
+    def candidate(self, guess: Guess) -> FillCandidate:
         text = self.tokenizer.decode(guess.tokens)
         probability = math.exp(guess.logprob)
-        return Candidate(text.strip() or text, probability, math.exp(guess.score), guess.tokens)
+        return FillCandidate(text.strip() or text, probability, math.exp(guess.score), guess.tokens)
 
     def filling(
         self,
         text: str,
         places: Sequence[tuple[int, int]],
-        encoded: Encoded,
+        encoded: TextEncoding,
         several: Sequence[Guess],
-    ) -> Filling:
+    ) -> GapFilling:
         at = [i for i, id in enumerate(encoded.ids) if id == self.mask]
         whole, end = "", 0
         for (start, stop), slot, guess in zip(places, at, several, strict=True):
@@ -263,7 +267,7 @@ class Masked:
                 whole, word = whole.rstrip(), word.removeprefix("##")
             whole, end = whole + word, stop
         words = tuple(self.candidate(guess).text for guess in several)
-        return Filling(whole + text[end:], words, math.exp(several[0].total))
+        return GapFilling(whole + text[end:], words, math.exp(several[0].total))
 
     def continues(self, before: int | None, tokens: Sequence[int]) -> bool:
         """Whether these tokens go on with the word before them (BERT's ##s)."""

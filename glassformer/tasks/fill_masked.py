@@ -1,4 +1,4 @@
-"""Tasks room, masks: how probable tokens are in the places of masks, one by one and together.
+"""How probable tokens are in the places of masks, one by one and together.
 
 Together, the masks are filled one after the other, always the one next that the model is most sure
 of, and each word is judged with those before it in place: the product is the probability of all.
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.tasks.model_protocol import Model, require_head
 from glassformer.tasks.batching import collate, device_of
-from glassformer.text import Encoded
+from glassformer.tasks.model_protocol import TaskModel, require_head
+from glassformer.text import TextEncoding
 
 ROWS = 32  # that are computed at a time
 
@@ -35,17 +35,17 @@ class Guess(NamedTuple):
         return self.logprob / len(self.tokens)
 
 
-class Row(NamedTuple):
+class MaskedRow(NamedTuple):
     """A text as the net reads it."""
 
     ids: Sequence[int]
     segments: Sequence[int]
 
 
-class State(NamedTuple):
+class FillState(NamedTuple):
     """A text in which some masks are filled, by place, with the log-probability of each."""
 
-    row: Row
+    row: MaskedRow
     open: tuple[int, ...]
     filled: dict[int, tuple[int, float]]
 
@@ -53,11 +53,13 @@ class State(NamedTuple):
     def total(self) -> float:
         return sum(logprob for _, logprob in self.filled.values())
 
-    def put(self, place: int, token: int, logprob: float) -> State:
+    def put(self, place: int, token: int, logprob: float) -> FillState:
         ids = [*self.row.ids]
         ids[place] = token
         rest = tuple(other for other in self.open if other != place)
-        return State(Row(ids, self.row.segments), rest, {**self.filled, place: (token, logprob)})
+        return FillState(
+            MaskedRow(ids, self.row.segments), rest, {**self.filled, place: (token, logprob)}
+        )
 
     def guess(self) -> Guess:
         tokens, logprobs = zip(*(self.filled[place] for place in sorted(self.filled)), strict=True)
@@ -65,9 +67,9 @@ class State(NamedTuple):
 
 
 def first_guesses(
-    model: Model,
+    model: TaskModel,
     inputs: dict[str, Tensor],
-    texts: Sequence[Encoded],
+    texts: Sequence[TextEncoding],
     mask: int,
     top: int,
     banned: Sequence[int],
@@ -87,14 +89,18 @@ def first_guesses(
 
 
 def beam_search(
-    model: Model, row: Row, places: Sequence[Sequence[int]], beam: int, banned: Sequence[int]
+    model: TaskModel,
+    row: MaskedRow,
+    places: Sequence[Sequence[int]],
+    beam: int,
+    banned: Sequence[int],
 ) -> list[Guess]:
     """The most probable tokens for these places together, as far as so many ways at a time find
     them. What else is masked stays so."""
     every = tuple(place for gap in places for place in gap)
-    states = [State(row, every, {})]
+    states = [FillState(row, every, {})]
     for _ in every:
-        grown: dict[tuple[tuple[int, int], ...], State] = {}
+        grown: dict[tuple[tuple[int, int], ...], FillState] = {}
         for state, place, logprobs in surest(model, states):
             logprobs[list(banned)] = float("-inf")
             best = logprobs.topk(min(beam, len(logprobs) - len(banned)))
@@ -108,14 +114,14 @@ def beam_search(
 
 
 def likelihood(
-    model: Model, rows: Sequence[Row], places: Sequence[Sequence[int]], mask: int
+    model: TaskModel, rows: Sequence[MaskedRow], places: Sequence[Sequence[int]], mask: int
 ) -> list[Guess]:
     """How probable the tokens are that stand in these places."""
     wanted = [row.ids for row in rows]
     states = []
     for row, own in zip(rows, places, strict=True):
         hidden = [mask if i in own else id for i, id in enumerate(row.ids)]
-        states.append(State(Row(hidden, row.segments), tuple(own), {}))
+        states.append(FillState(MaskedRow(hidden, row.segments), tuple(own), {}))
     going = [i for i, state in enumerate(states) if state.open]
     while going:
         said = list(surest(model, [states[i] for i in going]))
@@ -126,7 +132,9 @@ def likelihood(
     return [state.guess() for state in states]
 
 
-def surest(model: Model, states: Sequence[State]) -> Iterator[tuple[State, int, Tensor]]:
+def surest(
+    model: TaskModel, states: Sequence[FillState]
+) -> Iterator[tuple[FillState, int, Tensor]]:
     """For each text the open place that the model is surest of, and what it says there: [word]."""
     for start in range(0, len(states), ROWS):
         own = states[start : start + ROWS]
@@ -144,7 +152,7 @@ def surest(model: Model, states: Sequence[State]) -> Iterator[tuple[State, int, 
             yield state, sorted(state.open)[best], logprobs[best].clone()
 
 
-def logprobs_at(model: Model, inputs: dict[str, Tensor], at: Tensor) -> Tensor:
+def logprobs_at(model: TaskModel, inputs: dict[str, Tensor], at: Tensor) -> Tensor:
     """[place, word]; only where they are asked for, since a vocabulary is wide."""
     hidden: Tensor = model.net(**inputs, heads=()).hidden[at]
     head = require_head(model, "lm", "fill").name
@@ -152,9 +160,9 @@ def logprobs_at(model: Model, inputs: dict[str, Tensor], at: Tensor) -> Tensor:
     return logits.float().log_softmax(-1)
 
 
-def _encoded(row: Row) -> Encoded:
+def _encoded(row: MaskedRow) -> TextEncoding:
     size = len(row.ids)
-    return Encoded(
+    return TextEncoding(
         ids=list(row.ids),
         tokens=[""] * size,
         segments=list(row.segments),

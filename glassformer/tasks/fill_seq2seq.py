@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.infill import filler_of, infill
 from glassformer.generate.config import samples
-from glassformer.generate.result import Generation
-from glassformer.tasks.model_protocol import Model, purpose
-from glassformer.tasks.fill_types import Filled, Filling
+from glassformer.generate.infill import filler_of, infill
+from glassformer.generate.result import GenerationOutput
+from glassformer.tasks.fill_types import Filled, GapFilling
+from glassformer.tasks.model_protocol import TaskModel, purpose
 
 
-class Written:
+class Seq2SeqFiller:
     """An encoder-decoder at work: it writes its fillings, the most probable first."""
 
-    def __init__(self, model: Model, top: int, beam: int, knobs: dict[str, Any]) -> None:
+    def __init__(self, model: TaskModel, top: int, beam: int, knobs: dict[str, Any]) -> None:
         self.model, self.top = model, top
         try:
             filler_of(model.writer)
@@ -43,5 +43,5 @@ class Written:
         return Filled(found[0].text, (), found)
 
 
-def _written(said: Generation) -> Filling:
-    return Filling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))
+def _written(said: GenerationOutput) -> GapFilling:
+    return GapFilling(said.text, tuple(said.spans or ()), math.exp(math.fsum(said.logprobs)))

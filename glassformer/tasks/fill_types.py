@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FillCandidate:
     """What could stand in a gap: its tokens' probability, and what that is a token (the geometric
     mean), by which candidates of several lengths are ranked."""
 
@@ -23,11 +23,11 @@ class Gap:
 
     start: int
     end: int
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FillCandidate, ...]
 
 
 @dataclass(frozen=True)
-class Filling:
+class GapFilling:
     """The whole text without gaps, what stands in each, and how probable that is together."""
 
     text: str
@@ -41,7 +41,7 @@ class Filled:
 
     text: str
     gaps: tuple[Gap, ...]
-    fillings: tuple[Filling, ...]
+    fillings: tuple[GapFilling, ...]
 
     def record(self) -> dict[str, Any]:
         return asdict(self)

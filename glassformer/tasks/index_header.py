@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import settle
+from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
 HEADER, JOURNAL = "header.json", "journal.jsonl"
@@ -24,7 +24,7 @@ ROWS = re.compile(r"rows-[1-9][0-9]{0,8}")
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    settle(folder)
+    complete_pending_save(folder)
     path = folder / HEADER
     try:
         header = json.loads(path.read_text("utf-8"))

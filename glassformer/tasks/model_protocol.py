@@ -1,15 +1,15 @@
-"""Tasks room: what a verb needs of a model. A model comes in, its head and settings go out."""
+"""What a verb needs of a model. A model comes in, its head and settings go out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.generate import Writer
+from glassformer.generate import Generator
 from glassformer.generate.context import context_length
-from glassformer.spec import Frames, Head, ModelSpec, Patches, head_among
+from glassformer.spec import AudioFramesSpec, HeadSpec, ModelSpec, PatchEmbeddingSpec, head_among
 from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 
@@ -31,10 +31,10 @@ WRITERS = {  # verbs whose head for the vocabulary is trained by an objective of
 }
 
 
-class Model(Protocol):
+class TaskModel(Protocol):
     """What tasks use of `glassformer.Model`."""
 
-    net: Net
+    net: Transformer
     config: dict[str, Any]
     architecture: str
     generation: dict[str, Any] | None
@@ -49,12 +49,12 @@ class Model(Protocol):
     def pooling(self) -> Pooling | None: ...
 
     @property
-    def writer(self) -> Writer: ...
+    def writer(self) -> Generator: ...
 
     def generate(self, prompt: Any = None, **knobs: Any) -> Any: ...
 
 
-def kind_of(head: Head, spec: ModelSpec) -> str:
+def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
     """Of a head that training has added under a name of its own, too."""
     if head.name in HEADS:
         return head.name
@@ -69,11 +69,13 @@ def kind_of(head: Head, spec: ModelSpec) -> str:
     return "lm" if head.outputs == spec.last_stack.embed.vocabulary else "tag"
 
 
-def fitting_verbs(model: Model) -> list[str]:
+def fitting_verbs(model: TaskModel) -> list[str]:
     """The verbs that a model's heads are for."""
     spec = model.spec
     both = spec.encoder is not None and spec.decoder is not None
-    listens = spec.encoder is not None and isinstance(spec.encoder.embed, Frames | Patches)
+    listens = spec.encoder is not None and isinstance(
+        spec.encoder.embed, AudioFramesSpec | PatchEmbeddingSpec
+    )
     rewrites = (both and not listens) or "separator" in settings_of(model, TRAINED)
     writes = ["translate", "summarize"] if rewrites else []
     writes += [] if both and rewrites else ["generate"]
@@ -89,14 +91,14 @@ def fitting_verbs(model: Model) -> list[str]:
     return list(dict.fromkeys(found)) or ["embed"]
 
 
-def purpose(model: Model) -> str:
+def purpose(model: TaskModel) -> str:
     """The same, as a sentence has it."""
     *others, last = fitting_verbs(model)
     verbs = f"{', '.join(others)} or {last}" if others else last
     return f"a model to {verbs} with"
 
 
-def require_head(model: Model, kind: str, verb: str, name: str | None = None) -> Head:
+def require_head(model: TaskModel, kind: str, verb: str, name: str | None = None) -> HeadSpec:
     """The model's head of a kind, the one that is named where there are several."""
     heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
     if not heads:
@@ -112,13 +114,13 @@ def require_head(model: Model, kind: str, verb: str, name: str | None = None) ->
     return head_among(heads, name, f" to {verb} with")
 
 
-def require_tokenizer(model: Model) -> Tokenizer:
+def require_tokenizer(model: TaskModel) -> Tokenizer:
     if model.tokenizer is None:
         raise GlassformerError("This folder has no tokenizer, so that no text can be read.")
     return model.tokenizer
 
 
-def settings_of(model: Model, task: str) -> Mapping[str, Any]:
+def settings_of(model: TaskModel, task: str) -> Mapping[str, Any]:
     """What config.json says of a task, or of a head by its name: thresholds, labels, a prefix."""
     tasks = model.config.get(SETTINGS) or {}
     found = tasks.get(task, {}) if isinstance(tasks, Mapping) else None
@@ -129,13 +131,13 @@ def settings_of(model: Model, task: str) -> Mapping[str, Any]:
     return found
 
 
-def keep_settings(model: Model, task: str, **settings: Any) -> None:
+def keep_settings(model: TaskModel, task: str, **settings: Any) -> None:
     """Lets settings travel with the model when it is saved; None forgets one."""
     kept = {k: v for k, v in {**settings_of(model, task), **settings}.items() if v is not None}
     model.config[SETTINGS] = {**(model.config.get(SETTINGS) or {}), task: kept}
 
 
-def labels_of(model: Model, head: Head) -> Sequence[str]:
+def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
     """A head's own labels, where several heads have different ones, else the model's."""
     names = settings_of(model, head.name).get("labels") or model.spec.labels
     if len(names) != head.outputs:
@@ -146,14 +148,16 @@ def labels_of(model: Model, head: Head) -> Sequence[str]:
     return tuple(map(str, names))
 
 
-def text_stack(model: Model) -> Any:
+def text_stack(model: TaskModel) -> Any:
     """The stack of the net that reads a text."""
     net = model.net
-    reads = net.encoder is not None and not isinstance(net.encoder.spec.embed, Frames | Patches)
+    reads = net.encoder is not None and not isinstance(
+        net.encoder.spec.embed, AudioFramesSpec | PatchEmbeddingSpec
+    )
     return net.encoder if reads or net.decoder is None else net.decoder
 
 
-def longest(model: Model, asked: int | None = None) -> int | None:
+def longest(model: TaskModel, asked: int | None = None) -> int | None:
     """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
     positions; the smallest of them."""
     positions = context_length(text_stack(model))
@@ -166,7 +170,7 @@ def longest(model: Model, asked: int | None = None) -> int | None:
     return min(limits, default=None)
 
 
-def answered(
+def apply_to(
     given: Any,
     each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
     pairs: bool = False,
@@ -174,8 +178,8 @@ def answered(
     """One text, or where there may be `pairs` a tuple of two, gives a result, a list a list, and
     an iterator an iterator, whose results come as they are computed."""
     if isinstance(given, str) or (pairs and isinstance(given, tuple) and len(given) == 2):
-        return next(raised(each([given])))
-    results = raised(each(texts_of(given)))
+        return next(raise_errors(each([given])))
+    results = raise_errors(each(texts_of(given)))
     return list(results) if isinstance(given, Sequence) else results
 
 
@@ -185,7 +189,7 @@ def texts_of(given: Any) -> Iterable[Any]:
     raise GlassformerError(f"Give a text, or a list or an iterator, not {type(given).__name__}.")
 
 
-def raised(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:
+def raise_errors(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:
     """Results, up to the first that is an error, which is raised."""
     for result in results:
         if isinstance(result, GlassformerError):

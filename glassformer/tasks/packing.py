@@ -1,4 +1,4 @@
-"""Tasks room: texts of several lengths as one long row on a CPU, so that no layer computes padding.
+"""Texts of several lengths as one long row on a CPU, so that no layer computes padding.
 What a net is called with comes in, what it says goes out as if each text had a row."""
 
 from __future__ import annotations
@@ -6,13 +6,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.heads import pick
 from glassformer.native import attention as cpu
-from glassformer.spec import CAUSAL, FULL, Block, ModelSpec, Rotary
+from glassformer.spec import CAUSAL, FULL, BlockSpec, ModelSpec, RotarySpec
 
 
-def flattens(net: Net) -> bool:
+def can_pack(net: Transformer) -> bool:
     """Whether texts side by side are as quick as each by itself: where layers only attend, by a
     kernel that is told where texts begin."""
     stack = net.decoder or net.encoder
@@ -29,15 +29,15 @@ def is_plain(spec: ModelSpec) -> bool:
 
 
 def only_attends(block: object) -> bool:
-    if not isinstance(block, Block) or block.pattern not in (FULL, CAUSAL):
+    if not isinstance(block, BlockSpec) or block.pattern not in (FULL, CAUSAL):
         return False
     own, position = block.attention, block.position
     wide = own.head_dim % cpu.LANES == 0
     plain = own.score == "dot" and own.softcap is None and own.compress is None
-    return wide and plain and not own.own_global and isinstance(position, Rotary | None)
+    return wide and plain and not own.own_global and isinstance(position, RotarySpec | None)
 
 
-def states_of_texts(net: Net, inputs: dict[str, Tensor]) -> Tensor:
+def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
     """The last hidden states, [text, position, width], zero at padding; of `inputs` with a mask."""
     mask = inputs["mask"]
     sizes = mask.sum(-1)
@@ -50,12 +50,12 @@ def states_of_texts(net: Net, inputs: dict[str, Tensor]) -> Tensor:
     return states
 
 
-def said_by(net: Net, inputs: dict[str, Tensor], name: str) -> Tensor:
+def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tensor:
     """What a head says of texts."""
     (head,) = (head for head in net.spec.heads if head.name == name)
     usual = not head.mixes and head.depth is None and not head.after_question and not head.choices
     found: Tensor
-    if "mask" in inputs and usual and flattens(net):
+    if "mask" in inputs and usual and can_pack(net):
         states = states_of_texts(net, inputs)
         where = pick(head, states, inputs["tokens"], inputs["mask"], net.spec.tokens)
         found = net.heads[name](states, where)

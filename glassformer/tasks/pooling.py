@@ -1,4 +1,4 @@
-"""Tasks room, pooling: the states of a text's tokens become one vector.
+"""The states of a text's tokens become one vector.
 
 A folder says how in the layout of the sentence-transformers library: `modules.json` lists steps,
 `1_Pooling/config.json` names the way, and a step `Normalize` gives every vector the length 1.
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import settle
+from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
 THEIRS = {  # ours, and theirs since version 5.3
@@ -129,7 +129,7 @@ POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def read_pooling(folder: Path) -> Pooling | None:
     """As a folder says it; None where it says nothing."""
-    settle(folder)
+    complete_pending_save(folder)
     if not (folder / "modules.json").is_file():
         return None
     modes: tuple[str, ...] = ()

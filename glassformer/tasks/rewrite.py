@@ -1,4 +1,4 @@
-"""Tasks room, rewriting: what translate and summarize share. Texts come in that the model can read
+"""What translate and summarize share. Texts come in that the model can read
 at once, and what it writes of each goes out in the same order.
 
 How a source stands before the model travels with it, in config.json: T5's prefix, what separates
@@ -13,24 +13,24 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from glassformer.errors import GlassformerError
-from glassformer.generate import Generation
-from glassformer.generate.context import context_length
+from glassformer.generate import GenerationOutput
 from glassformer.generate.config import KINDS, samples
-from glassformer.generate.strategy import Request
+from glassformer.generate.context import context_length
+from glassformer.generate.strategy import GenerationRequest
+from glassformer.tasks.batching import Pause, batched, device_of
 from glassformer.tasks.model_protocol import (
     TRAINED,
-    Model,
+    TaskModel,
     keep_settings,
     require_head,
     require_tokenizer,
     settings_of,
 )
-from glassformer.tasks.batching import Pause, chunks, device_of
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")
 Ids = list[int]
-Finish = Callable[[list[Generation]], Result]
+Finish = Callable[[list[GenerationOutput]], Result]
 LANGUAGES = ("source_language", "target_language")
 USUAL_LENGTH = 512  # tokens, where nobody says how many
 LENGTHS = {"max_length", "max_new_tokens"}
@@ -49,7 +49,7 @@ class Rewriter:
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         verb: str,
         task: str,
         given: Mapping[str, Any],
@@ -76,7 +76,7 @@ class Rewriter:
         self.saved, self.new_tokens = saved, new_tokens
         knobs, tokenizer = self._knobs(given), require_tokenizer(model)
         languages = [knobs.get(name) for name in LANGUAGES]
-        self.tokenizer, address = tokenizer.toward(*languages)
+        self.tokenizer, address = tokenizer.for_translation(*languages)
         self.knobs = self.writer.knobs(knobs)
         self.prefix = address + (saved.get("prefix", "") if prefix is None else prefix)
         self.behind = self._separator(separator) if self.alone else []
@@ -157,7 +157,7 @@ class Rewriter:
     def measure(self, text: str) -> int:
         return len(self.ids(text))
 
-    def request(self, number: int, ids: Ids, factor: float | None) -> Request:
+    def request(self, number: int, ids: Ids, factor: float | None) -> GenerationRequest:
         """`factor`: no more new tokens than so many times those of the source, where nobody has
         said how many."""
         found = self.writer.request(number, ids, self.knobs)
@@ -167,15 +167,15 @@ class Rewriter:
 
     def written(
         self, sources: Iterable[Ids | Pause], factor: float | None = None
-    ) -> Iterator[Generation]:
+    ) -> Iterator[GenerationOutput]:
         """What the model writes of each, in their order. They are computed in the order of their
         length, some batches at a time."""
         width = max(self.knobs.num_beams, self.knobs.num_return_sequences)
         at_once = max(1, self.knobs.batch_size // width)
-        for chunk in chunks(sources, POOLS * at_once):
+        for chunk in batched(sources, POOLS * at_once):
             requests = [self.request(i, ids, factor) for i, ids in enumerate(chunk)]
             requests.sort(key=lambda one: -len(one.source or one.prompt))
-            ready: dict[int, Generation] = {}
+            ready: dict[int, GenerationOutput] = {}
             following = 0
             for number, generation in self.writer.results(requests, self.knobs):
                 ready[number] = generation
@@ -193,7 +193,7 @@ class Rewriter:
         text one source or several, and a function that makes the result of what is written of
         those; what it finds wrong with a text comes in that one's place."""
         waiting: deque[tuple[int, Finish[Result]] | GlassformerError] = deque()
-        ready: deque[Generation] = deque()
+        ready: deque[GenerationOutput] = deque()
 
         def sources() -> Iterator[Ids | Pause]:
             for text in texts:
@@ -254,6 +254,6 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
     return ids
 
 
-def keep_layout(model: Model, **settings: Any) -> None:
+def keep_layout(model: TaskModel, **settings: Any) -> None:
     """Training says how sources stand before the model, which from then on is saved with it."""
     keep_settings(model, TRAINED, **settings)

@@ -1,4 +1,4 @@
-"""Tasks room, parts: a long text as parts that a model can read, and back. What measures a text in
+"""A long text as parts that a model can read, and back. What measures a text in
 tokens comes in with it.
 
 Parts are whole sentences of one paragraph wherever that is possible, and know where they stood.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
-from glassformer.tasks.sentences import ASIAN, Span, blocks, sentences
+from glassformer.tasks.sentences import ASIAN, TextSpan, blocks, sentences
 
 Measure = Callable[[str], int]
 Together = Literal["sentence", "paragraph", "text"]
@@ -20,16 +20,16 @@ GAP = re.compile(r"\s+")
 
 def parts_of(
     text: str, measure: Measure, room: int, together: Together = "paragraph"
-) -> list[Span]:
+) -> list[TextSpan]:
     """Spans of a text that measure at most `room` each: as many sentences as fit, of one paragraph
     or of any, or every sentence by itself. A sentence that is too long by itself is cut between
     clauses, or else between words."""
-    found: list[Span] = []
+    found: list[TextSpan] = []
     begins = _beginnings(text)
     for sentence in sentences(text):
         apart = together == "sentence" or (together == "paragraph" and sentence.start in begins)
         for piece in _fitting(text, sentence, measure, room):
-            whole = None if apart or not found else Span(found[-1].start, piece.end)
+            whole = None if apart or not found else TextSpan(found[-1].start, piece.end)
             if whole is not None and measure(text[slice(*whole)]) <= room:
                 found[-1] = whole
             else:
@@ -43,16 +43,16 @@ def _beginnings(text: str) -> set[int]:
     return {_stripped(text, block).start for block in blocks(text)}
 
 
-def _fitting(text: str, span: Span, measure: Measure, room: int) -> Iterator[Span]:
+def _fitting(text: str, span: TextSpan, measure: Measure, room: int) -> Iterator[TextSpan]:
     """The span, or if it is too long its pieces."""
     while (cut := _cut(text, span, measure, room)) < span.end:
-        yield _stripped(text, Span(span.start, cut))
-        span = _stripped(text, Span(cut, span.end))
+        yield _stripped(text, TextSpan(span.start, cut))
+        span = _stripped(text, TextSpan(cut, span.end))
     if span.start < span.end:
         yield span
 
 
-def _cut(text: str, span: Span, measure: Measure, room: int) -> int:
+def _cut(text: str, span: TextSpan, measure: Measure, room: int) -> int:
     """Where a span is cut so that what stands before fits: behind a clause, if that is not too
     soon, or else between words, or else anywhere; its end, if all of it fits."""
 
@@ -75,9 +75,9 @@ def _cut(text: str, span: Span, measure: Measure, room: int) -> int:
     return low
 
 
-def _stripped(text: str, span: Span) -> Span:
+def _stripped(text: str, span: TextSpan) -> TextSpan:
     part = text[slice(*span)]
-    return Span(span.end - len(part.lstrip()), span.start + len(part.rstrip()))
+    return TextSpan(span.end - len(part.lstrip()), span.start + len(part.rstrip()))
 
 
 def as_line(text: str) -> str:
@@ -95,7 +95,7 @@ def glue(before: str, after: str) -> str:
     return "" if asian else " "
 
 
-def rejoined(text: str, spans: Sequence[Span], written: Iterable[str]) -> str:
+def rejoined(text: str, spans: Sequence[TextSpan], written: Iterable[str]) -> str:
     """A text with every part rewritten. Line breaks and indents between parts stay; between
     sentences stands what their new language wants there."""
     begins = _beginnings(text)

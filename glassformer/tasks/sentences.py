@@ -1,4 +1,4 @@
-"""Tasks room, sentences: where they begin and end in a text, by rules. A text comes in, and places
+"""Where they begin and end in a text, by rules. A text comes in, and places
 in it go out, so that nothing of it is lost.
 
 The rules are for scripts that end a sentence by a mark: Latin, Greek and Cyrillic, Chinese and
@@ -67,20 +67,20 @@ BEFORE_ORDINAL = words(  # 3. Oktober, der 2. Weltkrieg
 )
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """Places in a text, as Python slices it."""
 
     start: int
     end: int
 
 
-def sentences(text: str) -> list[Span]:
+def sentences(text: str) -> list[TextSpan]:
     """The sentences of a text, without the space around them; what lies between two is space.
 
     >>> [text[a:b] for a, b in sentences("Dr. Li paid 3.50 yuan. Why? 谁知道。再见！")]
     ['Dr. Li paid 3.50 yuan.', 'Why?', '谁知道。', '再见！']
     """
-    found: list[Span] = []
+    found: list[TextSpan] = []
     for block in blocks(text):
         start = block.start
         for match in MARK.finditer(text, block.start, block.end):
@@ -91,26 +91,26 @@ def sentences(text: str) -> list[Span]:
     return [span for span in found if span.start < span.end]
 
 
-def blocks(text: str) -> list[Span]:
+def blocks(text: str) -> list[TextSpan]:
     """What stands on lines of its own: a paragraph, a heading, an item. Lines of a paragraph that
     was wrapped to a column are one."""
-    found: list[Span] = []
+    found: list[TextSpan] = []
     for lines in _paragraphs(text):
         wrapped = _wrapped([text[a:b].rstrip() for a, b in lines])
         for line, goes_on in zip(lines, [False, *wrapped], strict=True):
             if goes_on:
-                found[-1] = Span(found[-1].start, line.end)
+                found[-1] = TextSpan(found[-1].start, line.end)
             else:
                 found.append(line)
     return found
 
 
-def _paragraphs(text: str) -> list[list[Span]]:
+def _paragraphs(text: str) -> list[list[TextSpan]]:
     """Lines between empty ones."""
-    found: list[list[Span]] = [[]]
+    found: list[list[TextSpan]] = [[]]
     for line in LINE.finditer(text):
         if line.group().strip():
-            found[-1].append(Span(line.start(), line.end()))
+            found[-1].append(TextSpan(line.start(), line.end()))
         elif found[-1]:
             found.append([])
     return [lines for lines in found if lines]
@@ -135,7 +135,7 @@ def _full(line: str, after: str, width: int) -> bool:
     return width >= NARROWEST and not after[0].isspace() and len(after.split()[0]) > room
 
 
-def _ends(text: str, match: re.Match[str], start: int, block: Span) -> bool:
+def _ends(text: str, match: re.Match[str], start: int, block: TextSpan) -> bool:
     """Whether a sentence that began at `start` ends with this mark."""
     after = text[match.end()]
     if match["sure"]:
@@ -178,6 +178,6 @@ def _period_ends(before: str, ahead: str, opens: bool) -> bool:
     return following in BEGINS if initials or plain in MAY_END else True
 
 
-def _stripped(text: str, start: int, end: int) -> Span:
+def _stripped(text: str, start: int, end: int) -> TextSpan:
     part = text[start:end]
-    return Span(end - len(part.lstrip()), start + len(part.rstrip()))
+    return TextSpan(end - len(part.lstrip()), start + len(part.rstrip()))

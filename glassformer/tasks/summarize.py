@@ -1,4 +1,4 @@
-"""Tasks room, summarize: texts come in, short ones about the same go out."""
+"""Texts come in, short ones about the same go out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
-from glassformer.generate import Generation
-from glassformer.tasks.model_protocol import Model, answered
+from glassformer.generate import GenerationOutput
 from glassformer.tasks.batching import Pause
-from glassformer.tasks.segmenting import parts_of
+from glassformer.tasks.model_protocol import TaskModel, apply_to
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
+from glassformer.tasks.segmenting import parts_of
 
 Long = Literal["cut", "split"]
 NEW_TOKENS = 128  # of a summary, at most
@@ -37,11 +37,11 @@ class Summary:
 
 
 class Summarizer:
-    """A model that summarizes, with its knobs; see `Model.summarize`."""
+    """A model that summarizes, with its knobs; see `TaskModel.summarize`."""
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         *,
         long: Long = "cut",
         length: int | None = None,
@@ -91,11 +91,11 @@ class Summarizer:
         return text, first
 
 
-def summarize(model: Model, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `Model.summarize`."""
-    return answered(texts, Summarizer(model, **options).stream)
+def summarize(model: TaskModel, texts: Any, **options: Any) -> Any:
+    """One text, a list or an iterator of them; see `TaskModel.summarize`."""
+    return apply_to(texts, Summarizer(model, **options).stream)
 
 
-def _summary(written: list[Generation], *, unread: int, parts: int) -> Summary:
+def _summary(written: list[GenerationOutput], *, unread: int, parts: int) -> Summary:
     (one,) = written
     return Summary(one.text.strip(), one.score, one.stop, unread, parts)

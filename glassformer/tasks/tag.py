@@ -1,4 +1,4 @@
-"""Tasks room, tag: named entities and parts of speech. Texts, or lists of words, come in; tags of
+"""Named entities and parts of speech. Texts, or lists of words, come in; tags of
 words and spans of the text go out."""
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.ner import Report, Scheme, entities, names_entities, report, type_of
+from glassformer.metrics.ner import NerReport, Scheme, entities, names_entities, report, type_of
+from glassformer.tasks.batching import Pause, validate_text
 from glassformer.tasks.model_protocol import (
-    Model,
-    answered,
+    TaskModel,
+    apply_to,
     labels_of,
-    raised,
+    raise_errors,
     require_head,
     require_tokenizer,
     settings_of,
 )
-from glassformer.tasks.batching import Pause, trouble
-from glassformer.tasks.packing import flattens, said_by
-from glassformer.tasks.windowed_inference import Job, length_of, read_long
-from glassformer.tasks.windows import Frame, encode_many_words, windows
-from glassformer.tasks.words import SPLITS, Split, Words, find_words
-from glassformer.text import Encoded
+from glassformer.tasks.packing import can_pack, head_logits
+from glassformer.tasks.windowed_inference import WindowedJob, length_of, read_long
+from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
+from glassformer.tasks.words import SPLITS, Split, WordList, find_words
+from glassformer.text import TextEncoding
 
 Given = str | Sequence[str]  # a text, or its words
 Found = tuple[NDArray[Any], NDArray[Any]]  # of tokens or words: probability, number of a label
@@ -36,7 +36,7 @@ OVERLAP = 4  # a fourth of a window is read again in the next one
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class TaggedWord:
     """`text` is what stands from `start` to `end`. Of what the tokenizer makes nothing of, nothing
     is known: its tag is O, or _ where the model has no O, with probability 0."""
 
@@ -63,7 +63,7 @@ class Tagged:
     """`text` is what was given, or given words with spaces between; all places are in it."""
 
     text: str
-    words: tuple[Word, ...]
+    words: tuple[TaggedWord, ...]
     entities: tuple[Entity, ...]  # none where tags are parts of speech
 
     @property
@@ -76,12 +76,12 @@ class Tagged:
         return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
-def tag(model: Model, texts: Any, **options: Any) -> Any:
+def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
     """A text, or a list or an iterator of texts or lists of words; see `Tagger`.
 
     >>> model.tag("Ada Lovelace was born in London.").entities
     """
-    return answered(texts, Tagger(model, **options).stream)
+    return apply_to(texts, Tagger(model, **options).stream)
 
 
 class Tagger:
@@ -95,7 +95,7 @@ class Tagger:
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         *,
         split: Split | None = None,
         max_length: int | None = None,
@@ -110,14 +110,14 @@ class Tagger:
         self.split: Split = split or saved.get("split", "words")
         if self.split not in SPLITS:
             raise GlassformerError(f"split is {', '.join(SPLITS)}, not {self.split!r}.")
-        self.frame = Frame.of(self.tokenizer)
+        self.frame = WindowFrame.of(self.tokenizer)
         self.room = self.frame.room(length_of(model, max_length, saved))
         self.stride = self.room - self.room // OVERLAP if stride is None else stride
 
     def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
         """Results as they come; a text that cannot be read gives an error in its place."""
         found: Found | None = None  # of a text's words
-        flat = flattens(self.model.net)
+        flat = can_pack(self.model.net)
         for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
             if isinstance(step, GlassformerError):
                 yield step
@@ -140,14 +140,14 @@ class Tagger:
         words: Iterable[Sequence[str]],
         tags: Iterable[Sequence[str]],
         scheme: Scheme | None = None,
-    ) -> Report:
+    ) -> NerReport:
         """How well the model tags words whose tags are known; see `metrics.entities.report`."""
         texts, gold = [*words], [*tags]
         if len(texts) != len(gold):
             raise GlassformerError(f"There are {len(texts)} texts and tags of {len(gold)}.")
         for one, right in zip(texts, gold, strict=True):
             self.check(one, right)
-        return report([found.tags for found in raised(self.stream(texts))], gold, scheme)
+        return report([found.tags for found in raise_errors(self.stream(texts))], gold, scheme)
 
     def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
         """Whether tags could be right ones for words, by this model's labels."""
@@ -164,7 +164,7 @@ class Tagger:
         """A scheme may mark the same types otherwise than the model does."""
         return type_of(tag) if self.marked else tag
 
-    def _job(self, given: Given | Pause) -> Job[Words] | GlassformerError | Pause:
+    def _job(self, given: Given | Pause) -> WindowedJob[WordList] | GlassformerError | Pause:
         if isinstance(given, Pause):
             return given
         try:
@@ -172,9 +172,9 @@ class Tagger:
         except GlassformerError as error:
             return error
         blocks = encode_many_words(self.tokenizer, words)
-        return Job(words, self.frame, windows(blocks, self.room, self.stride))
+        return WindowedJob(words, self.frame, windows(blocks, self.room, self.stride))
 
-    def _words(self, given: Given) -> Words:
+    def _words(self, given: Given) -> WordList:
         if not isinstance(given, str):
             if not isinstance(given, Sequence):
                 raise GlassformerError(
@@ -184,7 +184,7 @@ class Tagger:
             if strange:
                 raise GlassformerError(f"The words have {strange[0]!r}, which is no word.")
         text = given if isinstance(given, str) else " ".join(given)
-        error = trouble(text)
+        error = validate_text(text)
         if error is not None:
             raise error
         if isinstance(given, str):
@@ -196,25 +196,27 @@ class Tagger:
             starts = ends - sizes
         if not len(starts):
             raise GlassformerError("The text has no words.")
-        return Words(text, starts, ends)
+        return WordList(text, starts, ends)
 
-    def _forward(self, inputs: dict[str, Tensor], texts: list[Encoded]) -> list[Found]:
-        logits = said_by(self.model.net, inputs, self.head.name).float()
+    def _forward(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Found]:
+        logits = head_logits(self.model.net, inputs, self.head.name).float()
         chances, labels = (side.cpu().numpy() for side in logits.softmax(-1).max(-1))
         return list(zip(chances, labels, strict=True))
 
-    def _tagged(self, given: Words, found: Found) -> Tagged:
+    def _tagged(self, given: WordList, found: Found) -> Tagged:
         unknown = "O" if "O" in self.labels else "_"
         tags = [*self.labels, unknown]  # the last is number -1
         sides = (given.starts, given.ends, *found)
         words = tuple(
-            Word(given.text[start:end], start, end, tags[label], chance)
+            TaggedWord(given.text[start:end], start, end, tags[label], chance)
             for start, end, chance, label in zip(*(side.tolist() for side in sides), strict=True)
         )
         spans = sorted(entities([w.tag for w in words]), key=lambda e: e[1]) if self.marked else []
         return Tagged(given.text, words, tuple(self._entity(given.text, words, *e) for e in spans))
 
-    def _entity(self, text: str, words: Sequence[Word], kind: str, first: int, last: int) -> Entity:
+    def _entity(
+        self, text: str, words: Sequence[TaggedWord], kind: str, first: int, last: int
+    ) -> Entity:
         start, end = words[first].start, words[last].end
         chances = [word.probability for word in words[first : last + 1]]
         return Entity(kind, text[start:end], start, end, sum(chances) / len(chances))

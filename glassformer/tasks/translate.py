@@ -1,4 +1,4 @@
-"""Tasks room, translate: texts of any length come in, the same in another language go out, with
+"""Texts of any length come in, the same in another language go out, with
 their paragraphs as they were."""
 
 from __future__ import annotations
@@ -10,12 +10,18 @@ from functools import partial
 from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
-from glassformer.generate import Generation
-from glassformer.tasks.model_protocol import SETTINGS, TRAINED, Model, answered, require_tokenizer
+from glassformer.generate import GenerationOutput
 from glassformer.tasks.batching import Pause
-from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
+from glassformer.tasks.model_protocol import (
+    SETTINGS,
+    TRAINED,
+    TaskModel,
+    apply_to,
+    require_tokenizer,
+)
 from glassformer.tasks.rewrite import Finish, Ids, Rewriter
-from glassformer.tasks.sentences import Span, blocks
+from glassformer.tasks.segmenting import Together, as_line, parts_of, rejoined
+from glassformer.tasks.sentences import TextSpan, blocks
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
@@ -25,7 +31,7 @@ FACTOR = 3.0  # a translation has at most so many times the tokens of its source
 
 
 @dataclass(frozen=True)
-class Part:
+class TranslatedPart:
     """Of a text from `start` to `end`, its translation; `score` is the beam's, `stop` why it
     ended: "length" where it was cut off."""
 
@@ -39,7 +45,7 @@ class Part:
 @dataclass(frozen=True)
 class Translation:
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[TranslatedPart, ...]
 
     def __str__(self) -> str:
         return self.text
@@ -49,12 +55,12 @@ class Translation:
 
 
 class Translator:
-    """A model that translates, with its languages and knobs; see `Model.translate`. With
+    """A model that translates, with its languages and knobs; see `TaskModel.translate`. With
     `keep_empty` a text without a word is none to complain about, and stays as it is."""
 
     def __init__(
         self,
-        model: Model,
+        model: TaskModel,
         *,
         source_language: str | None = None,
         target_language: str | None = None,
@@ -113,7 +119,7 @@ class Translator:
         sources = [self.rewriter.ids(as_line(text[slice(*span)])) for span in spans]
         return sources, partial(_joined, text, spans)
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[TextSpan]:
         """What of a text is translated at a time."""
         room, measure = self.rewriter.room, self.rewriter.measure
         if self.split != "none":
@@ -126,21 +132,21 @@ class Translator:
                 "split into parts or sentences (split)."
             )
         whole = blocks(text)
-        return [Span(whole[0].start, whole[-1].end)]
+        return [TextSpan(whole[0].start, whole[-1].end)]
 
 
-def translate(model: Model, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `Model.translate`."""
-    return answered(texts, Translator(model, **options).stream)
+def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
+    """One text, a list or an iterator of them; see `TaskModel.translate`."""
+    return apply_to(texts, Translator(model, **options).stream)
 
 
-def _task(model: Model, asked: Sequence[str | None]) -> str | None:
+def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
     """The name that config.json has for a translation between these languages, where it has one
     for every pair, as T5's, and was not trained here."""
     tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
     if not pairs or TRAINED in tasks:  # it has learned something else since
-        addresses = require_tokenizer(model).addresses
+        addresses = require_tokenizer(model).language_tokens
         if addresses and asked[1] is None:
             raise GlassformerError(
                 "Say which language to translate into (target_language, --to); the model knows "
@@ -170,10 +176,12 @@ def _check_direction(asked: str, known: Sequence[str] | None) -> None:
         )
 
 
-def _joined(text: str, spans: Sequence[Span], written: Sequence[Generation]) -> Translation:
+def _joined(
+    text: str, spans: Sequence[TextSpan], written: Sequence[GenerationOutput]
+) -> Translation:
     texts = [as_line(one.text.strip()) for one in written]
     parts = tuple(
-        Part(*span, said, one.score, one.stop)
+        TranslatedPart(*span, said, one.score, one.stop)
         for span, said, one in zip(spans, texts, written, strict=True)
     )
     return Translation(rejoined(text, spans, texts), parts)

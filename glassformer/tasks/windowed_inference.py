@@ -1,4 +1,4 @@
-"""Tasks room: long texts through a net, window by window. Texts in windows come in; what the net
+"""Long texts through a net, window by window. Texts in windows come in; what the net
 says of each window goes out, in their order. No more than a pool of windows is held."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.model_protocol import Model, longest
-from glassformer.tasks.batching import Pause, run_texts
-from glassformer.tasks.windows import Frame, Window
-from glassformer.text import Encoded
+from glassformer.tasks.batching import Pause, predict_batched
+from glassformer.tasks.model_protocol import TaskModel, longest
+from glassformer.tasks.windows import TextWindow, WindowFrame
+from glassformer.text import TextEncoding
 
 About = TypeVar("About")
 Result = TypeVar("Result")
@@ -22,37 +22,37 @@ USUAL_LENGTH = 512  # of models without a longest
 
 
 @dataclass(frozen=True)
-class Job(Generic[About]):
+class WindowedJob(Generic[About]):
     """A text to be read: what its reader wants to know of it again, and its windows."""
 
     about: About
-    frame: Frame
-    windows: Iterator[Window]
+    frame: WindowFrame
+    windows: Iterator[TextWindow]
 
 
 @dataclass(frozen=True)
-class Step(Generic[About, Result]):
+class WindowResult(Generic[About, Result]):
     """What was found in a window. Its tokens begin behind the first `before` of the result's."""
 
     about: About
     before: int
-    window: Window
+    window: TextWindow
     result: Result
     last: bool  # of its text
 
 
 def read_long(
-    model: Model,
-    jobs: Iterable[Job[About] | GlassformerError | Pause],
-    forward: Callable[[dict[str, Tensor], list[Encoded]], Sequence[Result]],
+    model: TaskModel,
+    jobs: Iterable[WindowedJob[About] | GlassformerError | Pause],
+    forward: Callable[[dict[str, Tensor], list[TextEncoding]], Sequence[Result]],
     *,
     flat: bool = False,
-) -> Iterator[Step[About, Result] | GlassformerError]:
+) -> Iterator[WindowResult[About, Result] | GlassformerError]:
     """An error ends its text, of which there may have been windows before. `flat`: as `run_texts`
     has it."""
-    waiting: deque[tuple[Job[About], Window, bool] | None] = deque()
+    waiting: deque[tuple[WindowedJob[About], TextWindow, bool] | None] = deque()
 
-    def framed() -> Iterator[Encoded | GlassformerError | Pause]:
+    def framed() -> Iterator[TextEncoding | GlassformerError | Pause]:
         for job in jobs:
             if isinstance(job, Pause):
                 yield job
@@ -67,17 +67,17 @@ def read_long(
                 waiting.append(None)
                 yield error
 
-    for result in run_texts(model, framed(), forward, flat=flat):
+    for result in predict_batched(model, framed(), forward, flat=flat):
         asked = waiting.popleft()
         if isinstance(result, GlassformerError):
             yield result
         else:
             assert asked is not None
             job, window, last = asked
-            yield Step(job.about, len(job.frame.before), window, result, last)
+            yield WindowResult(job.about, len(job.frame.before), window, result, last)
 
 
-def with_last(windows: Iterator[Window]) -> Iterator[tuple[Window, bool]]:
+def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]]:
     """Whether there is none behind it; of one there must be."""
     window = next(windows, None)
     if window is None:
@@ -88,7 +88,7 @@ def with_last(windows: Iterator[Window]) -> Iterator[tuple[Window, bool]]:
     yield window, True
 
 
-def length_of(model: Model, asked: int | None, saved: Mapping[str, Any]) -> int:
+def length_of(model: TaskModel, asked: int | None, saved: Mapping[str, Any]) -> int:
     """Of a window, in tokens: as was asked for, as the head was trained, as the model reads."""
     most = longest(model, asked)
     if asked is not None or most is None:

@@ -1,4 +1,4 @@
-"""Tasks room: a long text in windows that overlap. A text, or words, come in; windows go out one by
+"""A long text in windows that overlap. A text, or words, come in; windows go out one by
 one, with where their tokens stand in the text. Neither all of its tokens nor all of its windows are
 ever held at a time."""
 
@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from glassformer.errors import GlassformerError
-from glassformer.text import Encoded, Tokenizer
-from glassformer.text.prefetch import Ahead
+from glassformer.text import TextEncoding, Tokenizer
+from glassformer.text.prefetch import PrefetchEncoder
 
 BLOCK, MARGIN = 16_384, 512  # characters that are tokenized at once, and those read around them
 MANY, FEW = 2_048, 8  # the same in words
 
 
 @dataclass(frozen=True)
-class Frame:
+class WindowFrame:
     """What a tokenizer puts around a text, whether that is the second one, and its segment."""
 
-    before: Encoded
-    behind: Encoded
+    before: TextEncoding
+    behind: TextEncoding
     text: int
     segment: int
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, question: str | None = None, most: int = 0) -> Frame:
+    def of(cls, tokenizer: Tokenizer, question: str | None = None, most: int = 0) -> WindowFrame:
         """Of a text alone, or of one that is read behind at most so many tokens of a question."""
         sample = tokenizer.encode("a") if question is None else tokenizer.encode(question, "a")
         text = 0 if question is None else 1
@@ -37,10 +37,10 @@ class Frame:
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
 
-    def around(self, text: Encoded) -> Encoded:
+    def around(self, text: TextEncoding) -> TextEncoding:
         size = len(text)
         own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
-        return Encoded.joined([self.before, own, self.behind])
+        return TextEncoding.joined([self.before, own, self.behind])
 
     def room(self, length: int) -> int:
         """For tokens of the text."""
@@ -53,7 +53,7 @@ class Frame:
         return room
 
 
-def parts(whole: Encoded, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
+def parts(whole: TextEncoding, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
     """The places of what stands before a text (0, or 1 behind a question, of which there are so
     many tokens at most), of the text's tokens, and of what stands behind it."""
     real = [i for i, special in enumerate(whole.special_mask) if not special]
@@ -68,7 +68,7 @@ def parts(whole: Encoded, text: int, most: int) -> tuple[list[int], list[int], l
 # --- tokens ------------------------------------------------------------------------------------
 
 
-def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[Encoded]:
+def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[TextEncoding]:
     """The tokens of a text of any length, some at a time, without special ones. Each block is read
     with the text around it, so that its tokens are those that the whole text has there."""
     for start in range(0, max(1, len(text)), BLOCK):
@@ -79,7 +79,7 @@ def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[Encoded]:
         yield _between(block, first, low, last)
 
 
-def encode_words(tokenizer: Tokenizer | Ahead, words: Sequence[str]) -> Encoded:
+def encode_words(tokenizer: Tokenizer | PrefetchEncoder, words: Sequence[str]) -> TextEncoding:
     """Words as one text with spaces between; `words` says of each token which it belongs to: the
     first that it has a letter of, since it may begin with the space before that."""
     encoded = tokenizer.encode(" ".join(words), special=False)
@@ -94,7 +94,7 @@ def encode_words(tokenizer: Tokenizer | Ahead, words: Sequence[str]) -> Encoded:
     return replace(encoded, words=belongs)
 
 
-def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[Encoded]:
+def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[TextEncoding]:
     """The same for words of any number, some at a time."""
     for start in range(0, len(words), MANY):
         first = max(0, start - FEW)
@@ -116,7 +116,7 @@ def _ends(words: Sequence[str]) -> Iterator[int]:
         yield end
 
 
-def _between(block: Encoded, shift: int, low: int, high: int) -> Encoded:
+def _between(block: TextEncoding, shift: int, low: int, high: int) -> TextEncoding:
     """The tokens that begin there, once all are moved on by so many characters."""
     offsets = [(start + shift, stop + shift) for start, stop in block.offsets]
     kept = [i for i, (start, _) in enumerate(offsets) if low <= start < high]
@@ -127,11 +127,11 @@ def _between(block: Encoded, shift: int, low: int, high: int) -> Encoded:
 
 
 @dataclass(frozen=True)
-class Window:
+class TextWindow:
     """Tokens of a text from its `start`-th on, and from where to where, in the text's tokens, this
     window has more around them than its neighbors."""
 
-    text: Encoded
+    text: TextEncoding
     start: int
     best: range
 
@@ -141,7 +141,7 @@ class Window:
         return range(self.best.start - self.start, self.best.stop - self.start)
 
 
-def windows(blocks: Iterable[Encoded], room: int, stride: int) -> Iterator[Window]:
+def windows(blocks: Iterable[TextEncoding], room: int, stride: int) -> Iterator[TextWindow]:
     """Windows of at most `room` tokens that move on by `stride`; the last one moves on by less
     where that lets it be full. Every token is in one window's best part."""
     if not 1 <= stride <= room:
@@ -155,14 +155,20 @@ def windows(blocks: Iterable[Encoded], room: int, stride: int) -> Iterator[Windo
         start, text = found
         stop = start + len(text)
         end = stop if behind is None else (behind[0] + stop) // 2
-        yield Window(text, start, range(cut, end))
+        yield TextWindow(text, start, range(cut, end))
         cut, found = end, behind
 
 
-def _cuts(blocks: Iterable[Encoded], room: int, stride: int) -> Iterator[tuple[int, Encoded]]:
-    held, first, start = Encoded.joined([]), 0, 0  # tokens, the number of the first; of a window's
+def _cuts(
+    blocks: Iterable[TextEncoding], room: int, stride: int
+) -> Iterator[tuple[int, TextEncoding]]:
+    held, first, start = (
+        TextEncoding.joined([]),
+        0,
+        0,
+    )  # tokens, the number of the first; of a window's
     for block in blocks:
-        held = Encoded.joined([held, block])
+        held = TextEncoding.joined([held, block])
         while first + len(held) > start + room:
             yield start, held.take(range(start - first, start - first + room))
             start += stride

@@ -1,4 +1,4 @@
-"""Tasks room: words of a text, and where they stand in it. A text comes in, places go out.
+"""Words of a text, and where they stand in it. A text comes in, places go out.
 
 What belongs to the letter before it (accents and vowel signs, joiners, shades of an emoji) stays
 with it, so that no place is ever within what a reader sees as one letter."""
@@ -40,7 +40,7 @@ def find_words(text: str, split: Split = "words") -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Words(Sequence[str]):
+class WordList(Sequence[str]):
     """The words of a text, each cut out of it when it is looked at: a long text has so many that
     lists of them, and of their places, would take far more room than it does itself."""
 

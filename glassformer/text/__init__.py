@@ -1,19 +1,15 @@
-"""The first room: text comes in, token ids go out, and the way back."""
+"""Text comes in, token ids go out, and the way back."""
 
-from glassformer.text.encoding import Batch, Encoded
-from glassformer.signals.image_processor import ImageReader
+from glassformer.text.detokenize_stream import DetokenizeStream
+from glassformer.text.encoding import BatchEncoding, TextEncoding
 from glassformer.text.representations import one_hot
-from glassformer.signals.audio_features import SoundReader
-from glassformer.text.detokenize_stream import Stream
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.training.train import train
 
 __all__ = [
-    "Batch",
-    "Encoded",
-    "ImageReader",
-    "SoundReader",
-    "Stream",
+    "BatchEncoding",
+    "DetokenizeStream",
+    "TextEncoding",
     "Tokenizer",
     "one_hot",
     "train",

@@ -1,6 +1,6 @@
-"""Text room, the lens: how one vocabulary reads and writes text. Texts and tokens come in.
+"""How one vocabulary reads and writes text. Texts and tokens come in.
 
-Most families need only the `tokenizers` library (`LibraryCodec`). Those that it cannot describe
+Most families need only the `tokenizers` library (`LibraryBackend`). Those that it cannot describe
 bring a codec of their own (see `foreign.py`).
 """
 
@@ -13,13 +13,13 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from glassformer.errors import GlassformerError
-from glassformer.text.encoding import Encoded, Unfolding
+from glassformer.text.encoding import LazyEncodings, TextEncoding
 from glassformer.text.loading.tokenizer_config import id_of
 
 Text = str | tuple[str, str]
 
 
-class Codec(Protocol):
+class TokenizerBackend(Protocol):
     @property
     def vocabulary(self) -> Backend:
         """Knows tokens, ids, and which of them are special."""
@@ -29,10 +29,10 @@ class Codec(Protocol):
         """Whether the text of a token depends only on its neighbors, so that it can be streamed."""
 
     @property
-    def target(self) -> "Codec":
+    def target(self) -> "TokenizerBackend":
         """The codec of the language that a translation model writes."""
 
-    def with_languages(self, source: str | None, target: str | None) -> "Codec":
+    def with_languages(self, source: str | None, target: str | None) -> "TokenizerBackend":
         """The same codec for texts in other languages, where it tells languages apart; None keeps
         the one it has."""
 
@@ -40,7 +40,7 @@ class Codec(Protocol):
     def language_token(self) -> str | None:
         """The token that says in which language a text is, where it tells them apart so."""
 
-    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]: ...
+    def read(self, texts: list[Text], special: bool) -> Sequence[TextEncoding]: ...
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         """Of the texts alone: no special tokens, and nothing but ids, which is sooner done."""
@@ -62,7 +62,7 @@ def no_languages() -> GlassformerError:
 
 
 @dataclass(frozen=True)
-class LibraryCodec:
+class LibraryBackend:
     vocabulary: Backend
 
     @property
@@ -70,18 +70,18 @@ class LibraryCodec:
         return True
 
     @property
-    def target(self) -> Codec:
+    def target(self) -> TokenizerBackend:
         return self
 
-    def with_languages(self, source: str | None, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:
         raise no_languages()
 
     @property
     def language_token(self) -> str | None:
         return None
 
-    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]:
-        return Unfolding(self.vocabulary.encode_batch(texts, add_special_tokens=special))
+    def read(self, texts: list[Text], special: bool) -> Sequence[TextEncoding]:
+        return LazyEncodings(self.vocabulary.encode_batch(texts, add_special_tokens=special))
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         encodings = self.vocabulary.encode_batch_fast(texts, add_special_tokens=False)
@@ -100,7 +100,7 @@ class LibraryCodec:
         return "PreTrainedTokenizerFast"
 
 
-def surround(backend: Backend, single: list[str], pair: list[str]) -> None:
+def set_template(backend: Backend, single: list[str], pair: list[str]) -> None:
     """Set the template of special tokens; a number after an entry, as `:1`, is its segment."""
     names = {re.sub(r":\d$", "", entry) for entry in pair} - {"$A", "$B"}
     backend.post_processor = processors.TemplateProcessing(

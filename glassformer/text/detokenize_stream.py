@@ -1,4 +1,4 @@
-"""Text room, the outlet: turns ids into text while they are being made. Ids come in one by one."""
+"""Turns ids into text while they are being made. Ids come in one by one."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def clean_spaces(text: str) -> str:
     return text
 
 
-class Stream:
+class DetokenizeStream:
     """Gives out text as soon as later tokens can no longer change it.
 
     What all pushes and `finish` return is, joined, what decoding all ids at once returns, behind

@@ -1,4 +1,4 @@
-"""Text room, the result: what encoding gives, for one text or a batch. Encodings come in."""
+"""What encoding gives, for one text or a batch. Encodings come in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoded:
+class TextEncoding:
     """One text, or a pair of them, as tokens: every field has one entry a token."""
 
     ids: list[int]
@@ -30,7 +30,7 @@ class Encoded:
     """How many tokens were too many, and are not here."""
 
     @classmethod
-    def of(cls, encoding: Encoding) -> "Encoded":
+    def of(cls, encoding: Encoding) -> "TextEncoding":
         return cls(
             ids=encoding.ids,
             tokens=encoding.tokens,
@@ -44,8 +44,8 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, positions: Sequence[int]) -> "Encoded":
-        return Encoded(
+    def take(self, positions: Sequence[int]) -> "TextEncoding":
+        return TextEncoding(
             ids=[self.ids[i] for i in positions],
             tokens=[self.tokens[i] for i in positions],
             segments=[self.segments[i] for i in positions],
@@ -56,18 +56,18 @@ class Encoded:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence["Encoded"]) -> "Encoded":
+    def joined(cls, parts: Sequence["TextEncoding"]) -> "TextEncoding":
         """One after another."""
         joined: dict[str, Any] = {
             name: [x for part in parts for x in getattr(part, name)] for name in FIELDS
         }
         return cls(**joined)
 
-    def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "Encoded":
+    def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "TextEncoding":
         """With these special tokens, given with their ids, around it."""
         first, last = len(before), len(after)
         tokens = [*before, *zip(self.tokens, self.ids, strict=True), *after]
-        return Encoded(
+        return TextEncoding(
             ids=[id for _, id in tokens],
             tokens=[token for token, _ in tokens],
             segments=[*[0] * first, *self.segments, *[0] * last],
@@ -77,7 +77,7 @@ class Encoded:
             words=[*[None] * first, *self.words, *[None] * last],
         )
 
-    def truncated(self, max_length: int, side: str) -> "Encoded":
+    def truncated(self, max_length: int, side: str) -> "TextEncoding":
         """At most `max_length` tokens: special ones stay, the longer text of a pair gives first."""
         if len(self) <= max_length:
             return self
@@ -97,7 +97,7 @@ class Encoded:
         return replace(whole, cut=len(self) - len(whole))
 
 
-FIELDS = tuple(field.name for field in fields(Encoded) if field.name != "cut")  # of tokens
+FIELDS = tuple(field.name for field in fields(TextEncoding) if field.name != "cut")  # of tokens
 
 
 def shares(first: int, second: int, room: int) -> tuple[int, int]:
@@ -114,8 +114,8 @@ def cut(positions: list[int], size: int, side: str) -> list[int]:
     return positions[:size] if side == "right" else positions[len(positions) - size :]
 
 
-class Unfolding(Sequence[Encoded]):
-    """Encodings, each of which becomes an `Encoded` when it is looked at: of many at a time the
+class LazyEncodings(Sequence[TextEncoding]):
+    """Encodings, each of which becomes an `TextEncoding` when it is looked at: of many at a time the
     lists would keep Python's garbage collector busier than the texts do the tokenizer."""
 
     def __init__(self, encodings: Sequence[Encoding]) -> None:
@@ -125,34 +125,34 @@ class Unfolding(Sequence[Encoded]):
         return len(self._encodings)
 
     @overload
-    def __getitem__(self, place: int) -> Encoded: ...
+    def __getitem__(self, place: int) -> TextEncoding: ...
     @overload
-    def __getitem__(self, place: slice) -> "Unfolding": ...
-    def __getitem__(self, place: int | slice) -> "Encoded | Unfolding":
+    def __getitem__(self, place: slice) -> "LazyEncodings": ...
+    def __getitem__(self, place: int | slice) -> "TextEncoding | LazyEncodings":
         if isinstance(place, slice):
-            return Unfolding(self._encodings[place])
-        return Encoded.of(self._encodings[place])
+            return LazyEncodings(self._encodings[place])
+        return TextEncoding.of(self._encodings[place])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class BatchEncoding:
     """Texts as tensors, all rows of one length."""
 
     tokens: Tensor  # [batch, position] long
     mask: Tensor  # [batch, position] bool, True at real tokens
     segments: Tensor | None  # [batch, position] long; None where the family knows no segments
-    encoded: list[Encoded]
+    encoded: list[TextEncoding]
 
     @classmethod
     def of(
         cls,
-        encoded: list[Encoded],
+        encoded: list[TextEncoding],
         *,
         pad: int,
         length: int | None,
         side: str,
         segments: int | None,
-    ) -> "Batch":
+    ) -> "BatchEncoding":
         """`segments` is the segment of padding."""
         longest = max(len(row) for row in encoded)
         width = longest if length is None else length

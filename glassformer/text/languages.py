@@ -1,4 +1,4 @@
-"""Text room, languages: their codes, in the order of their ids, and texts that carry one.
+"""Their codes, in the order of their ids, and texts that carry one.
 
 A codec comes in whose settings say where the code of a text's language stands.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backend import Codec, LibraryCodec, Text, surround
-from glassformer.text.encoding import Encoded
-from glassformer.text.loading.tokenizer_config import Settings, id_of
+from glassformer.text.backend import LibraryBackend, Text, TokenizerBackend, set_template
+from glassformer.text.encoding import TextEncoding
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, id_of
 
 MBART_CODES = """
     ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV
@@ -50,10 +50,10 @@ def address(language: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageCodec:
+class LanguageBackend:
     """mBART's way: the end token, and before the text or after all the code of its language."""
 
-    inner: LibraryCodec
+    inner: LibraryBackend
     end: str
     first: bool
     """Whether the code comes first."""
@@ -62,7 +62,7 @@ class LanguageCodec:
     goal: str | None
 
     @classmethod
-    def of(cls, codec: LibraryCodec, settings: Settings) -> "LanguageCodec":
+    def of(cls, codec: LibraryBackend, settings: TokenizerConfig) -> "LanguageBackend":
         if settings.flag("legacy_behaviour", False):
             raise GlassformerError(
                 "NLLB's legacy_behaviour, which puts the language behind a text, is not read; set "
@@ -71,7 +71,7 @@ class LanguageCodec:
         tokens = codec.vocabulary.get_vocab(with_added_tokens=True)
         languages = sorted(filter(CODE.fullmatch, tokens), key=lambda code: tokens[code])
         english = "eng_Latn" if "eng_Latn" in languages else "en_XX"
-        surround(codec.vocabulary, ["$A"], ["$A", "$B"])
+        set_template(codec.vocabulary, ["$A"], ["$A", "$B"])
         return cls(
             inner=codec,
             end=settings.roles["eos"],
@@ -90,10 +90,10 @@ class LanguageCodec:
         return self.inner.piecewise
 
     @property
-    def target(self) -> Codec:
+    def target(self) -> TokenizerBackend:
         return self if self.goal is None else replace(self, source=self.goal, goal=None)
 
-    def with_languages(self, source: str | None, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:
         goal = self.goal if target is None else known(target, self.languages)
         return replace(self, source=known(source or self.source, self.languages), goal=goal)
 
@@ -109,7 +109,7 @@ class LanguageCodec:
     def ids(self, texts: list[str]) -> list[list[int]]:
         return self.inner.ids(texts)
 
-    def read(self, texts: list[Text], special: bool) -> Sequence[Encoded]:
+    def read(self, texts: list[Text], special: bool) -> Sequence[TextEncoding]:
         encoded = self.inner.read(texts, False)
         if not special:
             return encoded
@@ -124,8 +124,8 @@ class LanguageCodec:
     def files(self) -> dict[str, bytes]:
         before, after = self.frame
         backend = Backend.from_str(self.vocabulary.to_str())
-        surround(backend, [*before, "$A", *after], [*before, "$A", "$B", *after])
-        return LibraryCodec(backend).files()
+        set_template(backend, [*before, "$A", *after], [*before, "$A", "$B", *after])
+        return LibraryBackend(backend).files()
 
     def reference_class(self) -> str:
         return self.inner.reference_class()

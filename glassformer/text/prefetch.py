@@ -1,4 +1,4 @@
-"""Text room, reading ahead: texts that will be asked for come in, and are tokenized all at once."""
+"""Texts that will be asked for come in, and are tokenized all at once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 
 from glassformer.errors import GlassformerError
 from glassformer.text.backend import Text
-from glassformer.text.encoding import Encoded
+from glassformer.text.encoding import TextEncoding
 from glassformer.text.tokenizer import Tokenizer
 
 
-class Ahead:
+class PrefetchEncoder:
     """A tokenizer's `encode`, for whoever reads text by text and knows which ones come next: those
     are tokenized together, on all cores. Of all others it is the same."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._places: dict[tuple[Text, bool], int] = {}
-        self._encoded: Sequence[Encoded] = ()
+        self._encoded: Sequence[TextEncoding] = ()
 
     def read(self, texts: Iterable[Text], *, special: bool = True) -> None:
         """Forgets those of the last time. Texts that are none are left for `encode` to name."""
@@ -35,7 +35,7 @@ class Ahead:
         *,
         special: bool = True,
         max_length: int | None = None,
-    ) -> Encoded:
+    ) -> TextEncoding:
         whole: Text = text if pair is None else (text, pair)
         place = self._places.get((whole, special)) if _is_text(whole) else None
         if place is None:

@@ -1,4 +1,4 @@
-"""Text room, the way out: how a token id is written as numbers. Integer ids come in.
+"""How a token id is written as numbers. Integer ids come in.
 
 A token has three representations. *Integer*: its row in the vocabulary, what a tokenizer gives.
 *One-hot*: a vector as long as the vocabulary with a single 1. *Embedded*: a row of a learned

@@ -1,10 +1,10 @@
-"""Text room, what Whisper does not write: a tokenizer comes in, and out come the settings of
+"""A tokenizer comes in, and out come the settings of
 generation that OpenAI's program has in its code, as published folders have them in a file."""
 
 from typing import Any
 
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.backends.whisper import LANGUAGES, MULTILINGUAL, START, TASKS
+from glassformer.text.tokenizer import Tokenizer
 
 SYMBOLS = (
     *'"#()*+/:;<=>@[\\]^_`{|}~「」『』', "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('",

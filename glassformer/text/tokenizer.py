@@ -1,4 +1,4 @@
-"""Text room, its desk: the tokenizer. Texts come in and tokens go out, or the other way."""
+"""The tokenizer. Texts come in and tokens go out, or the other way."""
 
 import hashlib
 import json
@@ -11,14 +11,14 @@ from tokenizers.models import BPE
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import settled
-from glassformer.text.backend import Codec, Text
-from glassformer.text.encoding import Batch, Encoded
-from glassformer.text.loading.files import json_bytes, read_side_files, write_files
+from glassformer.storage.folders import stable_folder
+from glassformer.text.backend import Text, TokenizerBackend
+from glassformer.text.detokenize_stream import DetokenizeStream, added, clean_spaces, tail
+from glassformer.text.encoding import BatchEncoding, TextEncoding
 from glassformer.text.languages import ADDRESS, address, known
-from glassformer.text.loading.load import load_codec
-from glassformer.text.loading.tokenizer_config import Settings
-from glassformer.text.detokenize_stream import Stream, added, clean_spaces, tail
+from glassformer.text.loading.files import json_bytes, read_side_files, write_files
+from glassformer.text.loading.load import load_backend
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 CONFIG = "tokenizer_config.json"
 
@@ -28,8 +28,8 @@ class Tokenizer:
 
     def __init__(
         self,
-        codec: Codec,
-        settings: Settings,
+        codec: TokenizerBackend,
+        settings: TokenizerConfig,
         *,
         segments: bool = False,
         side_files: Mapping[str, bytes] | None = None,
@@ -44,8 +44,8 @@ class Tokenizer:
         """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
         or from a GGUF file. `size` is how many tokens a model has that is OpenAI's .pt file, beside
         which there may be the words of several."""
-        with settled(Path(source)):
-            codec, settings, segments = load_codec(Path(source), size)
+        with stable_folder(Path(source)):
+            codec, settings, segments = load_backend(Path(source), size)
             side_files = read_side_files(Path(source))
         return cls(codec, settings, segments=segments, side_files=side_files)
 
@@ -98,7 +98,7 @@ class Tokenizer:
 
     def with_max_length(self, length: int) -> "Tokenizer":
         """The same, for texts of at most so many tokens."""
-        settings = Settings({**self._settings.values, "model_max_length": length})
+        settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
         return self._changed(self._codec, settings)
 
     @property
@@ -127,25 +127,27 @@ class Tokenizer:
         codec = self._codec.with_languages(source, target)
         chosen = {"src_lang": source, "tgt_lang": target}
         given = {name: language for name, language in chosen.items() if language is not None}
-        settings = Settings({**self._settings.values, **given})
+        settings = TokenizerConfig({**self._settings.values, **given})
         return self._changed(codec, settings)
 
-    def _changed(self, codec: Codec, settings: Settings) -> "Tokenizer":
+    def _changed(self, codec: TokenizerBackend, settings: TokenizerConfig) -> "Tokenizer":
         return Tokenizer(codec, settings, segments=self._segments, side_files=self._side_files)
 
-    def toward(self, source: str | None, target: str | None = None) -> tuple["Tokenizer", str]:
+    def for_translation(
+        self, source: str | None, target: str | None = None
+    ) -> tuple["Tokenizer", str]:
         """The tokenizer for texts between two languages, and what is written before a text: the
         token of the language to translate into, as in `>>fra<< Good morning`, where that is how the
         vocabulary tells them apart (Marian's way)."""
         if source is None and target is None:
             return self, ""
-        codes = self.addresses
+        codes = self.language_tokens
         if not codes:
             return self.with_languages(source, target), ""
         return self, "" if target is None else address(known(target, codes)) + " "
 
     @cached_property
-    def addresses(self) -> tuple[str, ...]:
+    def language_tokens(self) -> tuple[str, ...]:
         """The languages that a text can be addressed to, as `>>fra<<` does it."""
         return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
 
@@ -180,17 +182,19 @@ class Tokenizer:
         special: bool = True,
         max_length: int | None = None,
         truncate: str = "right",
-    ) -> Encoded:
+    ) -> TextEncoding:
         """One text, or a pair of them. Without `max_length` nothing is cut off."""
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
 
-    def encode_all(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoded]:
+    def encode_all(
+        self, texts: Sequence[Text], *, max_length: int | None = None
+    ) -> list[TextEncoding]:
         """Texts, or pairs of them, which is faster than one by one; what is too long loses tokens
         on the side that the folder says."""
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
-    def unfolding(self, texts: list[Text], *, special: bool = True) -> Sequence[Encoded]:
+    def unfolding(self, texts: list[Text], *, special: bool = True) -> Sequence[TextEncoding]:
         """The same of whole texts, each made when it is looked at; all are tokenized now."""
         for text in texts:
             check_text(text)
@@ -210,7 +214,7 @@ class Tokenizer:
         truncate: str = "right",
         pad_to: int | None = None,
         side: str | None = None,
-    ) -> Batch:
+    ) -> BatchEncoding:
         """Texts, or pairs of them, as tensors: padded to the longest, or to `pad_to`.
 
         A vocabulary without a padding token pads with its end token, or else with id 0. Any id
@@ -219,7 +223,7 @@ class Tokenizer:
         if isinstance(texts, str) or not texts:
             raise GlassformerError("A batch is a list of at least one text; encode() takes one.")
         check_choice("side", side or self.padding_side)
-        return Batch.of(
+        return BatchEncoding.of(
             self._encode(list(texts), special, max_length, truncate),
             pad=self.special.get("pad", self.special.get("eos", 0)),
             length=pad_to,
@@ -240,9 +244,9 @@ class Tokenizer:
         text = added(self._codec.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
 
-    def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> Stream:
+    def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> DetokenizeStream:
         """Decode ids one by one, as a model makes them, behind others."""
-        return Stream(
+        return DetokenizeStream(
             lambda id: self._shown(id, special),
             self._codec.write,
             piecewise=self._codec.piecewise,
@@ -261,7 +265,7 @@ class Tokenizer:
 
     def _encode(
         self, texts: list[Text], special: bool, max_length: int | None, truncate: str
-    ) -> list[Encoded]:
+    ) -> list[TextEncoding]:
         check_choice("truncate", truncate)
         if max_length is not None and max_length < 0:
             raise GlassformerError(f"max_length must be 0 or more, not {max_length}.")

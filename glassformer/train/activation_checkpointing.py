@@ -1,4 +1,4 @@
-"""Train room, how passes are run: compiled, and with activation checkpointing, where layers forget
+"""Compiled, and with activation checkpointing, where layers forget
 what they computed, and compute it again for the backward pass. A step then takes a third longer and
 needs far less memory."""
 
@@ -15,11 +15,11 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-from glassformer.core.pass_context import Context
 from glassformer.core.attention.sdpa import SOUND
+from glassformer.core.pass_context import PassContext
 from glassformer.core.stack import Stack
 from glassformer.train.cpu_kernels import own_kernels
-from glassformer.train.objectives import Batch, Objective
+from glassformer.train.objectives import Objective, TrainingBatch
 from glassformer.train.objectives.mixture import Mixture
 
 BUDGET = 0.1
@@ -49,7 +49,7 @@ class Compiled:
         self, engine: nn.Module, objective: Objective, *, frugal: bool, recorded: bool
     ) -> None:
         self.engine, self._frugal = engine, frugal
-        self._run: Callable[[Batch], Any] = engine
+        self._run: Callable[[TrainingBatch], Any] = engine
         self._recorded = torch.compile(engine, options={"triton.cudagraphs": True})
         self._seen: set[tuple[torch.Size, ...]] | None = None
         if isinstance(objective, Mixture):
@@ -58,12 +58,12 @@ class Compiled:
             self._run = _compiled(engine)
             self._seen = set() if recorded else None
 
-    def __call__(self, batch: Batch) -> Any:
+    def __call__(self, batch: TrainingBatch) -> Any:
         frugal = functorch.patch(activation_memory_budget=BUDGET) if self._frugal else nullcontext()
         with frugal, sdpa_kernel(KERNELS, set_priority=True):
             return self._recorded(batch) if self._records(batch) else self._run(batch)
 
-    def _records(self, batch: Batch) -> bool:
+    def _records(self, batch: TrainingBatch) -> bool:
         if self._seen is None:
             return False
         self._seen.add(tuple(x.shape for x in (*batch.inputs.values(), *batch.targets.values())))
@@ -87,14 +87,14 @@ def recompute_layers(module: nn.Module) -> None:
 
 
 class _Forgetful:
-    """What layers share in a pass (`Context.memo`) is there when a layer is run again, though it
+    """What layers share in a pass (`PassContext.memo`) is there when a layer is run again, though it
     was not when it ran first; so each is run again in the context as it was."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._layer = layer
         self._forward = layer.forward
 
-    def __call__(self, x: Any, ctx: Context, *rest: Any) -> Any:
+    def __call__(self, x: Any, ctx: PassContext, *rest: Any) -> Any:
         if not self._layer.training:
             return self._forward(x, ctx, *rest)
         before = copy(ctx)

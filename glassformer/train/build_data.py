@@ -1,4 +1,4 @@
-"""Train room, before the first step: a recipe becomes a loop that can be run."""
+"""A recipe becomes a loop that can be run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from glassformer.model import Model
 from glassformer.train.build_model import build
 from glassformer.train.data import Loader, Records, make_loader
 from glassformer.train.data import prepare as prepare_data
-from glassformer.train.distributed import Place
-from glassformer.train.data_feed import Feed
+from glassformer.train.data_feed import DataFeed
+from glassformer.train.distributed import Worker
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import Objective, make_objective
 from glassformer.train.objectives.labels import find_labels
@@ -28,12 +28,12 @@ from glassformer.word_vectors import read_vectors, start_embedding
 SAMPLE = 2**28
 
 
-def prepare(recipe: Recipe, place: Place, folder: Path, reporters: Sequence[Reporter]) -> Loop:
+def prepare(recipe: Recipe, place: Worker, folder: Path, reporters: Sequence[Reporter]) -> Loop:
     """Learns a tokenizer, finds labels, makes the model, tokenizes the data: what of that is not
     in the folder from an earlier time, or from the process that goes first."""
     recipe = with_labels(recipe)
 
-    def made() -> tuple[Model, Objective, Feed]:
+    def made() -> tuple[Model, Objective, DataFeed]:
         model = build(recipe, lambda: texts(recipe, reporters), folder / "tokenizer")
         if recipe.model.vectors is not None:
             found = start_embedding(model, read_vectors(recipe.model.vectors))
@@ -110,10 +110,10 @@ def make_feed(
     recipe: Recipe,
     model: Model,
     objective: Objective,
-    place: Place,
+    place: Worker,
     cache: Path,
     reporters: Sequence[Reporter],
-) -> Feed:
+) -> DataFeed:
     settings, data, context = recipe.train, recipe.data, context_of(model)
     for part in objective.modules():
         if isinstance(part, Objective):
@@ -155,7 +155,7 @@ def make_feed(
 
     train = loader("train", 2)
     held_out = {split: loader(split, 0) for split in ("valid", "test") if getattr(data, split)}
-    return Feed(train, held_out, place, settings.evaluate_batches or None)
+    return DataFeed(train, held_out, place, settings.evaluate_batches or None)
 
 
 def context_of(model: Model) -> int | None:

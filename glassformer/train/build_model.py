@@ -1,4 +1,4 @@
-"""Train room, what is trained: a recipe's [model] and [tokenizer] become a `Model`."""
+"""A recipe's [model] and [tokenizer] become a `TaskModel`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 from glassformer import adapters
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, find_preset, reader_of
-from glassformer.model import Model
 from glassformer.loading import create, load, merged
+from glassformer.model import Model
 from glassformer.spec import ModelSpec
-from glassformer.storage.folders import whole_folder
+from glassformer.storage.folders import atomic_folder
 from glassformer.tasks.model_protocol import longest
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
-from glassformer.text.training.trainers import KINDS
 from glassformer.text.loading.load import holds_tokenizer
+from glassformer.text.training.trainers import KINDS
 from glassformer.train.recipe import ModelSettings, Recipe, TokenizerSettings
 
 SIZES = {  # what a recipe calls a size: how the families' config files call it
@@ -95,7 +95,7 @@ def make_tokenizer(
     )
     if kept is None:
         return made
-    with whole_folder(kept) as draft:
+    with atomic_folder(kept) as draft:
         made.save(draft)
     return Tokenizer.load(kept)  # as when the run goes on, to the last word of its settings
 
@@ -112,7 +112,7 @@ def config_of(settings: ModelSettings, tokenizer: Tokenizer | None) -> dict[str,
             f"{', '.join(family.CLASSES)}."
         )
     reader = reader_of({**preset, **settings.settings})
-    before = family.translate(reader, architecture)
+    before = family.spec_from_config(reader, architecture)
     wanted = {
         word: value
         for word in ("layers", "heads", "width", "ffn", "context", "dropout")

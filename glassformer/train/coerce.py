@@ -1,4 +1,4 @@
-"""Train room, recipes: a table of plain values comes in, a dataclass goes out, or a sentence about
+"""A table of plain values comes in, a dataclass goes out, or a sentence about
 the first value that does not fit."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fill(kind: type[T], table: str, values: Any) -> T:
     given: dict[str, Any] = {}
     for key, value in values.items():
         if key in known and key != "options":
-            given[key] = fitted(f"{table}.{key}", value, hints[key])
+            given[key] = coerce_value(f"{table}.{key}", value, hints[key])
             _within(f"{table}.{key}", given[key], known[key].metadata)
         elif "options" in known:
             given.setdefault("options", {})[key] = value
@@ -63,7 +63,7 @@ def unknown(said: str, name: str, known: Iterable[str]) -> GlassformerError:
     return GlassformerError(f"{said} {name!r}; {hint}")
 
 
-def fitted(path: str, value: Any, kind: Any) -> Any:
+def coerce_value(path: str, value: Any, kind: Any) -> Any:
     """The value as the type that is wanted; one value where several may stand is a list of one."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [one for one in get_args(kind) if one is not NoneType]
@@ -79,13 +79,13 @@ def fitted(path: str, value: Any, kind: Any) -> Any:
         return value
     if origin in (tuple, Sequence):
         several = value if isinstance(value, list | tuple) else [value]
-        return tuple(fitted(path, one, inside[0]) for one in several)
+        return tuple(coerce_value(path, one, inside[0]) for one in several)
     if origin is Mapping:
         if not isinstance(value, Mapping):
             raise _wrong(path, value, WORDS[Mapping])
         if inside[1] is Any:
             return dict(value)
-        return {key: fitted(f"{path}.{key}", one, inside[1]) for key, one in value.items()}
+        return {key: coerce_value(f"{path}.{key}", one, inside[1]) for key, one in value.items()}
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

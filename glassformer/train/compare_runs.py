@@ -1,4 +1,4 @@
-"""Train room, runs side by side: folders come in, what became of each goes out."""
+"""Folders come in, what became of each goes out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.plotting import Panel, Series
 from glassformer.train.recipe import flat, read_recipe
-from glassformer.train.report.summary import Summary, evaluations_of, steps_of, summarize
+from glassformer.train.report.summary import RunSummary, evaluations_of, steps_of, summarize
 from glassformer.train.run_folder import Run
 
 RECIPE = "recipe.toml"
 
 
-def find_runs(sources: Sequence[str]) -> list[Summary]:
+def find_runs(sources: Sequence[str]) -> list[RunSummary]:
     """Run folders, folders with some inside, and patterns of either; each run once."""
     found: dict[Path, None] = {}
     for source in sources:
@@ -38,7 +38,7 @@ def read_run(folder: Path) -> Run:
         raise GlassformerError(f"The run {folder} cannot be read: {error}") from None
 
 
-def differing(summaries: Sequence[Summary]) -> dict[str, list[Any]]:
+def differing(summaries: Sequence[RunSummary]) -> dict[str, list[Any]]:
     """Recipe keys that are not the same in all runs, with the value of each run."""
     recipes = [flat(summary.recipe.tables()) for summary in summaries]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key != "run.folder")
@@ -46,7 +46,7 @@ def differing(summaries: Sequence[Summary]) -> dict[str, list[Any]]:
     return {key: each for key, each in values.items() if any(one != each[0] for one in each)}
 
 
-def curves(summaries: Sequence[Summary], names: Sequence[str]) -> Panel:
+def curves(summaries: Sequence[RunSummary], names: Sequence[str]) -> Panel:
     """All losses over the tokens read: a run's training faintly, its validation in full."""
     series: list[Series] = []
     for color, (summary, name) in enumerate(zip(summaries, names, strict=True)):
@@ -63,7 +63,7 @@ def curves(summaries: Sequence[Summary], names: Sequence[str]) -> Panel:
     )
 
 
-def short_names(summaries: Sequence[Summary]) -> list[str]:
+def short_names(summaries: Sequence[RunSummary]) -> list[str]:
     """Folders without what all of them have in front."""
     folders = [summary.run.folder.resolve().parts for summary in summaries]
     common = 0

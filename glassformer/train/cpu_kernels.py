@@ -1,4 +1,4 @@
-"""Train room, the step on a CPU: attention and GELU by kernels of our own (`native/cpu.py`), where
+"""Attention and GELU by kernels of our own (`native/cpu.py`), where
 tensors have a form that they know; torch's otherwise, and on a machine without a compiler."""
 
 from __future__ import annotations

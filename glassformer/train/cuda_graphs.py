@@ -1,4 +1,4 @@
-"""Train room, recorded passes: what a pass launches on a GPU is launched at once from the second
+"""What a pass launches on a GPU is launched at once from the second
 batch of a shape on. A small model's step then does not wait for Python, and nothing is compiled."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Net
-from glassformer.spec import Recurrent
-from glassformer.train.objectives import Batch, Objective
-from glassformer.train.step import ADAPTER, Factors, Pass, Sums
+from glassformer.core import Transformer
+from glassformer.spec import RecurrentSpec
+from glassformer.train.objectives import Objective, TrainingBatch
+from glassformer.train.step import ADAPTER, Factors, ForwardBackward, Sums
 
 SHAPES = 64
 """So many kinds of batches are recorded; others are run as they come. They share their memory."""
@@ -22,12 +22,12 @@ PATIENCE = 8
 """After so many passes that waited no more is looked for; the first may only be getting ready."""
 
 
-def recordable(net: Net) -> bool:
+def recordable(net: Transformer) -> bool:
     """Whether all that is drawn in a pass is drawn on the device: a layer that Python leaves out
     would be left out for ever."""
     stacks = [stack for stack in (net.spec.encoder, net.spec.decoder) if stack is not None]
     return all(
-        not stack.layer_dropout and not any(isinstance(b, Recurrent) for b in stack.blocks)
+        not stack.layer_dropout and not any(isinstance(b, RecurrentSpec) for b in stack.blocks)
         for stack in stacks
     )
 
@@ -38,12 +38,12 @@ class Recording:
     What gradients there are already moves to where it adds."""
 
     graph: torch.cuda.CUDAGraph
-    batch: Batch
+    batch: TrainingBatch
     factors: dict[str, Tensor]
     gradients: dict[nn.Parameter, Tensor]
     sums: Sums
 
-    def play(self, batch: Batch, factors: Factors) -> Sums:
+    def play(self, batch: TrainingBatch, factors: Factors) -> Sums:
         torch._foreach_copy_(_tensors(self.batch), _tensors(batch))
         for part, factor in self.factors.items():
             factor.fill_(factors[part])
@@ -66,7 +66,7 @@ class Recorded:
     one place for all recordings. (Not over micro-batches: `accumulate` is 1.)"""
 
     def __init__(
-        self, learn: Pass, objective: Objective, parameters: Sequence[nn.Parameter]
+        self, learn: ForwardBackward, objective: Objective, parameters: Sequence[nn.Parameter]
     ) -> None:
         self._learn, self._objective, self._parameters = learn, objective, parameters
         self._device = learn.place.device
@@ -77,14 +77,14 @@ class Recorded:
         self._recordings: dict[Hashable, Recording] = {}
         self._waited = 0
 
-    def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
+    def __call__(self, batch: TrainingBatch, factors: Factors, last: bool = True) -> Sums:
         parts = [batch] if ADAPTER in factors else self._objective.apart(batch)
         sums: Sums = {}
         for part in parts:
             sums |= self._one(part, factors, last)
         return sums
 
-    def _one(self, batch: Batch, factors: Factors, last: bool) -> Sums:
+    def _one(self, batch: TrainingBatch, factors: Factors, last: bool) -> Sums:
         kind = self._kind(batch)
         if kind in self._reached and kind not in self._recordings:
             self._recordings[kind] = self._record(self._reached[kind], batch, factors)
@@ -112,15 +112,19 @@ class Recorded:
         for parameter, gradient in before.items():
             parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
 
-    def _kind(self, batch: Batch) -> Hashable:
+    def _kind(self, batch: TrainingBatch) -> Hashable:
         named = (*batch.inputs.items(), *batch.targets.items())
         counted = tuple(part for part, count in batch.counts.items() if count)
         shapes = tuple((name, tensor.shape) for name, tensor in named)
         return self._objective.stage(), counted, shapes
 
-    def _record(self, reached: list[nn.Parameter], batch: Batch, factors: Factors) -> Recording:
+    def _record(
+        self, reached: list[nn.Parameter], batch: TrainingBatch, factors: Factors
+    ) -> Recording:
         """Of copies, which the next batches are written to."""
-        own = Batch(_copied(batch.inputs), _copied(batch.targets), batch.counts, batch.tokens)
+        own = TrainingBatch(
+            _copied(batch.inputs), _copied(batch.targets), batch.counts, batch.tokens
+        )
         numbers = torch.tensor(list(factors.values()), device=self._device)
         scales = dict(zip(factors, numbers, strict=True))
         gradients = {parameter: self._gradient(parameter) for parameter in reached}
@@ -163,7 +167,7 @@ def _watched() -> Iterator[list[warnings.WarningMessage]]:
             torch.cuda.set_sync_debug_mode(before)
 
 
-def _tensors(batch: Batch) -> list[Tensor]:
+def _tensors(batch: TrainingBatch) -> list[Tensor]:
     return [*batch.inputs.values(), *batch.targets.values()]
 
 

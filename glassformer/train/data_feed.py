@@ -1,4 +1,4 @@
-"""Train room, what the loop eats: micro-batches by the number of their step."""
+"""Micro-batches by the number of their step."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 
 from glassformer.train.data import Loader
-from glassformer.train.distributed import Place
-from glassformer.train.objectives import Batch
+from glassformer.train.distributed import Worker
+from glassformer.train.objectives import TrainingBatch
 
 
-class Feed:
+class DataFeed:
     """This process's share of what all read. Which rows a step reads depends on the seed and the
     step's number alone; an evaluation reads the same ones each time, of the validation files at
     most `limit` batches."""
 
     def __init__(
-        self, train: Loader, held_out: Mapping[str, Loader], place: Place, limit: int | None = None
+        self, train: Loader, held_out: Mapping[str, Loader], place: Worker, limit: int | None = None
     ) -> None:
         self._train, self._held_out = train, held_out
         self._place, self._limit = place, limit
@@ -42,10 +42,10 @@ class Feed:
         usual = self._train.usual_tokens
         return 1.0 if usual is None else tokens / usual
 
-    def batches(self, step: int) -> list[Batch]:
+    def batches(self, step: int) -> list[TrainingBatch]:
         return self._train.batches(step, self._place.rank, self._place.size)
 
-    def sweep(self, split: str) -> Iterator[Batch]:
+    def sweep(self, split: str) -> Iterator[TrainingBatch]:
         batches = self._held_out[split].sweep(self._place.rank, self._place.size)
         return islice(batches, self._limit if split == "valid" else None)
 

@@ -1,4 +1,4 @@
-"""Train room, many processes: PyTorch's engines around a task. Every process has all weights, and
+"""PyTorch's engines around a task. Every process has all weights, and
 they add up their gradients (DDP); or each keeps a share of every weight, and a layer is gathered
 for as long as it computes (FSDP2)."""
 
@@ -20,21 +20,21 @@ from glassformer.adapters import LoRA
 from glassformer.core.block import Block
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
-from glassformer.train.distributed import Place
-from glassformer.train.objectives import Batch
+from glassformer.train.distributed import Worker
+from glassformer.train.objectives import TrainingBatch
 from glassformer.train.objectives.mixture import Mixture
 from glassformer.train.precision import DTYPES
 from glassformer.train.recipe import Recipe
-from glassformer.train.step import Sums, Task
-from glassformer.train.tensor_parallel import Arranged, parts_of, split_layers
+from glassformer.train.step import Sums, TrainingModule
+from glassformer.train.tensor_parallel import ShardPlan, parts_of, split_layers
 
 WHOLE = ("muon", "adafactor")  # optimizers whose rule is one of matrices, not of numbers
 
 
-def split(task: Task, place: Place, recipe: Recipe) -> Arranged:
+def apply_tensor_parallel(task: TrainingModule, place: Worker, recipe: Recipe) -> ShardPlan:
     """Gives every process its part of the layers' matrices, where several share those."""
     if place.company is None or place.tensor == 1:
-        return Arranged()
+        return ShardPlan()
     if recipe.train.optimizer in WHOLE:
         raise GlassformerError(
             f"The optimizer {recipe.train.optimizer!r} looks at matrices as a whole, and with "
@@ -43,7 +43,7 @@ def split(task: Task, place: Place, recipe: Recipe) -> Arranged:
     return split_layers(task, place.company.mesh)
 
 
-def share(task: Task, place: Place, recipe: Recipe) -> None:
+def apply_fsdp(task: TrainingModule, place: Worker, recipe: Recipe) -> None:
     """With FSDP2, leaves to every process its share of the weights."""
     if place.company is None or place.size == 1 or recipe.scale.parallel != "fsdp":
         return
@@ -68,14 +68,14 @@ def share(task: Task, place: Place, recipe: Recipe) -> None:
         task.set_reduce_scatter_unused_params(True)  # type: ignore[operator]
 
 
-def joined(task: Task, place: Place) -> nn.Module:
+def wrap_ddp(task: TrainingModule, place: Worker) -> nn.Module:
     """What is called in the task's place: with DDP, a module that adds up gradients."""
     if place.company is None or place.size == 1 or isinstance(task, FSDPModule):
         return task
     with warnings.catch_warnings():  # that buffers will be spoken of in another way
         warnings.simplefilter("ignore", FutureWarning)
         return DistributedDataParallel(
-            WithIdle(task),
+            IdleParameters(task),
             process_group=place.company.mesh["data"].get_group(),
             broadcast_buffers=False,
             find_unused_parameters=True,
@@ -83,30 +83,30 @@ def joined(task: Task, place: Place) -> nn.Module:
         )
 
 
-class WithIdle(nn.Module):
+class IdleParameters(nn.Module):
     """A task beside a weight that no pass uses. DDP has to look for such weights in every step
     (heads that are not asked, clusters without a word, layers still frozen), and warns if there is
     none in the first one."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingModule) -> None:
         super().__init__()
         self.task = task
         self.idle = nn.Parameter(torch.zeros((), device=next(task.parameters()).device))
 
-    def forward(self, batch: Batch) -> Sums:
+    def forward(self, batch: TrainingBatch) -> Sums:
         sums: Sums = self.task(batch)
         return sums
 
 
 @contextmanager
-def gathered(task: Task) -> Iterator[None]:
+def gathered(task: TrainingModule) -> Iterator[None]:
     """Inside, the net can be called by itself, without gradients, after a pass of the task."""
     if isinstance(task, FSDPModule):
         task.unshard()
     yield
 
 
-def rest(task: Task) -> None:
+def rest(task: TrainingModule) -> None:
     """After passes without gradients, which leave the root gathered: weights may change now, and
     are to be gathered anew."""
     if isinstance(task, FSDPModule):
@@ -114,7 +114,7 @@ def rest(task: Task) -> None:
 
 
 @contextmanager
-def whole(task: nn.Module, arranged: Arranged, main: bool) -> Iterator[None]:
+def gather_full_state(task: nn.Module, arranged: ShardPlan, main: bool) -> Iterator[None]:
     """Inside, the main process has all weights as one process would, on the CPU. All must come
     here, since each has parts of them."""
     full: dict[int, nn.Parameter] = {}
@@ -136,7 +136,7 @@ def whole(task: nn.Module, arranged: Arranged, main: bool) -> Iterator[None]:
             module._parameters[leaf] = weight
 
 
-def _check_sharing(task: Task) -> None:
+def _check_sharing(task: TrainingModule) -> None:
     adapter = adapters.active(task.net)
     if adapter is not None and type(adapter.settings) is not LoRA:
         raise GlassformerError(

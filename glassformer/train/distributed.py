@@ -1,4 +1,4 @@
-"""Train room, where a run takes place: the device, and which of the processes this is.
+"""The device, and which of the processes this is.
 
 `torchrun` starts the processes and says to each which one it is. They form a table of `size` rows,
 which share the data, and `tensor` columns, which share the matrices of every layer.
@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from glassformer.errors import GlassformerError
 from glassformer.loading import as_device
 from glassformer.train.data.collate import runs_of
-from glassformer.train.objectives import Batch
+from glassformer.train.objectives import TrainingBatch
 from glassformer.train.recipe import ScaleSettings
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ PATIENCE = timedelta(days=7)  # others wait so long for data to be tokenized, or
 
 
 @dataclass(frozen=True)
-class Company:
+class WorldInfo:
     """What processes talk through. `quick` is for what all do at the same time, so that one which
     hangs is noticed; `patient` for waiting while one of them works. Both speak of things on the
     CPU, whatever the weights are on."""
@@ -39,7 +39,7 @@ class Company:
 
 
 @dataclass(frozen=True)
-class Place:
+class Worker:
     """Process `number` of `world`. As rank `rank` of `size` it takes its share of a batch's rows;
     `tensor` processes have the same rows, and each a part of the matrices."""
 
@@ -47,7 +47,7 @@ class Place:
     number: int = 0
     world: int = 1
     tensor: int = 1
-    company: Company | None = None
+    company: WorldInfo | None = None
 
     @property
     def main(self) -> bool:
@@ -115,7 +115,7 @@ class Place:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def moved(self, batch: Batch) -> Batch:
+    def moved(self, batch: TrainingBatch) -> TrainingBatch:
         """On the device; copied from pinned memory, so that nothing waits for the steps before."""
         if self.device.type == "cpu":
             return batch
@@ -127,21 +127,21 @@ class Place:
             }
             for part in (read, batch.targets)
         )
-        return Batch(inputs, targets, batch.counts, batch.tokens, batch.aside)
+        return TrainingBatch(inputs, targets, batch.counts, batch.tokens, batch.aside)
 
 
-def find_place(device: str) -> Place:
+def find_worker(device: str) -> Worker:
     """Of a process by itself."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     found = as_device(device)
     if found == torch.device("cuda"):  # without a number
         found = torch.device("cuda", torch.cuda.current_device())
-    return Place(found)
+    return Worker(found)
 
 
 @contextmanager
-def open_place(device: str, scale: ScaleSettings) -> Iterator[Place]:
+def init_distributed(device: str, scale: ScaleSettings) -> Iterator[Worker]:
     """Of one of the processes that torchrun has started, or of a process by itself."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world % scale.tensor:
@@ -155,9 +155,9 @@ def open_place(device: str, scale: ScaleSettings) -> Iterator[Place]:
             'the data then have to be scale.parallel = "fsdp".'
         )
     if world == 1:
-        yield find_place(device)
+        yield find_worker(device)
         return
-    place = find_place(device)
+    place = find_worker(device)
     if place.device.type == "cuda":
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local >= torch.cuda.device_count():
@@ -165,24 +165,24 @@ def open_place(device: str, scale: ScaleSettings) -> Iterator[Place]:
                 f"There are {torch.cuda.device_count()} GPUs here and more processes; start one "
                 "process a GPU, or say scale.device=cpu."
             )
-        place = Place(torch.device("cuda", local))
+        place = Worker(torch.device("cuda", local))
         torch.cuda.set_device(place.device)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if place.device.type == "cuda" else "gloo",
         timeout=timedelta(minutes=scale.timeout),
     )
     shape = (world // scale.tensor, scale.tensor)
-    company = Company(
+    company = WorldInfo(
         init_device_mesh(place.device.type, shape, mesh_dim_names=("data", "tensor")),
         dist.new_group(backend="gloo", timeout=timedelta(minutes=scale.timeout)),
         dist.new_group(backend="gloo", timeout=PATIENCE),
     )
-    yield Place(place.device, dist.get_rank(), world, scale.tensor, company)
+    yield Worker(place.device, dist.get_rank(), world, scale.tensor, company)
     dist.destroy_process_group()  # not after an error: others may never come to it
 
 
 @contextmanager
-def deterministic(place: Place, wanted: bool) -> Iterator[None]:
+def deterministic(place: Worker, wanted: bool) -> Iterator[None]:
     """Kernels that give the same bits each time, where that was asked for; and whatever is drawn
     inside leaves the random numbers of the caller as they were."""
     before = torch.are_deterministic_algorithms_enabled()

@@ -1,4 +1,4 @@
-"""Train room, trouble: what a machine says that cannot go on becomes a sentence with a way out."""
+"""What a machine says that cannot go on becomes a sentence with a way out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
 from glassformer.errors import GlassformerError
-from glassformer.train.distributed import Place
+from glassformer.train.distributed import Worker
 from glassformer.train.launch import LostError
 from glassformer.train.recipe import TrainSettings
 
@@ -48,7 +48,7 @@ def explained(settings: TrainSettings) -> Iterator[None]:
 
 
 @contextmanager
-def company_explained(place: Place) -> Iterator[None]:
+def company_explained(place: Worker) -> Iterator[None]:
     """A process that is lost is noticed by the others when they wait for it."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Train room, the plan: what a run will take, before it takes it."""
+"""What a run will take, before it takes it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.native.instructions import ONEDNN_DTYPES
-from glassformer.train.distributed import Place
-from glassformer.train.optimizers.shards import local
 from glassformer.train.data_parallel import rest
+from glassformer.train.distributed import Worker
+from glassformer.train.optimizers.shards import local
 from glassformer.train.precision import DTYPES
-from glassformer.train.step import passes
+from glassformer.train.step import accumulate_gradients
 
 if TYPE_CHECKING:
     from glassformer.train.loop import Loop
@@ -33,7 +33,7 @@ SIDE = {"cuda": 8192, "cpu": 512}  # of the matrices with which a device shows w
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemoryEstimate:
     """In bytes, of one process. `activations` is what one micro-batch's backward pass needs of its
     forward pass; known only after a real step."""
 
@@ -50,7 +50,7 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunEstimate:
     architecture: str
     device: str
     parameters: int
@@ -60,7 +60,7 @@ class Plan:
     tokens_step: int  # of the first step; others may differ a little
     tokens_epoch: int
     epochs: float
-    memory: Memory
+    memory: MemoryEstimate
     flops_token: float  # forward and backward
     ceiling: float  # what the device reaches in large products of matrices, a second
     seconds_step: float | None = None
@@ -77,13 +77,13 @@ class Plan:
         return tokens_per_second * self.flops_token / self.ceiling
 
 
-def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
+def estimate_run(loop: Loop, *, measure: bool = False) -> RunEstimate:
     """With `measure` a few real steps are taken, on the loop as it is: use another afterwards."""
     net_and_objective = list(loop.task.parameters())
     settings, state = loop.settings, loop.optimizer.state
     tokens, flops = _first_step(loop)
     activations, seconds = _measured(loop) if measure else (None, None)
-    return Plan(
+    return RunEstimate(
         architecture=loop.model.architecture,
         device=loop.place.name,
         body=body(loop.task.net),
@@ -93,7 +93,7 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
         tokens_step=tokens,
         tokens_epoch=loop.feed.tokens,
         epochs=settings.steps / loop.feed.steps,
-        memory=Memory(
+        memory=MemoryEstimate(
             weights=_bytes(net_and_objective),
             gradients=_bytes(loop.parameters),
             optimizer=_bytes(value for kept in state.values() for value in kept.values()),
@@ -106,7 +106,7 @@ def make_plan(loop: Loop, *, measure: bool = False) -> Plan:
     )
 
 
-def body(net: Net) -> int:
+def body(net: Transformer) -> int:
     """How many parameters the layers have. Tables of tokens, positions and segments are left out
     (Kaplan et al., 2020, 2.1), and heads, which are the table of tokens again where they are tied
     to it."""
@@ -164,7 +164,7 @@ def _measured(loop: Loop) -> tuple[int, float]:
     batch = loop.feed.batches(0)[:1]
     factors = loop.task.factors(loop.place.total(loop.task.counts(batch)))
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda tensor: tensor):
-        passes(loop.learn, batch, factors, loop.place, (0, 0))
+        accumulate_gradients(loop.learn, batch, factors, loop.place, (0, 0))
     loop.take_step()
     for _ in range(TIMED):
         loop.place.wait()
@@ -175,7 +175,7 @@ def _measured(loop: Loop) -> tuple[int, float]:
     return sum(held.values()), seconds
 
 
-def ceiling(place: Place, precision: str) -> float:
+def ceiling(place: Worker, precision: str) -> float:
     """Floating-point operations a second that the device reaches, measured."""
     side = SIDE.get(place.device.type, SIDE["cpu"])
     kind = DTYPES.get(precision, torch.float32) if place.device.type == "cuda" else torch.float32

@@ -1,4 +1,4 @@
-"""Train room, evaluation: how a task does on texts it does not learn from."""
+"""How a task does on texts it does not learn from."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.train.distributed import Place
-from glassformer.train.objectives import Batch
-from glassformer.train.objectives.sequence_level import Judged
 from glassformer.train.data_parallel import gathered, rest
+from glassformer.train.distributed import Worker
+from glassformer.train.objectives import TrainingBatch
+from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.precision import Precision
-from glassformer.train.step import EVALUATION, Sums, Task, draw_from
+from glassformer.train.step import EVALUATION, Sums, TrainingModule, draw_from
 
 SMALLER = ("loss", "perplexity", "error")
 """Figures that are better when they are smaller; of all others the larger is the better."""
@@ -23,11 +23,11 @@ SMALLER = ("loss", "perplexity", "error")
 
 @torch.no_grad()
 def evaluate(
-    task: Task,
-    run: Callable[[Batch], Sums],
-    batches: Callable[[], Iterator[Batch]],
+    task: TrainingModule,
+    run: Callable[[TrainingBatch], Sums],
+    batches: Callable[[], Iterator[TrainingBatch]],
     precision: Precision,
-    place: Place,
+    place: Worker,
     seed: int,
 ) -> dict[str, float]:
     """The loss, its parts where there are several, the perplexity of a language model, and what
@@ -38,7 +38,7 @@ def evaluate(
     sums: dict[str, Tensor] = {}
     counts: Counter[str] = Counter()
 
-    def passed() -> Iterator[Batch]:
+    def passed() -> Iterator[TrainingBatch]:
         """Each batch with its loss counted; the net is there to be asked what it answers."""
         for batch in batches():
             moved = place.moved(batch)
@@ -53,7 +53,7 @@ def evaluate(
 
     try:
         judged: dict[str, float] = {}
-        if isinstance(task.objective, Judged):
+        if isinstance(task.objective, SequenceLevelObjective):
             with precision.autocast():
                 judged = task.objective.measure(task.net, passed(), place.gathered)
         else:
@@ -65,7 +65,9 @@ def evaluate(
         task.train(was)
 
 
-def figures(sums: dict[str, float], counts: dict[str, float], task: Task) -> dict[str, float]:
+def figures(
+    sums: dict[str, float], counts: dict[str, float], task: TrainingModule
+) -> dict[str, float]:
     weights = task.weights
     parts = {part: total / counts[part] for part, total in sums.items() if counts.get(part)}
     if not parts:

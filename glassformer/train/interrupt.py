@@ -1,4 +1,4 @@
-"""Train room, being asked to stop: Ctrl-C, or a cluster that wants its machine back."""
+"""Ctrl-C, or a cluster that wants its machine back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import FrameType, TracebackType
 from typing import Any
 
 
-class Interrupted(KeyboardInterrupt):
+class TrainingInterrupted(KeyboardInterrupt):
     """The run was saved; its text says how to go on."""
 
 
-class Watch:
+class InterruptHandler:
     """Inside, a first SIGINT or SIGTERM only sets `asked`, so that the step at hand is finished and
     saved; a second one is obeyed at once."""
 
@@ -22,7 +22,7 @@ class Watch:
         self.asked = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> InterruptHandler:
         if threading.current_thread() is threading.main_thread():  # others may not listen
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._hear)

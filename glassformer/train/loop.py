@@ -1,4 +1,4 @@
-"""Train room, the loop: steps, and what is done between them. Log, evaluate, save, stop."""
+"""Steps, and what is done between them. Log, evaluate, save, stop."""
 
 from __future__ import annotations
 
@@ -16,33 +16,44 @@ from glassformer import adapters
 from glassformer.baselines.recurrent import truncate
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.weight_averaging import Average, has_settled
-from glassformer.train.throughput import Clock
-from glassformer.train.distributed import Place
-from glassformer.train.evaluate import chosen, evaluate, is_better
-from glassformer.train.data_feed import Feed
-from glassformer.train.parameter_groups import unfreeze
-from glassformer.train.interrupt import Interrupted, Watch
-from glassformer.train.objectives import Batch, Objective
-from glassformer.train.optimizers import make_optimizer
-from glassformer.train.data_parallel import joined, share, split, whole
-from glassformer.train.estimate import Plan
-from glassformer.train.precision import Precision
-from glassformer.train.recipe import Recipe
 from glassformer.train.activation_checkpointing import Compiled, recompute_layers
 from glassformer.train.cuda_graphs import Recorded, recordable
+from glassformer.train.data_feed import DataFeed
+from glassformer.train.data_parallel import (
+    apply_fsdp,
+    apply_tensor_parallel,
+    gather_full_state,
+    wrap_ddp,
+)
+from glassformer.train.distributed import Worker
+from glassformer.train.estimate import RunEstimate
+from glassformer.train.evaluate import chosen, evaluate, is_better
+from glassformer.train.interrupt import InterruptHandler, TrainingInterrupted
+from glassformer.train.objectives import Objective, TrainingBatch
+from glassformer.train.optimizers import make_optimizer
+from glassformer.train.parameter_groups import unfreeze
+from glassformer.train.precision import Precision
+from glassformer.train.recipe import Recipe
 from glassformer.train.reporter import Entry, Reporter
 from glassformer.train.run_folder import Run
 from glassformer.train.schedules import schedule, set_rate
-from glassformer.train.state import State, name_of
-from glassformer.train.step import Factors, Pass, Sums, Task, passes
+from glassformer.train.state import CheckpointState, name_of
+from glassformer.train.step import (
+    Factors,
+    ForwardBackward,
+    Sums,
+    TrainingModule,
+    accumulate_gradients,
+)
+from glassformer.train.throughput import Throughput
+from glassformer.train.weight_averaging import WeightAverage, has_settled
 
 Writing = Callable[[Path], AbstractContextManager[Path]]
 TOKENS = " tokens"  # beside the parts' counts, and the name of none
 
 
 @dataclass
-class Notes:
+class TrainState:
     """What a checkpoint says besides its tensors."""
 
     step: int = 0  # so many are done
@@ -59,7 +70,7 @@ class Notes:
 
 
 @dataclass
-class Taken:
+class StepStats:
     """What one step did; tensors, so that nothing waits for a GPU unless it is looked at."""
 
     sums: Sums
@@ -74,18 +85,18 @@ class Loop:
     the recipe, the data and `notes.step` alone."""
 
     def __init__(
-        self, recipe: Recipe, model: Model, objective: Objective, feed: Feed, place: Place
+        self, recipe: Recipe, model: Model, objective: Objective, feed: DataFeed, place: Worker
     ) -> None:
         settings = recipe.train
         self.recipe, self.settings = recipe, settings
         self.model, self.feed, self.place = model, feed, place
-        self.task = Task(model.net, objective).to(place.device).train()
-        self.arranged = split(self.task, place, recipe)
+        self.task = TrainingModule(model.net, objective).to(place.device).train()
+        self.arranged = apply_tensor_parallel(self.task, place, recipe)
         if settings.bptt:
             truncate(self.task, settings.bptt)
         if settings.checkpoint and not settings.compile:
             recompute_layers(self.task)
-        share(self.task, place, recipe)
+        apply_fsdp(self.task, place, recipe)
         self.optimizer = make_optimizer(self.task, settings)
         self.factor = schedule(settings, model.spec.last_stack.width)
         named = {
@@ -94,15 +105,15 @@ class Loop:
             for name, parameter in zip(group["param_names"], group["params"], strict=True)
         }
         self.parameters = list(named.values())
-        self.average = Average(named, settings.average > 0 or settings.average_after > 0)
+        self.average = WeightAverage(named, settings.average > 0 or settings.average_after > 0)
         self.precision = Precision(settings.precision, place.device)
         self.precision.narrow(self.task)
-        self.state = State(self.task, self.optimizer, self.average, place, self.arranged)
-        self.engine = joined(self.task, place)
+        self.state = CheckpointState(self.task, self.optimizer, self.average, place, self.arranged)
+        self.engine = wrap_ddp(self.task, place)
         self.learn = self._pass()
-        self.notes = Notes()
+        self.notes = TrainState()
 
-    def _pass(self) -> Callable[[Batch, Factors, bool], Sums]:
+    def _pass(self) -> Callable[[TrainingBatch, Factors, bool], Sums]:
         """How a micro-batch is learned from. Gradients that add up must not lie where a recording
         writes."""
         settings, place, objective = self.settings, self.place, self.task.objective
@@ -111,13 +122,13 @@ class Loop:
         if settings.compile:
             frugal = settings.checkpoint
             compiled = Compiled(self.engine, objective, frugal=frugal, recorded=recorded)
-            return Pass(compiled, self.precision, place)
-        plain = Pass(self.engine, self.precision, place)
+            return ForwardBackward(compiled, self.precision, place)
+        plain = ForwardBackward(self.engine, self.precision, place)
         if recorded and not settings.unfreeze_every and recordable(self.model.net):
             return Recorded(plain, objective, self.parameters)
         return plain
 
-    def take_step(self) -> Taken:
+    def take_step(self) -> StepStats:
         settings, step, place = self.settings, self.notes.step, self.place
         objective = self.task.objective
         objective.advance(step / settings.steps)
@@ -129,14 +140,14 @@ class Loop:
         rate = settings.learning_rate * self.factor(step)
         set_rate(self.optimizer, rate * self.feed.stretch(tokens))
         factors = self.task.factors(counts)
-        sums = passes(self.learn, batches, factors, place, (settings.seed, step))
+        sums = accumulate_gradients(self.learn, batches, factors, place, (settings.seed, step))
         gradient = self.precision.step(self.optimizer, self.parameters, settings.clip)
         adapters.after_step(self.model.net, step)
         self.optimizer.zero_grad(set_to_none=True)
         self.notes.step += 1
         self.notes.tokens += tokens
         self.average.update(self.newest)
-        return Taken(sums, counts, rate, gradient, tokens)
+        return StepStats(sums, counts, rate, gradient, tokens)
 
     @property
     def newest(self) -> float:
@@ -162,12 +173,12 @@ class Loop:
                 self.settings.seed,
             )
 
-    def rehearse(self) -> None:
+    def check_metric(self) -> None:
         """Finds out before the first step whether the figure that is to be best will be there."""
         if "valid" in self.feed.judges and self.settings.best != "loss":
             chosen(self.evaluate(most=1), self.settings.best)
 
-    def publish(self, folder: Path, writing: Writing = nullcontext) -> None:
+    def export_model(self, folder: Path, writing: Writing = nullcontext) -> None:
         """The model in the published layout; of an adapter, that alone, in peft's. `writing` gives
         the place where it is written first."""
 
@@ -180,7 +191,7 @@ class Loop:
                 for name, companion in self.task.objective.companions().items():
                     companion.save(place / name)
 
-        with self.average.in_place(), whole(self.task, self.arranged, self.place.main):
+        with self.average.in_place(), gather_full_state(self.task, self.arranged, self.place.main):
             try:
                 self.place.first(save)
             except GlassformerError as error:
@@ -193,10 +204,10 @@ class Loop:
         """The model of this step, where that is to be looked at later."""
         step, asked = self.notes.step, run.recipe.run
         if step in asked.keep or (step and due(step, asked.keep_every)):
-            self.publish(run.steps / name_of(step), run.replacing)
+            self.export_model(run.steps / name_of(step), run.replacing)
 
     def resume(self, run: Run) -> None:
-        self.notes = Notes(**self.state.load(run.state))
+        self.notes = TrainState(**self.state.load(run.state))
         if self.notes.epoch != self.feed.tokens:
             raise GlassformerError(
                 f"The data had {self.notes.epoch:,} tokens when {run.folder} was begun and has "
@@ -212,13 +223,13 @@ class Loop:
         run.sync()
         self.state.save(run.manifest, notes.pop("step"), notes)
 
-    def go(self, run: Run, plan: Plan, reporters: Sequence[Reporter]) -> None:
+    def go(self, run: Run, plan: RunEstimate, reporters: Sequence[Reporter]) -> None:
         """From where the run stands to its end."""
         settings, notes = self.settings, self.notes
-        clock = Clock(self.place, plan, notes.tokens)
+        clock = Throughput(self.place, plan, notes.tokens)
         if not notes.step:
             self.keep(run)
-        with Watch() as watch:
+        with InterruptHandler() as watch:
             while notes.step < settings.steps and not notes.stopped:
                 taken = self.take_step()
                 asked = any(self.place.gathered(watch.asked))  # all or none, and once a step
@@ -242,7 +253,7 @@ class Loop:
                         for reporter in reporters:
                             reporter.save()
                 if asked and not (last or notes.stopped):
-                    raise Interrupted(
+                    raise TrainingInterrupted(
                         f"Stopped after step {notes.step} of {settings.steps}, which is saved in "
                         f"{run.folder}; the same command goes on from there."
                     )
@@ -253,7 +264,7 @@ class Loop:
         said = ("step", "tokens", "best", "best_step", "test", "stopped")
         return {key: notes[key] for key in said}
 
-    def entry(self, taken: Taken) -> Entry:
+    def entry(self, taken: StepStats) -> Entry:
         sums, weights = taken.sums, self.task.weights
         totals = self.place.total({part: float(value) for part, value in sums.items()})
         parts = {p: total / taken.counts[p] for p, total in totals.items() if taken.counts[p]}
@@ -296,7 +307,7 @@ class Loop:
         run.log(entry)
         if better:
             notes.best, notes.best_step, notes.stale = value, notes.step, 0
-            self.publish(run.best, run.replacing)
+            self.export_model(run.best, run.replacing)
         else:
             notes.stale += 1
             notes.stopped = 0 < self.settings.patience <= notes.stale

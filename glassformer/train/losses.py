@@ -1,4 +1,4 @@
-"""Train room, losses: logits and what is wanted become one number."""
+"""Logits and what is wanted become one number."""
 
 from __future__ import annotations
 

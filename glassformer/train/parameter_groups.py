@@ -1,4 +1,4 @@
-"""Train room, groups: which parameters learn, how fast by their depth, and which of them decay."""
+"""Which parameters learn, how fast by their depth, and which of them decay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
 
 
@@ -26,7 +26,7 @@ class GroupSettings(Protocol):
     def unfreeze_every(self) -> int: ...
 
 
-def storeys(net: Net) -> list[list[nn.Module]]:
+def layer_depths(net: Transformer) -> list[list[nn.Module]]:
     """A net from its embeddings, over the encoder's layers and then the decoder's, to its heads.
     A layer that is run more than once is one storey."""
     stacks = [stack for stack in (net.encoder, net.decoder) if stack is not None]
@@ -55,7 +55,7 @@ def depths(task: nn.Module) -> dict[str, int]:
     that all layers share) counts as the highest; so do an objective's own weights. Nets of
     different heights are aligned at the top.
     """
-    nets = [storeys(module) for module in task.modules() if isinstance(module, Net)]
+    nets = [layer_depths(module) for module in task.modules() if isinstance(module, Transformer)]
     below: dict[nn.Parameter, int] = {}  # how many storeys, from the top
     for net in nets:
         for distance, modules in enumerate(reversed(net)):
@@ -141,7 +141,7 @@ def body_matrices(task: nn.Module) -> dict[nn.Parameter, tuple[int, ...]]:
     """Those within the layers of a net: not of embeddings or heads."""
     found: dict[nn.Parameter, tuple[int, ...]] = {}
     for net in task.modules():
-        if isinstance(net, Net):
+        if isinstance(net, Transformer):
             for stack in (net.encoder, net.decoder):
                 if stack is not None:
                     joined = row_blocks(stack.blocks).items()

@@ -1,4 +1,4 @@
-"""Train room, precision: which numbers the passes compute with. Weights stay float32 throughout."""
+"""Which numbers the passes compute with. Weights stay float32 throughout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, recipes: a TOML file comes in, a `Recipe` goes out, whole and checked.
+"""A TOML file comes in, a `Recipe` goes out, whole and checked.
 
 A table of the file is a dataclass here, a key a field, and a default what stands behind it. What a
 file does not say is filled in, and the filled recipe is saved with the run.
@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
 from glassformer.train import toml
-from glassformer.train.data.data_config import DataSettings
 from glassformer.train.coerce import fill, number, unknown
+from glassformer.train.data.data_config import DataSettings
 
 Table = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Train room, who is told about a run: the command line's bar, plots, cards, TensorBoard."""
+"""The command line's bar, plots, cards, TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 Entry = dict[str, Any]  # a line of metrics.jsonl
@@ -21,7 +21,7 @@ class Reporter:
     def note(self, text: str) -> None:
         """Something that deserves a line."""
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         """The first step comes next, or the one behind the last checkpoint."""
 
     def step(self, entry: Entry) -> None:

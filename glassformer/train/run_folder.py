@@ -1,4 +1,4 @@
-"""Train room, the run folder: what a run leaves behind, and how it is found again.
+"""What a run leaves behind, and how it is found again.
 
 recipe.toml     the recipe with everything filled in
 metrics.jsonl   a line for every logged step and every evaluation
@@ -31,9 +31,9 @@ from glassformer.errors import GlassformerError
 from glassformer.storage.files import write_synced
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.train.manifest import DRAFT, MANIFEST, Manifest
-from glassformer.train.run_folder_v01 import files_of_older_run
 from glassformer.train.recipe import FREE, FREE_KEYS, Recipe, differences, flat, read_recipe
 from glassformer.train.reporter import Entry
+from glassformer.train.run_folder_v01 import files_of_older_run
 from glassformer.train.state import checkpoints, step_of
 
 LOCK = ".lock"
@@ -139,7 +139,7 @@ class Run:
                 os.fsync(stream.fileno())
 
 
-class Onlooker(Run):
+class NonMainRun(Run):
     """A run as the processes see it that only help: it is written by another."""
 
     def finish(self, how: Mapping[str, Any]) -> None: ...
@@ -154,7 +154,7 @@ class Onlooker(Run):
 def onlooker(recipe: Recipe) -> Run:
     """Of a run that another process has opened."""
     folder = Path(recipe.run.folder)
-    return Onlooker(folder, recipe, Manifest.read(folder))
+    return NonMainRun(folder, recipe, Manifest.read(folder))
 
 
 @contextmanager

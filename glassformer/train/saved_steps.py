@@ -1,4 +1,4 @@
-"""Train room, models of a run: a run folder comes in, what can be loaded of it goes out by step.
+"""A run folder comes in, what can be loaded of it goes out by step.
 
 `run.keep_every` and `run.keep` keep the models of steps; besides there are the best one, the last
 one, and of a run that is not over its newest checkpoint. A folder that is both, a model with the
@@ -18,12 +18,12 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 
 from glassformer.errors import GlassformerError
-from glassformer.model import Model
 from glassformer.loading import load
-from glassformer.train.build_model import build
+from glassformer.model import Model
 from glassformer.train.build_data import adapted, objective_of, with_labels
-from glassformer.train.run_folder import Run
+from glassformer.train.build_model import build
 from glassformer.train.compare_runs import RECIPE, read_run
+from glassformer.train.run_folder import Run
 from glassformer.train.state import NOTES, checkpoints, quietly, step_of, steps_in
 
 WEIGHTS = "weights.net."

@@ -1,4 +1,4 @@
-"""Train room, power laws: a sum of powers and a constant, fitted to measured losses.
+"""A sum of powers and a constant, fitted to measured losses.
 
 L(x) = sum_k A_k x_k^-b_k + E. With one x it is the law of Henighan et al. (2020), with x = (N, D)
 that of Hoffmann et al. (2022, 3.3). As there, the logarithms are fitted, by the Huber loss, from
@@ -38,7 +38,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class Fit:
+class LawFit:
     """`low` and `high` hold the middle 95% of what resampled residuals lead to; `error` is the root
     of the mean square of log L's."""
 
@@ -48,7 +48,7 @@ class Fit:
     error: float
 
 
-def fit(x: Array, loss: Array, *, seed: int = 0) -> Fit:
+def fit(x: Array, loss: Array, *, seed: int = 0) -> LawFit:
     """Of losses [run] at positive x [run, term], of which there are more than 2 terms + 1."""
     log_x, log_loss = np.log(x), np.log(loss)
     middle = log_x.mean(0)  # where the scales are known best, so that they and exponents part
@@ -63,7 +63,7 @@ def fit(x: Array, loss: Array, *, seed: int = 0) -> Fit:
     drawn = _settle(np.repeat(best[None], DRAWN, 0), centered, told, delta)
     many = _natural(drawn, middle)
     edges = np.percentile(many, [(100 - SHARE) / 2, (100 + SHARE) / 2], axis=0)
-    return Fit(
+    return LawFit(
         _law(_natural(best[None], middle)[0]),
         _law(edges[0]),
         _law(edges[1]),

@@ -1,4 +1,4 @@
-"""Train room, scaling: how the loss of runs falls with compute, data and parameters.
+"""How the loss of runs falls with compute, data and parameters.
 
 N is the parameters of the layers (without embeddings and heads, as in Kaplan et al., 2020), D the
 tokens read, C = 6 N D the operations that takes, L the lowest loss on the validation files; D is
@@ -15,9 +15,9 @@ import numpy as np
 
 from glassformer.errors import GlassformerError
 from glassformer.plotting import Panel, Series
-from glassformer.train.scaling_fit import Array, Fit, fit
-from glassformer.train.report.summary import Summary
 from glassformer.train.compare_runs import differing
+from glassformer.train.report.summary import RunSummary
+from glassformer.train.scaling_fit import Array, LawFit, fit
 
 FEWEST, FEWEST_JOINT = 4, 6  # runs, one more than what is to be found
 VALUES = 3  # of parameters and of tokens, for a law in both
@@ -45,12 +45,12 @@ class Trend:
 
     of: str
     points: Sequence[Point]
-    fit: Fit | None = None
+    fit: LawFit | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Best:
+class ScalingOptimum:
     """How a budget of operations is spent best, by the law of both."""
 
     compute: float
@@ -63,11 +63,11 @@ class Best:
 class Scaling:
     points: Sequence[Point]
     trends: Sequence[Trend]
-    joint: Fit | None  # of (parameters, data)
+    joint: LawFit | None  # of (parameters, data)
     why: str  # there is none
     notes: Sequence[str]
 
-    def best(self) -> list[Best]:
+    def best(self) -> list[ScalingOptimum]:
         """For the largest run's compute, and ten and a hundred times as much."""
         if self.joint is None or min(self.joint.law.exponents) <= 0:
             return []
@@ -79,7 +79,9 @@ class Scaling:
             parameters = ratio * (compute / 6) ** (beta / (alpha + beta))
             data = compute / 6 / parameters
             loss = law(parameters, data)
-            found.append(Best(compute=compute, parameters=parameters, data=data, loss=loss))
+            found.append(
+                ScalingOptimum(compute=compute, parameters=parameters, data=data, loss=loss)
+            )
         return found
 
     def plain(self) -> dict[str, Any]:
@@ -100,7 +102,7 @@ class Scaling:
         }
 
 
-def fit_scaling(summaries: Sequence[Summary], names: Sequence[str]) -> Scaling:
+def fit_scaling(summaries: Sequence[RunSummary], names: Sequence[str]) -> Scaling:
     points, notes = _points(summaries, names)
     if len(points) < FEWEST:
         said = f" ({'; '.join(notes)})" if notes else ""
@@ -135,7 +137,7 @@ def panels(scaling: Scaling) -> list[Panel]:
     return [_panel(scaling, trend) for trend in scaling.trends]
 
 
-def _points(summaries: Sequence[Summary], names: Sequence[str]) -> tuple[list[Point], list[str]]:
+def _points(summaries: Sequence[RunSummary], names: Sequence[str]) -> tuple[list[Point], list[str]]:
     points, notes = [], []
     for summary, name in zip(summaries, names, strict=True):
         best, about = summary.best("loss"), summary.about
@@ -159,7 +161,7 @@ def _trend(points: Sequence[Point], of: str) -> Trend:
     return Trend(of=of, points=kept, fit=fit(x, _losses(kept)))
 
 
-def _joint(points: Sequence[Point]) -> tuple[Fit | None, str]:
+def _joint(points: Sequence[Point]) -> tuple[LawFit | None, str]:
     x = np.array([[point.parameters, point.data] for point in points])
     sizes, amounts = (len(np.unique(column)) for column in x.T)
     if len(points) < FEWEST_JOINT or min(sizes, amounts) < VALUES:

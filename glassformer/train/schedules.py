@@ -1,4 +1,4 @@
-"""Train room, schedules: how the learning rate rises and falls, as a factor of it by step."""
+"""How the learning rate rises and falls, as a factor of it by step."""
 
 from __future__ import annotations
 

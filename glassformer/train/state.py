@@ -1,4 +1,4 @@
-"""Train room, checkpoints: everything a run needs to go on to the bit, as safetensors and JSON.
+"""Everything a run needs to go on to the bit, as safetensors and JSON.
 
 A checkpoint is written under another name, forced to the disk and renamed; only then are the files
 of older ones removed. So at any moment the newest folder under its own name is whole.
@@ -28,11 +28,11 @@ from torch.optim import Optimizer
 
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import sync_folder, write_synced
-from glassformer.train.weight_averaging import Average
-from glassformer.train.distributed import Place
+from glassformer.train.distributed import Worker
 from glassformer.train.manifest import Manifest
 from glassformer.train.optimizers import state_tensors
-from glassformer.train.tensor_parallel import Arranged
+from glassformer.train.tensor_parallel import ShardPlan
+from glassformer.train.weight_averaging import WeightAverage
 
 STATE = "state"
 NOTES = "notes.json"
@@ -40,7 +40,7 @@ STEP = re.compile(r"step-\d{10,}")
 Tensors = dict[str, Tensor]
 
 
-class State:
+class CheckpointState:
     """The tensors of a run by name: trained weights and buffers, what the optimizer remembers of
     each weight, and averages. Weights that are never trained stay as the model began with them."""
 
@@ -48,9 +48,9 @@ class State:
         self,
         task: nn.Module,
         optimizer: Optimizer,
-        average: Average,
-        place: Place,
-        arranged: Arranged,
+        average: WeightAverage,
+        place: Worker,
+        arranged: ShardPlan,
     ) -> None:
         self._optimizer = optimizer
         self._average = average
@@ -137,7 +137,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 @contextmanager
-def _whole(files: Manifest, step: int, notes: str, place: Place) -> Iterator[Path]:
+def _whole(files: Manifest, step: int, notes: str, place: Worker) -> Iterator[Path]:
     """A folder that all processes write into, and one gives its name."""
     folder = files.folder / STATE
     name = f"{STATE}/{name_of(step)}"

@@ -1,4 +1,4 @@
-"""Train room, one step: micro-batches go through net and objective, forward and backward."""
+"""Micro-batches go through net and objective, forward and backward."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer import adapters
-from glassformer.core import Net
-from glassformer.train.cpu_kernels import own_kernels
-from glassformer.train.distributed import Place
-from glassformer.train.objectives import Batch, Objective
-from glassformer.train.precision import Precision
+from glassformer.core import Transformer
 from glassformer.train.activation_checkpointing import Compiled
+from glassformer.train.cpu_kernels import own_kernels
+from glassformer.train.distributed import Worker
+from glassformer.train.objectives import Objective, TrainingBatch
+from glassformer.train.precision import Precision
 
 Sums = dict[str, Tensor]
 Factors = Mapping[str, Any]  # of the parts of a loss: numbers, or tensors of one
@@ -27,11 +27,11 @@ ADAPTER = "adapter"
 EVALUATION = 2**32  # stands where a step's number would, so that evaluation draws its own
 
 
-class Task(nn.Module):
+class TrainingModule(nn.Module):
     """Net and objective as one module: what is compiled, wrapped and saved. An adapter whose
     ranks are allocated (AdaLoRA) adds a part of its own to the loss."""
 
-    def __init__(self, net: Net, objective: Objective) -> None:
+    def __init__(self, net: Transformer, objective: Objective) -> None:
         super().__init__()
         self.net = net
         self.objective = objective
@@ -39,7 +39,7 @@ class Task(nn.Module):
         settings = None if adapter is None else adapter.settings
         self.adapted = settings.orthogonality if isinstance(settings, adapters.AdaLoRA) else 0.0
 
-    def forward(self, batch: Batch) -> Sums:
+    def forward(self, batch: TrainingBatch) -> Sums:
         sums: Sums = self.objective(self.net, batch)
         if self.adapted and self.training:
             far = adapters.penalty(self.net)
@@ -53,7 +53,7 @@ class Task(nn.Module):
         own = {ADAPTER: self.adapted} if self.adapted else {}
         return self.objective.weights | own
 
-    def counts(self, batches: Sequence[Batch]) -> dict[str, float]:
+    def counts(self, batches: Sequence[TrainingBatch]) -> dict[str, float]:
         """What the parts' sums over these micro-batches are to be divided by."""
         total: Counter[str] = Counter()
         for batch in batches:
@@ -75,15 +75,15 @@ def weighted(sums: Sums, factors: Factors) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Pass:
+class ForwardBackward:
     """Forward and backward of a micro-batch, whose gradients are added to what is there. Returns
     the sums of the parts. `task` is the task, or what stands in its place."""
 
-    task: Callable[[Batch], Sums]
+    task: Callable[[TrainingBatch], Sums]
     precision: Precision
-    place: Place
+    place: Worker
 
-    def __call__(self, batch: Batch, factors: Factors, last: bool = True) -> Sums:
+    def __call__(self, batch: TrainingBatch, factors: Factors, last: bool = True) -> Sums:
         with accumulating(self.task, last):
             with self.precision.autocast(), own_kernels(self.place.device):
                 sums = self.task(batch)
@@ -92,11 +92,11 @@ class Pass:
         return {part: value.detach().float() for part, value in sums.items()}
 
 
-def passes(
-    learn: Callable[[Batch, Factors, bool], Sums],
-    batches: Sequence[Batch],
+def accumulate_gradients(
+    learn: Callable[[TrainingBatch, Factors, bool], Sums],
+    batches: Sequence[TrainingBatch],
     factors: Factors,
-    place: Place,
+    place: Worker,
     seed: Sequence[int],
 ) -> Sums:
     """All micro-batches of a step; the gradients are those of the loss of all together. Dropout is
@@ -110,7 +110,7 @@ def passes(
     return total
 
 
-def accumulating(task: Callable[[Batch], Sums], last: bool) -> AbstractContextManager[Any]:
+def accumulating(task: Callable[[TrainingBatch], Sums], last: bool) -> AbstractContextManager[Any]:
     """DDP adds up the processes' gradients with the last micro-batch of a step only. FSDP2 does it
     with each, since it has no room for whole gradients."""
     engine = task.engine if isinstance(task, Compiled) else task
@@ -119,7 +119,7 @@ def accumulating(task: Callable[[Batch], Sums], last: bool) -> AbstractContextMa
     return nullcontext()
 
 
-def draw_from(place: Place, *numbers: int) -> None:
+def draw_from(place: Worker, *numbers: int) -> None:
     """Random numbers start anew from these, on each process others. (`torch.manual_seed` would
     seed every kind of device, and take as long as a small step.)"""
     state = int(np.random.SeedSequence((*numbers, place.rank)).generate_state(1, np.uint64)[0])

@@ -1,4 +1,4 @@
-"""Train room, tensor parallel: processes share the matrices of every layer (Shoeybi et al., 2019).
+"""Processes share the matrices of every layer (Shoeybi et al., 2019).
 
 The first matrix of attention and of the feed-forward layer is split by rows, which are heads and
 inner units, the second by columns. Between them each process computes with its own; behind the
@@ -30,18 +30,25 @@ from torch.distributed.tensor import (
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
 from glassformer import adapters
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.block import Block
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
-from glassformer.spec import Alibi, Attention, Blocks, Buckets, ModelSpec, Rotary
-from glassformer.spec import Block as BlockSpec
+from glassformer.spec import (
+    AlibiSpec,
+    AttentionSpec,
+    BlockSparsePattern,
+    ModelSpec,
+    RotarySpec,
+    T5BiasSpec,
+)
+from glassformer.spec import BlockSpec as BlockSpec
 
-FITTING = (Buckets, Alibi, Rotary)  # positions that say something of each head by itself
+FITTING = (T5BiasSpec, AlibiSpec, RotarySpec)  # positions that say something of each head by itself
 
 
 @dataclass
-class Arranged:
+class ShardPlan:
     """Rows of matrices that are joined lie process by process, of each part its own. Checkpoints
     and published models have them part by part: `orders` says by a weight's name which of our rows
     come where."""
@@ -90,10 +97,10 @@ class Arranged:
                 layer.parts = parts
 
 
-def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
+def split_layers(task: nn.Module, mesh: DeviceMesh) -> ShardPlan:
     """Every process of a row of the mesh has from now on its part of the matrices of all blocks."""
     tensor = mesh["tensor"]
-    nets = [net for net in task.modules() if isinstance(net, Net)]
+    nets = [net for net in task.modules() if isinstance(net, Transformer)]
     blocks = [block for net in nets for block in net.modules() if isinstance(block, Block)]
     for net in nets:
         if adapters.active(net) is not None:
@@ -102,14 +109,16 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
     orders: dict[str, Tensor] = {}
     names = {module: name for name, module in task.named_modules()}
     for block in blocks:
-        plan: dict[str, ParallelStyle] = {"ffn.up": Rows(), "ffn.down": Columns()}
+        plan: dict[str, ParallelStyle] = {"ffn.up": RowParallel(), "ffn.down": ColumnParallel()}
         for part, first in {"attention": ["qkv"], "cross": ["q", "kv"]}.items():
             if hasattr(block, part):
-                plan |= {f"{part}.{name}": Rows() for name in first} | {f"{part}.out": Columns()}
+                plan |= {f"{part}.{name}": RowParallel() for name in first} | {
+                    f"{part}.out": ColumnParallel()
+                }
         for path in plan:
             layer = block.get_submodule(path)
             assert isinstance(layer, Linear)
-            if isinstance(plan[path], Rows) and len(layer.parts) > 1:
+            if isinstance(plan[path], RowParallel) and len(layer.parts) > 1:
                 for leaf, parts in _heights(layer).items():
                     orders[f"{names[layer]}.{leaf}"] = row_order(parts, tensor.size())
         parallelize_module(block, tensor, plan)
@@ -126,7 +135,7 @@ def split_layers(task: nn.Module, mesh: DeviceMesh) -> Arranged:
     for unit in (*layers, *nets, task):
         unit.forward = _Local(unit, layers)
     flat = init_device_mesh(mesh.device_type, (mesh.size(),), mesh_dim_names=("all",))
-    return Arranged(mesh, flat, orders)
+    return ShardPlan(mesh, flat, orders)
 
 
 def parts_of(block: Block) -> list[nn.Module]:
@@ -135,7 +144,7 @@ def parts_of(block: Block) -> list[nn.Module]:
     return [getattr(block, name) for name in names if hasattr(block, name)]
 
 
-class Rows(ParallelStyle):
+class RowParallel(ParallelStyle):
     """A linear layer split by its outputs, those of every joined part by themselves."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
@@ -150,7 +159,7 @@ class Rows(ParallelStyle):
         return module
 
 
-class Columns(ParallelStyle):
+class ColumnParallel(ParallelStyle):
     """A linear layer split by its inputs: every process has a summand of all outputs."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
@@ -283,7 +292,7 @@ def check_shares(spec: ModelSpec, degree: int) -> None:
             )
 
 
-def _check_attention(attention: Attention, block: BlockSpec, degree: int) -> None:
+def _check_attention(attention: AttentionSpec, block: BlockSpec, degree: int) -> None:
     for heads in (attention.heads, attention.key_heads):
         if heads % degree:
             raise GlassformerError(
@@ -292,7 +301,7 @@ def _check_attention(attention: Attention, block: BlockSpec, degree: int) -> Non
             )
     special = attention.score != "dot" or attention.compress or attention.own_global
     fits = block.position is None or isinstance(block.position, FITTING)
-    if special or not fits or isinstance(block.pattern, Blocks):
+    if special or not fits or isinstance(block.pattern, BlockSparsePattern):
         raise GlassformerError(
             "This model's attention has weights or patterns that cannot be shared head by head; "
             'leave scale.tensor at 1 and use scale.parallel = "fsdp".'

@@ -1,4 +1,4 @@
-"""Train room, the clock: how fast a run goes, and how much of the device that is."""
+"""How fast a run goes, and how much of the device that is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from glassformer.train.distributed import Place
-from glassformer.train.estimate import Plan
+from glassformer.train.distributed import Worker
+from glassformer.train.estimate import RunEstimate
 
 
-class Clock:
+class Throughput:
     """Counts the time of steps alone: while it evaluates and saves, it is stopped."""
 
-    def __init__(self, place: Place, plan: Plan, tokens: int) -> None:
+    def __init__(self, place: Worker, plan: RunEstimate, tokens: int) -> None:
         self._place, self._plan = place, plan
         self._tokens, self._idle = tokens, 0.0
         self._begun = self._since = time.perf_counter()

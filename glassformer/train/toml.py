@@ -1,4 +1,4 @@
-"""Train room, recipes on paper: TOML is written, which the standard library only reads."""
+"""TOML is written, which the standard library only reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, the front door: a recipe comes in, a run folder goes out."""
+"""A recipe comes in, a run folder goes out."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.train.distributed import Place, deterministic, open_place
-from glassformer.train.coerce import fitted
-from glassformer.train.interrupt import Interrupted, terminable
-from glassformer.train.objectives.registry import check_options
-from glassformer.train.estimate import Plan, make_plan
 from glassformer.train.build_data import prepare
+from glassformer.train.coerce import coerce_value
+from glassformer.train.distributed import Worker, deterministic, init_distributed
+from glassformer.train.errors import company_explained, explained, model_explained
+from glassformer.train.estimate import RunEstimate, estimate_run
+from glassformer.train.interrupt import TrainingInterrupted, terminable
+from glassformer.train.objectives.registry import check_options
 from glassformer.train.recipe import ObjectiveSettings, Recipe, Table, read_recipe
 from glassformer.train.report import own_reporters
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run, onlooker, open_run
-from glassformer.train.errors import company_explained, explained, model_explained
 
 Source = str | Path | Table | Recipe
 MIXED = {"weight": 1.0, "rate": 1.0}
@@ -43,7 +43,7 @@ def train(
     whole = filled(read_recipe(recipe, overrides))
     with (
         stopped_explained(whole),
-        open_place(device or whole.scale.device, whole.scale) as place,
+        init_distributed(device or whole.scale.device, whole.scale) as place,
         ExitStack() as opened,
     ):
         opened.enter_context(company_explained(place))
@@ -59,20 +59,20 @@ def train(
     return run
 
 
-def _go(recipe: Recipe, place: Place, run: Run, reporters: Sequence[Reporter]) -> None:
+def _go(recipe: Recipe, place: Worker, run: Run, reporters: Sequence[Reporter]) -> None:
     with model_explained(), run.adding("tokenizer", "data"):
         loop = prepare(recipe, place, run.folder, reporters)
     if run.is_begun:
         loop.resume(run)
     else:
         run.cut(0)
-        loop.rehearse()
-    plan = make_plan(loop)
+        loop.check_metric()
+    plan = estimate_run(loop)
     try:
         for reporter in reporters:
             reporter.begin(run, plan)
         loop.go(run, plan, reporters)
-        loop.publish(run.model, run.replacing)
+        loop.export_model(run.model, run.replacing)
         how = loop.ending()
         for reporter in reporters:
             reporter.finish(how)
@@ -89,12 +89,12 @@ def stopped_explained(recipe: Recipe) -> Iterator[None]:
     try:
         with terminable():
             yield
-    except Interrupted:
+    except TrainingInterrupted:
         raise
     except KeyboardInterrupt:
         folder, steps = Path(recipe.run.folder), recipe.train.steps
         done = Run(folder, recipe).step
-        raise Interrupted(
+        raise TrainingInterrupted(
             f"Stopped; step {done} of {steps} is saved in {folder}, and the same command goes on "
             "from there."
             if done
@@ -108,11 +108,11 @@ def dry_run(
     *,
     device: str | None = None,
     reporters: Sequence[Reporter] = (),
-) -> Plan:
+) -> RunEstimate:
     """What the run would take, from a few real steps; nothing of it is kept."""
     whole = filled(read_recipe(recipe, overrides))
     with (
-        open_place(device or whole.scale.device, whole.scale) as place,
+        init_distributed(device or whole.scale.device, whole.scale) as place,
         company_explained(place),
         TemporaryDirectory(prefix="glassformer-") as folder,
         deterministic(place, whole.train.deterministic),
@@ -121,7 +121,7 @@ def dry_run(
         with model_explained():
             loop = prepare(whole, place, Path(folder), reporters if place.main else ())
         try:
-            return make_plan(loop, measure=True)
+            return estimate_run(loop, measure=True)
         finally:
             loop.feed.close()
 
@@ -138,7 +138,7 @@ def _filled(settings: ObjectiveSettings, mixed: bool) -> ObjectiveSettings:
     known = check_options(settings.name, own)
     defaults = {k: known[k].default for k in known if known[k].default not in UNSAID}
     given = {
-        key: fitted(f"objective.{key}", value, known[key].kind) if key in known else value
+        key: coerce_value(f"objective.{key}", value, known[key].kind) if key in known else value
         for key, value in settings.options.items()
     }
     return replace(settings, options=defaults | (MIXED if mixed else {}) | given)

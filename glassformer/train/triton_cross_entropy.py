@@ -1,4 +1,4 @@
-"""Train room, GPU kernels: a row of logits is judged and becomes its gradient where it lies.
+"""A row of logits is judged and becomes its gradient where it lies.
 
 Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
 """

@@ -1,4 +1,4 @@
-"""Train room, averages: of the weights of past steps (Polyak and Juditsky, 1992)."""
+"""Of the weights of past steps (Polyak and Juditsky, 1992)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.train.evaluate import is_better
 from glassformer.train.optimizers.shards import local
 
 
-class Average:
+class WeightAverage:
     """Where there is one (`kept`), it is what is evaluated and published."""
 
     def __init__(self, weights: dict[str, nn.Parameter], kept: bool) -> None:

@@ -1,2 +1,2 @@
-"""Room 5, weights: checkpoints in and out. A folder in the published layout becomes a net, and a
+"""Checkpoints in and out. A folder in the published layout becomes a net, and a
 net becomes such a folder; every tensor on both sides is accounted for."""

@@ -1,4 +1,4 @@
-"""Room 5, weights: which family and which class a folder holds. config.json says it; where it says
+"""Which family and which class a folder holds. config.json says it; where it says
 nothing, or names a class that the family does not have, the tensors say it."""
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.families import Family, classes_of, families, find_family
 from glassformer.families._shared.config_reader import WITHOUT_EFFECT
+from glassformer.weights.mapping import LoadPlan, check_shapes, make_load_plan
 from glassformer.weights.tensor_files import TensorFiles
 from glassformer.weights.unused_tensors import explained
-from glassformer.weights.mapping import Plan, check_shapes, make_plan
 
 GOOGLE_BERT = {  # bert_config.json of 2018 has these keys, and no model_type
     "attention_probs_dropout_prob",
@@ -73,13 +73,13 @@ def fitting_class(config: Mapping[str, Any], files: TensorFiles) -> str | None:
     most of the tensors; of several, the one that has most heads."""
     fitting: list[tuple[int, int, str]] = []
     for architecture in classes_of(find_family(config), config["model_type"]):
-        plan = make_plan(config, architecture, files)
+        plan = make_load_plan(config, architecture, files)
         if fits(plan):
             fitting.append((-len(plan.unused()), len(plan.net.heads), architecture))
     return max(fitting, key=lambda found: found[:2])[2] if fitting else None
 
 
-def fits(plan: Plan) -> bool:
+def fits(plan: LoadPlan) -> bool:
     if plan.missing() or len(explained(plan)) < len(plan.unused()):
         return False
     try:

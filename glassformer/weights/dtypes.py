@@ -1,4 +1,4 @@
-"""Room 5, weights: the types of numbers that are computed with, by name."""
+"""The types of numbers that are computed with, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room 5, weights: what a folder holds: a model, an adapter, or a run that has trained either."""
+"""What a folder holds: a model, an adapter, or a run that has trained either."""
 
 from __future__ import annotations
 

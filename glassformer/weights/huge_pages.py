@@ -1,4 +1,4 @@
-"""Room 5, weights: memory in large pages, for what is read as a whole for every token; to look up
+"""Memory in large pages, for what is read as a whole for every token; to look up
 one small page after the other takes a tenth of the time."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SLAB = 16 * PAGE  # is asked for at once; what is not written to costs nothing
 LINE = 64
 
 
-class Slab:
+class HugeBuffer:
     """Memory that tensors take one after the other; they hold it for as long as they live."""
 
     def __init__(self, size: int) -> None:
@@ -32,7 +32,7 @@ class Slab:
         return torch.frombuffer(self.memory, dtype=torch.uint8, count=size, offset=begin)
 
 
-_last: list[Slab] = []
+_last: list[HugeBuffer] = []
 
 
 def empty(size: int) -> Tensor:
@@ -41,7 +41,7 @@ def empty(size: int) -> Tensor:
         return torch.empty(size, dtype=torch.uint8)
     taken = _last[0].take(size) if _last else None
     if taken is None:
-        _last[:] = [Slab(size)]
+        _last[:] = [HugeBuffer(size)]
         taken = _last[0].take(size)
     assert taken is not None
     return taken

@@ -1,4 +1,4 @@
-"""Room 5, weights: a fresh model's first values, each tensor drawn from the seed and its name."""
+"""A fresh model's first values, each tensor drawn from the seed and its name."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.attention.self_attention import Attend
-from glassformer.core.positions.deberta import DisentangledPosition
-from glassformer.core.embedding import Embedding, PositionTable, sinusoids
-from glassformer.core.linear import Linear, Lookup
-from glassformer.core.transformer import Net
-from glassformer.core.norm import RMSNorm
-from glassformer.core.positions.modules import BucketBias, ShawPosition
-from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.audio_image_embedding import PatchEmbedding
+from glassformer.core.embedding import Embedding, PositionTable, sinusoids
+from glassformer.core.linear import EmbeddingTable, Linear
+from glassformer.core.norm import RMSNorm
+from glassformer.core.positions.deberta import DisentangledPosition
+from glassformer.core.positions.modules import ShawPosition, T5Bias
+from glassformer.core.positions.transformer_xl import RelativePosition
+from glassformer.core.transformer import Transformer
 
 DRAWN = (
-    BucketBias
+    T5Bias
     | ShawPosition
     | DisentangledPosition
     | RelativePosition
@@ -39,7 +39,7 @@ class Uniform(Protocol):
 
 
 @torch.no_grad()
-def first_values(net: Net, name: str, seed: int) -> Tensor:
+def initial_value(net: Transformer, name: str, seed: int) -> Tensor:
     """The float32 values with which the tensor `name` of this net starts, wherever the net is."""
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
@@ -67,7 +67,7 @@ def _constant(module: nn.Module, leaf: str) -> float:
     return 0.0 if isinstance(module, RMSNorm) and module.unit_offset else 1.0
 
 
-def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | None:
+def _deviation(net: Transformer, owner: str, module: nn.Module, leaf: str) -> float | None:
     """The standard deviation to draw with; None for what starts as a constant."""
     rule = net.spec.init
     if isinstance(module, Linear | nn.Conv1d) and leaf == "weight":
@@ -83,7 +83,7 @@ def _deviation(net: Net, owner: str, module: nn.Module, leaf: str) -> float | No
         layers = len(net.spec.last_stack.order)
         writes = rule.shrink_residual and owner.endswith((".attention.out", ".ffn.down"))
         return by_kind[rule.kind] / (math.sqrt(2 * layers) if writes else 1.0)
-    if isinstance(module, Lookup | PositionTable):
+    if isinstance(module, EmbeddingTable | PositionTable):
         width = module.weight.shape[1]
         narrow = {"xavier": math.sqrt(width), "uniform": math.sqrt(3)}
         return rule.std / narrow.get(rule.kind, 1.0)

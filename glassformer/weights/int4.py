@@ -1,4 +1,4 @@
-"""Room 5, weights: codes of 4 bits as int4.h reads them, and products with them."""
+"""Codes of 4 bits as int4.h reads them, and products with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def library() -> ctypes.CDLL | None:
     return native.library(SOURCE, *HEADERS)
 
 
-class Nibbles:
+class Int4Weight:
     """[out, in] codes, two a byte, with scale and zero of each group: all in one stream, in the
     order in which a product reads it."""
 

@@ -1,4 +1,4 @@
-"""Room 5, weights: codes of 8 bits as int8.cpp reads them, and products with them."""
+"""Codes of 8 bits as int8.cpp reads them, and products with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER = SOURCE.with_name("bytes.h")
 COLUMNS = 64
 
 
-class Product(ctypes.Structure):
+class Int8Product(ctypes.Structure):
     """As in int8.cpp."""
 
     _fields_ = (
@@ -31,7 +31,7 @@ def library() -> ctypes.CDLL | None:
     return native.library(SOURCE, HEADER)
 
 
-class Codes:
+class Int8Weight:
     """[out, in] codes, laid out so that a product reads them in the order in which they lie."""
 
     def __init__(self, codes: Tensor, scale: Tensor) -> None:
@@ -61,7 +61,7 @@ def multiplied(
     rows = x.float().contiguous()
     out = torch.empty(*x.shape[:-1], height)
     offset = None if bias is None else bias.float().contiguous()
-    product = Product(
+    product = Int8Product(
         rows=rows.numel() // width,
         in_=width,
         out=height,

@@ -1,4 +1,4 @@
-"""Room 5, weights: a folder becomes a net, tensor by tensor, and nothing is dropped in silence."""
+"""A folder becomes a net, tensor by tensor, and nothing is dropped in silence."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
 from glassformer.families import find_family, read, remarks_on
-from glassformer.storage.folders import settle
+from glassformer.storage.folders import complete_pending_save
 from glassformer.weights.architecture import find_class, fitting_class, named_class
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_single
-from glassformer.weights.initialize import first_values
-from glassformer.weights.unused_tensors import explained
+from glassformer.weights.initialize import initial_value
+from glassformer.weights.load_report import LoadReport
 from glassformer.weights.mapping import (
-    Plan,
+    LoadPlan,
+    build_transformer,
     check_copies,
     check_shapes,
-    make_net,
-    make_plan,
+    make_load_plan,
     tied_names,
 )
 from glassformer.weights.quantization import KINDS, QuantizedLinear, quantize
-from glassformer.weights.load_report import Report
+from glassformer.weights.tensor_files import SINGLE, TensorFiles, is_single
+from glassformer.weights.unused_tensors import explained
 
 CONFIGS = ("config.json", "bert_config.json")  # the second is Google's, of 2018
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class LoadOptions:
     """How to load, and which differences between config and file are intended.
 
     `architecture`: another class than the config names. `make`: tensors, by the beginning of
@@ -53,16 +53,16 @@ class Request:
 
 
 @dataclass
-class Loaded:
-    net: Net
+class LoadResult:
+    net: Transformer
     architecture: str
-    report: Report
+    report: LoadReport
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     if is_single(folder):
         return SINGLE[folder.suffix](folder).config
-    settle(folder)
+    complete_pending_save(folder)
     path = next((p for name in CONFIGS if (p := folder / name).is_file()), None)
     if path is None:
         raise GlassformerError(f"{folder} has no config.json, so it is not a model's folder.")
@@ -75,14 +75,14 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loaded:
+def load_transformer(folder: Path, config: Mapping[str, Any], request: LoadOptions) -> LoadResult:
     begin = time.perf_counter()
     check_readable(config, request)
     files = TensorFiles(folder)
     if config.get("quantization") is not None:
         return load_quantized(files, config, request)
     architecture = request.architecture or find_class(config, files)
-    plan = make_plan(config, architecture, files)
+    plan = make_load_plan(config, architecture, files)
     check_shapes(plan)
     reasons = explained(plan)
     check_difference(plan, reasons, request)
@@ -95,10 +95,10 @@ def load_net(folder: Path, config: Mapping[str, Any], request: Request) -> Loade
     if request.architecture is None and named not in (None, architecture):
         report.notes.append(f"config.json names the class {named}; the tensors fit {architecture}")
     report.seconds = time.perf_counter() - begin
-    return Loaded(plan.net, architecture, report)
+    return LoadResult(plan.net, architecture, report)
 
 
-def check_readable(config: Mapping[str, Any], request: Request) -> None:
+def check_readable(config: Mapping[str, Any], request: LoadOptions) -> None:
     """Not those that only another program unpacks, nor those that only their own code computes."""
     for key in ("quantization_config", "compression_config", "quantization"):
         ours = key == "quantization" and config.get(key) in KINDS
@@ -119,9 +119,9 @@ def check_readable(config: Mapping[str, Any], request: Request) -> None:
         )
 
 
-def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> Report:
+def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str) -> LoadReport:
     reading = read(config, architecture)
-    return Report(
+    return LoadReport(
         files=tuple(path.name for path in files.paths),
         renamed=files.renamed,
         dropped=dict.fromkeys(files.others, "is not a tensor"),
@@ -130,15 +130,17 @@ def make_report(files: TensorFiles, config: Mapping[str, Any], architecture: str
     )
 
 
-def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Request) -> Loaded:
+def load_quantized(
+    files: TensorFiles, config: Mapping[str, Any], request: LoadOptions
+) -> LoadResult:
     """Codes, and what was not quantized, stand in the files under our own names."""
     begin, architecture = time.perf_counter(), named_class(config)
-    if architecture is None or request != Request(device=request.device):
+    if architecture is None or request != LoadOptions(device=request.device):
         raise GlassformerError(
             "Quantized weights are loaded as they were saved; load the model's full weights for "
             "another class, dtype or head."
         )
-    net = make_net(read(config, architecture).spec)
+    net = build_transformer(read(config, architecture).spec)
     quantize(net, config["quantization"])
     state, names = net.state_dict(), [name for name, *_ in tied_names(net)]
     odd = [n for n in names if n not in files or files.shape(n) != tuple(state[n].shape)]
@@ -148,16 +150,16 @@ def load_quantized(files: TensorFiles, config: Mapping[str, Any], request: Reque
     report = make_report(files, config, architecture)
     for name in names:
         tensor = files.read(name, mapped=True).to(request.device)
-        put(net, name, tensor)
+        assign_tensor(net, name, tensor)
         report.read[name] = (name,)
         report.bytes += tensor.nbytes
-    tie(net)
+    tie_weights(net)
     report.dtypes = (config["quantization"],)
     report.seconds = time.perf_counter() - begin
-    return Loaded(net, architecture, report)
+    return LoadResult(net, architecture, report)
 
 
-def check_difference(plan: Plan, reasons: Mapping[str, str], request: Request) -> None:
+def check_difference(plan: LoadPlan, reasons: Mapping[str, str], request: LoadOptions) -> None:
     lacking = {
         their: source.name
         for source in plan.missing()
@@ -191,7 +193,7 @@ def check_difference(plan: Plan, reasons: Mapping[str, str], request: Request) -
     raise GlassformerError(f"{text}; if that is intended, load it with {asks}.")
 
 
-def check_dtypes(plan: Plan, request: Request) -> None:
+def check_dtypes(plan: LoadPlan, request: LoadOptions) -> None:
     """Numbers can be computed with as they are stored, or as they were asked for."""
     ours = plan.net.state_dict()
     for source in plan.sources:
@@ -211,7 +213,7 @@ def check_dtypes(plan: Plan, request: Request) -> None:
                 )
 
 
-def fill(plan: Plan, request: Request, report: Report) -> None:
+def fill(plan: LoadPlan, request: LoadOptions, report: LoadReport) -> None:
     """Each tensor in turn: read, or left mapped into memory, brought to dtype and device. What is
     made comes last and takes the dtype of what was read."""
     casts = request.dtype is not None or torch.device(request.device).type != "cpu"
@@ -219,7 +221,7 @@ def fill(plan: Plan, request: Request, report: Report) -> None:
     newest = request.dtype
     for source in sorted(plan.sources, key=lambda source: source.found is None):
         if source.found is None:
-            tensor = first_values(plan.net, source.name, request.seed)
+            tensor = initial_value(plan.net, source.name, request.seed)
             report.made.append(source.name)
         else:
             op = source.found.rule.op
@@ -230,15 +232,15 @@ def fill(plan: Plan, request: Request, report: Report) -> None:
             newest = request.dtype or (tensor.dtype if source.found is not None else newest)
             tensor = tensor.to(newest)
         tensor = tensor.to(request.device)
-        put(plan.net, source.name, tensor)
+        assign_tensor(plan.net, source.name, tensor)
         report.tied |= dict.fromkeys(source.followers, source.name)
         report.bytes += tensor.nbytes
         dtypes.add(str(tensor.dtype).removeprefix("torch."))
-    tie(plan.net)
+    tie_weights(plan.net)
     report.dtypes = tuple(sorted(dtypes))
 
 
-def put(net: Net, name: str, tensor: Tensor) -> None:
+def assign_tensor(net: Transformer, name: str, tensor: Tensor) -> None:
     """Gives a parameter or buffer its storage."""
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
@@ -248,7 +250,7 @@ def put(net: Net, name: str, tensor: Tensor) -> None:
         module._buffers[leaf] = tensor
 
 
-def tie(net: Net) -> None:
+def tie_weights(net: Transformer) -> None:
     for kept, follower in net.spec.tie:
         owner, _, leaf = follower.rpartition(".")
         module = net.get_submodule(owner)

@@ -1,4 +1,4 @@
-"""Room 5, weights: what happened to every tensor when a model was loaded."""
+"""What happened to every tensor when a model was loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass
-class Report:
+class LoadReport:
     """`read`: our tensor from these of the file. `made`: fresh, because it was asked for or is
     computed. `tied`: one with another. `dropped`: entries of the file that are not used, and why.
     `renamed`: names in the file -> the published names. `unread`: keys of config.json that nothing

@@ -1,4 +1,4 @@
-"""Room 5, weights: what comes from where. Config and file are laid side by side before any tensor
+"""What comes from where. Config and file are laid side by side before any tensor
 is read, and every difference between them that was not asked for is an error."""
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.core.linear import Linear
 from glassformer.errors import GlassformerError
-from glassformer.families import Family, find_family, translate
-from glassformer.families._shared.weight_rules import Match, Rule, match
+from glassformer.families import Family, find_family, spec_from_config
+from glassformer.families._shared.weight_rules import WeightMatch, WeightRule, match
 from glassformer.spec import ModelSpec
 from glassformer.weights.tensor_files import TensorFiles
 
 
 @dataclass
-class Source:
+class TensorSource:
     """One of our tensors, and where the file holds it."""
 
     name: str
     followers: list[str]  # its other names, where it is tied
-    expected: Match  # where it should be
-    found: Match | None  # where it is; None: it has to be made
-    copies: list[Match]  # further places that hold the same tensor
+    expected: WeightMatch  # where it should be
+    found: WeightMatch | None  # where it is; None: it has to be made
+    copies: list[WeightMatch]  # further places that hold the same tensor
 
 
 @dataclass
-class Plan:
+class LoadPlan:
     """A net without storage, and the sources of all its tensors."""
 
-    net: Net
+    net: Transformer
     config: Mapping[str, Any]
     family: Family
     files: TensorFiles
     base: str
-    sources: list[Source]
+    sources: list[TensorSource]
 
     def unused(self) -> list[str]:
         used = {
@@ -51,20 +51,20 @@ class Plan:
         }
         return [name for name in self.files if name not in used]
 
-    def missing(self) -> list[Source]:
+    def missing(self) -> list[TensorSource]:
         return [s for s in self.sources if s.found is None and not s.expected.rule.optional]
 
 
-def make_net(spec: ModelSpec) -> Net:
+def build_transformer(spec: ModelSpec) -> Transformer:
     """Without storage: the tensors are put in one by one."""
     with torch.device("meta"):
-        return Net(spec).eval()
+        return Transformer(spec).eval()
 
 
-def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> Plan:
+def make_load_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) -> LoadPlan:
     family = find_family(config)
-    spec = translate(config, architecture)
-    net = make_net(spec)
+    spec = spec_from_config(config, architecture)
+    net = build_transformer(spec)
     files, base = find_base(family, architecture, net, files)
     plan = _plan(net, config, family, files, base)
     loose = {
@@ -75,19 +75,19 @@ def make_plan(config: Mapping[str, Any], architecture: str, files: TensorFiles) 
     }
     if loose:
         tie = tuple(pair for pair in spec.tie if pair[1] not in loose)
-        plan = _plan(make_net(replace(spec, tie=tie)), config, family, files, base)
+        plan = _plan(build_transformer(replace(spec, tie=tie)), config, family, files, base)
     return plan
 
 
 def _plan(
-    net: Net, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
-) -> Plan:
-    sources = list(find_sources(net, family.rules(net.spec), files, base))
-    return Plan(net, config, family, files, base, sources)
+    net: Transformer, config: Mapping[str, Any], family: Family, files: TensorFiles, base: str
+) -> LoadPlan:
+    sources = list(find_sources(net, family.weight_rules(net.spec), files, base))
+    return LoadPlan(net, config, family, files, base, sources)
 
 
 def find_base(
-    family: Family, architecture: str, net: Net, files: TensorFiles
+    family: Family, architecture: str, net: Transformer, files: TensorFiles
 ) -> tuple[TensorFiles, str]:
     """A body may stand in the file under another prefix than its class writes, and the whole class
     under the prefix of a module that held it in training."""
@@ -96,7 +96,7 @@ def find_base(
     places = [
         (base, their)
         for base in dict.fromkeys((own, *family.CLASSES.values(), ""))
-        for found in [matched(family.rules(net.spec), first, base)]
+        for found in [matched(family.weight_rules(net.spec), first, base)]
         for their in (*found.theirs, *found.also)
     ]
     for base, their in places:
@@ -110,8 +110,8 @@ def find_base(
 
 
 def find_sources(
-    net: Net, rules: Sequence[Rule], files: TensorFiles, base: str
-) -> Iterator[Source]:
+    net: Transformer, rules: Sequence[WeightRule], files: TensorFiles, base: str
+) -> Iterator[TensorSource]:
     for names in tied_names(net):
         matches = [matched(rules, name, base) for name in names]
         places = [
@@ -123,10 +123,10 @@ def find_sources(
         present = [place for place in named if all(their in files for their in place.theirs)]
         distinct = list({place.theirs: place for place in present}.values())
         found = distinct[0] if distinct else None
-        yield Source(names[0], names[1:], matches[0], found, distinct[1:])
+        yield TensorSource(names[0], names[1:], matches[0], found, distinct[1:])
 
 
-def matched(rules: Sequence[Rule], name: str, base: str) -> Match:
+def matched(rules: Sequence[WeightRule], name: str, base: str) -> WeightMatch:
     found = match(rules, name, base)
     assert found is not None, f"no rule for {name}"
     return found
@@ -135,7 +135,7 @@ def matched(rules: Sequence[Rule], name: str, base: str) -> Match:
 ADDED = {"adapters", "around"}  # where adapters stand, whose tensors are not the model's
 
 
-def tied_names(net: Net) -> list[list[str]]:
+def tied_names(net: Transformer) -> list[list[str]]:
     """Our tensors, each with all the names it has, the one that is kept first."""
     kept = {name for name, _ in net.spec.tie}
     groups: dict[int, list[str]] = {}
@@ -145,7 +145,7 @@ def tied_names(net: Net) -> list[list[str]]:
     return [sorted(names, key=lambda name: name not in kept) for names in groups.values()]
 
 
-def parts_of(net: Net, name: str) -> tuple[int, ...]:
+def parts_of(net: Transformer, name: str) -> tuple[int, ...]:
     """The row blocks of a tensor that joins several."""
     owner, _, leaf = name.rpartition(".")
     module = net.get_submodule(owner)
@@ -155,7 +155,7 @@ def parts_of(net: Net, name: str) -> tuple[int, ...]:
     return tuple(rows for rows, has in zip(module.parts, kept, strict=True) if has)
 
 
-def check_shapes(plan: Plan) -> None:
+def check_shapes(plan: LoadPlan) -> None:
     ours: dict[str, Tensor] = plan.net.state_dict()
     for source in plan.sources:
         for place in (source.found, *source.copies):
@@ -171,7 +171,7 @@ def check_shapes(plan: Plan) -> None:
                     )
 
 
-def check_copies(plan: Plan) -> None:
+def check_copies(plan: LoadPlan) -> None:
     for source in plan.sources:
         for copy in source.copies:
             if source.found is not None and not equal(source, copy, plan.files):
@@ -181,7 +181,7 @@ def check_copies(plan: Plan) -> None:
                 )
 
 
-def equal(source: Source, copy: Match, files: TensorFiles) -> bool:
+def equal(source: TensorSource, copy: WeightMatch, files: TensorFiles) -> bool:
     assert source.found is not None
     mine, other = (
         place.rule.op.read([files.read(their, mapped=True) for their in place.theirs])

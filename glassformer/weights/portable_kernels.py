@@ -1,4 +1,4 @@
-"""Room 5, weights: products with codes that torch computes, for machines without a compiler. Inputs
+"""Products with codes that torch computes, for machines without a compiler. Inputs
 are rounded, and sums of integers exact, as in int8.cpp and int4.h."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def rounded(x: Tensor, share: int) -> tuple[Tensor, Tensor]:
     return (groups / largest).mul_(127).round_().view_as(x), largest[..., 0] / 127
 
 
-class Blocks:
+class BlockwiseProduct:
     """[out, in] codes of either kind, in blocks of columns. Weights are code * scale + zero, with
     one scale and zero for `share` numbers of a row, and inputs are rounded by as many."""
 
@@ -47,7 +47,7 @@ class Blocks:
         return total.view(*x.shape[:-1], -1)
 
 
-class Packed:
+class PackedProduct:
     """[out, in] codes of 8 bits for torch's kernel, which is exact on machines with VNNI."""
 
     def __init__(self, codes: Tensor, scale: Tensor) -> None:

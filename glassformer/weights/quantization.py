@@ -1,4 +1,4 @@
-"""Room 5, weights: linear layers that hold codes of 8 or 4 bits, for inference."""
+"""Linear layers that hold codes of 8 or 4 bits, for inference."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Net
-from glassformer.core.linear import Linear, Origin
+from glassformer.core import Transformer
+from glassformer.core.linear import Linear, TensorVersion
 from glassformer.errors import GlassformerError
 from glassformer.native.instructions import has_vnni
-from glassformer.weights import int8 as eights
 from glassformer.weights import int4 as nibbles
-from glassformer.weights.int8 import Codes
-from glassformer.weights.int4 import GROUP, Nibbles
-from glassformer.weights.portable_kernels import Blocks, Packed
+from glassformer.weights import int8 as eights
+from glassformer.weights.int4 import GROUP, Int4Weight
+from glassformer.weights.int8 import Int8Weight
+from glassformer.weights.portable_kernels import BlockwiseProduct, PackedProduct
 
 KINDS = ("int8", "int4")
-Kernel = Codes | Nibbles | Packed | Blocks
+Kernel = Int8Weight | Int4Weight | PackedProduct | BlockwiseProduct
 
 
 class QuantizedLinear(Linear):
@@ -37,7 +37,7 @@ class QuantizedLinear(Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.parts, self.biased, self.partly = linear.parts, linear.biased, linear.partly
         self.kind = kind if self.in_features % GROUP == 0 else "int8"
-        make = eight_bits if self.kind == "int8" else four_bits
+        make = quantize_int8 if self.kind == "int8" else quantize_int4
         for name, tensor in make(linear.weight.detach().float()).items():
             self.register_buffer(name, tensor)
         fixed = "bias" in linear._buffers
@@ -63,16 +63,16 @@ class QuantizedLinear(Linear):
         the same."""
         kernel: Kernel
         if self.kind == "int8" and eights.library() is not None:
-            kernel = Codes(self.codes, self.scale)
+            kernel = Int8Weight(self.codes, self.scale)
         elif self.kind == "int8" and has_vnni():
-            kernel = Packed(self.codes, self.scale)
+            kernel = PackedProduct(self.codes, self.scale)
         elif self.kind == "int8":
-            kernel = Blocks(self.codes, self.scale)
+            kernel = BlockwiseProduct(self.codes, self.scale)
         elif nibbles.library() is not None:
-            kernel = Nibbles(self.codes, self.scale, self.zero)
+            kernel = Int4Weight(self.codes, self.scale, self.zero)
         else:
-            kernel = Blocks(self.whole_codes, self.scale, self.zero, GROUP)
-        self._packed = kernel, Origin(self.codes, self.scale)
+            kernel = BlockwiseProduct(self.whole_codes, self.scale, self.zero, GROUP)
+        self._packed = kernel, TensorVersion(self.codes, self.scale)
 
     def kernel(self) -> Any:
         if self._packed is None or not self._packed[1].holds(self.codes, self.scale):
@@ -90,12 +90,12 @@ class QuantizedLinear(Linear):
         return y.to(x.dtype)
 
 
-def eight_bits(weight: Tensor) -> dict[str, Tensor]:
+def quantize_int8(weight: Tensor) -> dict[str, Tensor]:
     scale = (weight.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
     return {"codes": (weight / scale).round().to(torch.int8), "scale": scale}
 
 
-def four_bits(weight: Tensor) -> dict[str, Tensor]:
+def quantize_int4(weight: Tensor) -> dict[str, Tensor]:
     """From the smallest to the largest of a group in 15 steps, in numbers that the kernel has."""
     groups = weight.view(len(weight), -1, GROUP)
     low, high = groups.amin(-1), groups.amax(-1)
@@ -127,7 +127,7 @@ def quantize(net: nn.Module, kind: str) -> None:
                 module._modules[name] = made[child]
 
 
-def count_parameters(net: Net) -> int:
+def count_parameters(net: Transformer) -> int:
     """Tied parameters once, fixed tables not at all; codes for the numbers that they stand for."""
     tied = {net.get_submodule(follower.rpartition(".")[0]) for _, follower in net.spec.tie}
     coded = (m for m in net.modules() if isinstance(m, QuantizedLinear) and m not in tied)

@@ -1,4 +1,4 @@
-"""Room 5, weights: a net becomes a folder in the published layout."""
+"""A net becomes a folder in the published layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.families import Family
 from glassformer.storage.files import write_json
 from glassformer.storage.names import is_plain
@@ -26,9 +26,9 @@ WEIGHT_KEYS = (WEIGHTS, INDEX)  # of which a program reads one first
 SHARD = re.compile(r".+-\d+-of-\d+\.safetensors")
 
 
-def save_net(
+def save_transformer(
     folder: Path,
-    net: Net,
+    net: Transformer,
     family: Family,
     config: Mapping[str, Any],
     architecture: str,
@@ -52,13 +52,13 @@ def save_net(
     write_json(folder / CONFIG, config)
 
 
-def published(net: Net, family: Family, architecture: str) -> dict[str, Tensor]:
+def published(net: Transformer, family: Family, architecture: str) -> dict[str, Tensor]:
     """Our tensors under their published names and in their published form, as views if possible;
     codes and what goes with them under our own names."""
     state = net.state_dict()
     if is_quantized(net):  # no published layout has these
         return {name: state[name] for name, *_ in tied_names(net)}
-    rules, base = family.rules(net.spec), family.CLASSES[architecture]
+    rules, base = family.weight_rules(net.spec), family.CLASSES[architecture]
     tensors: dict[str, Tensor] = {}
     for name, *_ in tied_names(net):
         found = matched(rules, name, base)
@@ -98,7 +98,7 @@ def old_weights(folder: Path) -> set[str]:
     return {*WEIGHT_KEYS} | {n for n in shards if is_plain(n) and SHARD.fullmatch(n)}
 
 
-def dtype_of(net: Net, stored: torch.dtype | None = None) -> str:
+def dtype_of(net: Transformer, stored: torch.dtype | None = None) -> str:
     """The name of that of a net's numbers, or of those that are written in their place."""
     if stored is not None:
         return str(stored).removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""Room 5, weights: the tensors of a folder by name, unread until they are asked for.
+"""The tensors of a folder by name, unread until they are asked for.
 
 safetensors files, in one piece or in shards, are mapped into memory. A legacy pytorch_model.bin is
 a pickle: it goes through PyTorch's restricted reader, which can build tensors and nothing else.
@@ -24,14 +24,13 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.weights.formats import gguf_config as gguf
-from glassformer.weights.formats import llama2c
-from glassformer.weights.formats import openai_whisper
-from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
-from glassformer.storage.folders import settle
+from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.formats.gguf import Gguf
+from glassformer.weights.formats import gguf_config as gguf
+from glassformer.weights.formats import llama2c, openai_whisper
+from glassformer.weights.formats.gguf import GgufTensors
+from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -236,12 +235,12 @@ class GgufFile(SingleFile):
     """Quantized tensors are read as float32."""
 
     def __init__(self, path: Path) -> None:
-        self.file = Gguf(path)
+        self.file = GgufTensors(path)
         shapes = {name: entry.shape for name, entry in self.file.entries.items()}
         factors = None
         if SCALED_FREQUENCIES in shapes:
             factors = self.file.read(SCALED_FREQUENCIES, mapped=True).tolist()
-        self.config = gguf.config_of(gguf.Header(self.file.metadata, shapes, factors))
+        self.config = gguf.config_of(gguf.GgufMetadata(self.file.metadata, shapes, factors))
         self.origins = {}
         self.shapes = {}
         for name, shape in shapes.items():
@@ -287,7 +286,7 @@ class TensorFiles:
         if self.single:
             self._add(folder, SINGLE[folder.suffix])
             return
-        settle(folder)
+        complete_pending_save(folder)
         for name in WHOLE:
             path, index = folder / name, folder / f"{name}.index.json"
             if path.is_file():
@@ -328,9 +327,7 @@ class TensorFiles:
     @property
     def renamed(self) -> dict[str, str]:
         """The file's name -> the published name, of the tensors that have two."""
-        return {
-            held: name for name, parts in self.names.items() for held in parts if held != name
-        }
+        return {held: name for name, parts in self.names.items() for held in parts if held != name}
 
     @property
     def others(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Room 5, weights: from a file's tensor names to the published ones. Old libraries and training
+"""From a file's tensor names to the published ones. Old libraries and training
 wrappers write other names for the same tensors; this is the one place that knows them, for every
 kind of file."""
 

@@ -1,4 +1,4 @@
-"""Room 5, weights: why a tensor of the file is not needed. A file holds more than its class reads
+"""Why a tensor of the file is not needed. A file holds more than its class reads
 where it was saved by another class of the family, by an older version, or with parts that
 config.json turns off. Each such tensor is dropped with the reason; any other is an error."""
 
@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 
 from glassformer.errors import GlassformerError
-from glassformer.families import classes_of, translate
-from glassformer.weights.mapping import Plan, make_net, matched, tied_names
+from glassformer.families import classes_of, spec_from_config
+from glassformer.weights.mapping import LoadPlan, build_transformer, matched, tied_names
 
 BUFFERS = {  # of any family, by the end of the name
     re.compile(rf"(.*\.)?({names})"): why
@@ -25,7 +25,7 @@ BUFFERS = {  # of any family, by the end of the name
 FURTHER = "predicts further tokens for faster generation; the class does not read it"
 
 
-def explained(plan: Plan) -> dict[str, str]:
+def explained(plan: LoadPlan) -> dict[str, str]:
     """The tensors of the file that are not needed, each with the reason."""
     named = [
         (_name_pattern(name.replace("{base}", plan.base)), why)
@@ -42,15 +42,15 @@ def explained(plan: Plan) -> dict[str, str]:
     return reasons | _owned(plan, rest) if rest else reasons
 
 
-def _owned(plan: Plan, names: Iterable[str]) -> dict[str, str]:
+def _owned(plan: LoadPlan, names: Iterable[str]) -> dict[str, str]:
     """Those that another class of the family has."""
     owners: dict[str, str] = {}
     for architecture in classes_of(plan.family, plan.config["model_type"]):
         try:
-            net = make_net(translate(plan.config, architecture))
+            net = build_transformer(spec_from_config(plan.config, architecture))
         except GlassformerError:  # this config.json cannot be of that class
             continue
-        rules = plan.family.rules(net.spec)
+        rules = plan.family.weight_rules(net.spec)
         for group in tied_names(net):
             for ours in group:
                 found = matched(rules, ours, plan.base)
@@ -63,7 +63,7 @@ def _owned(plan: Plan, names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _is_further(plan: Plan, name: str) -> bool:
+def _is_further(plan: LoadPlan, name: str) -> bool:
     """Of layers that predict several tokens ahead: by their name, or behind the last layer."""
     if re.match(r"(model\.)?mtp\.", name):
         return True

@@ -1,4 +1,4 @@
-"""Vectors, the text: files become a vocabulary and a row of word numbers."""
+"""Files become a vocabulary and a row of word numbers."""
 
 from __future__ import annotations
 

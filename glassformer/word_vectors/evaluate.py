@@ -1,4 +1,4 @@
-"""Vectors, how good they are: analogies, and similarities beside what people said, both counted as
+"""Analogies, and similarities beside what people said, both counted as
 gensim counts them: letters' case makes no difference, questions with an unknown word are left out.
 """
 
@@ -42,7 +42,7 @@ class Likeness:
     unknown: int
 
 
-class Known:
+class KnownWords:
     """The most frequent words with their case taken away; the most frequent of several stands for
     all of them."""
 
@@ -62,7 +62,7 @@ class Known:
 def analogies(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> list[Section]:
     """A file of lines "a b c d" under titles ": name": a is to b as c is to d. The answer is the
     word nearest to b - a + c that is none of the three (3CosAdd). The last section is the total."""
-    known = Known(vectors, limit)
+    known = KnownWords(vectors, limit)
     sections: dict[str, list[list[str]]] = {}
     name = "questions"
     for row, line in rows(Path(path)):
@@ -79,7 +79,7 @@ def analogies(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> list
     return [*done, Section("total", right, asked, unknown)]
 
 
-def section(known: Known, name: str, questions: list[list[str]]) -> Section:
+def section(known: KnownWords, name: str, questions: list[list[str]]) -> Section:
     found = [places for words in questions if (places := known.find(words)) is not None]
     right = 0
     for begin in range(0, len(found), TOGETHER):
@@ -95,7 +95,7 @@ def section(known: Known, name: str, questions: list[list[str]]) -> Section:
 
 def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> Likeness:
     """A file of lines "a, tab, b, tab, judgment", such as WordSim-353."""
-    known = Known(vectors, limit)
+    known = KnownWords(vectors, limit)
     ours, theirs, unknown = [], [], 0
     for row, line in rows(Path(path)):
         try:

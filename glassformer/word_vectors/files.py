@@ -1,4 +1,4 @@
-"""Vectors, their files: the word2vec program's text and binary formats, as gensim writes them.
+"""The word2vec program's text and binary formats, as gensim writes them.
 
 Text: "words size", then a line for each word, the word and its numbers. Binary: the same first
 line, then the word, a space and float32 numbers, with (word2vec) or without (gensim) a line's end.
@@ -16,7 +16,7 @@ from typing import IO, cast
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.files import whole_file
+from glassformer.storage.files import atomic_file
 from glassformer.word_vectors.space import Vectors
 
 HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
@@ -29,7 +29,7 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
     path = Path(path)
     binary = path.suffix == ".bin" if binary is None else binary
     check_target(path)
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(f"{len(vectors)} {vectors.size}\n".encode())
         for word, row in zip(vectors.words, vectors.table, strict=True):
             name = re.sub(r"\s", "_", word)

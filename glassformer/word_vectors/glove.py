@@ -1,4 +1,4 @@
-"""Vectors, GloVe: products of vectors become the logarithms of how often words stand together."""
+"""Products of vectors become the logarithms of how often words stand together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.word_vectors.corpus import Corpus, Ids, Watch
 from glassformer.word_vectors.kernel import Pairs, kernel, padded
 from glassformer.word_vectors.space import Vectors
-from glassformer.word_vectors.steps import Side, regression
+from glassformer.word_vectors.steps import GloVeSide, regression
 from glassformer.word_vectors.word2vec import check
 from glassformer.word_vectors.work import work
 
@@ -97,7 +97,7 @@ def learn_glove(
     """`watch` is told how many pairs of all epochs are done. A word's vector is the sum of what it
     is as a word and as a context. With `batch`, torch computes, that many pairs a step."""
     rng = np.random.default_rng(settings.seed)
-    fit = Fit(counts, two_sides(len(words), settings.size, rng), settings)
+    fit = GloVeSteps(counts, two_sides(len(words), settings.size, rng), settings)
     total, fast = len(counts.value), None if batch else kernel()
     pieces = [(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]
     for epoch in range(settings.epochs):
@@ -109,21 +109,21 @@ def learn_glove(
     return Vectors(words, table[:, : settings.size].numpy())
 
 
-def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[Side, Side]:
+def two_sides(words: int, size: int, rng: np.random.Generator) -> tuple[GloVeSide, GloVeSide]:
     return fresh(words, size, rng), fresh(words, size, rng)
 
 
-def fresh(words: int, size: int, rng: np.random.Generator) -> Side:
+def fresh(words: int, size: int, rng: np.random.Generator) -> GloVeSide:
     table = np.zeros((words, padded(size)), np.float32)
     table[:, :size] = (rng.random((words, size), np.float32) - 0.5) / (size + 1)
     bias = (rng.random(words, np.float32) - 0.5) / (size + 1)
     bias = np.stack((bias, np.ones_like(bias)), -1)
     whole = torch.from_numpy(table)
-    return Side(whole, torch.ones_like(whole), torch.from_numpy(bias))
+    return GloVeSide(whole, torch.ones_like(whole), torch.from_numpy(bias))
 
 
-class Fit:
-    def __init__(self, counts: Counts, sides: tuple[Side, Side], settings: GloVe) -> None:
+class GloVeSteps:
+    def __init__(self, counts: Counts, sides: tuple[GloVeSide, GloVeSide], settings: GloVe) -> None:
         self.counts, self.settings, self.sides = counts, settings, sides
         self.wanted = np.log(counts.value).astype(np.float32)
         share = np.minimum(counts.value / settings.x_max, 1)

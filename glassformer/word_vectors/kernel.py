@@ -10,7 +10,7 @@ from glassformer.native import library
 LANES = 8  # of kernel.cpp: widths of rows are multiples
 
 
-class Words(Structure):
+class KernelWords(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("ids", "bounds", "keep", "threshold", "alias")),
         *((name, c_void_p) for name in ("inputs", "outputs")),
@@ -33,7 +33,7 @@ def kernel() -> CDLL | None:
     """None where it cannot be compiled; steps.py does the same, more slowly."""
     made = library(Path(__file__).with_name("kernel.cpp"))
     if made is not None:
-        made.train.argtypes = (POINTER(Words), c_int64, c_int64, c_uint64, c_float)
+        made.train.argtypes = (POINTER(KernelWords), c_int64, c_int64, c_uint64, c_float)
         made.train.restype = None
         made.regress.argtypes = (POINTER(Pairs), c_int64, c_int64)
         made.regress.restype = None

@@ -1,4 +1,4 @@
-"""Vectors, the space they make: which words lie near, and what is to b as c is to d."""
+"""Which words lie near, and what is to b as c is to d."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Vectors, as a start: rows of a model's token tables that are learned already."""
+"""Rows of a model's token tables that are learned already."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from glassformer.core.linear import Lookup
+from glassformer.core.linear import EmbeddingTable
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
@@ -23,7 +23,7 @@ def start_embedding(model: Model, vectors: Vectors) -> int:
     for stack, tokenizer in sides:
         if stack is not None:
             lookup = getattr(stack.embed, "token", None)
-            if not isinstance(lookup, Lookup):
+            if not isinstance(lookup, EmbeddingTable):
                 raise GlassformerError("This model has no plain table of tokens to start.")
             tables.setdefault(lookup.weight, tokenizer)
     return sum(started(table, tokenizer, vectors) for table, tokenizer in tables.items())

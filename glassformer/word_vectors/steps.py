@@ -1,4 +1,4 @@
-"""Vectors, what is computed: one step of each kind for a batch of windows or pairs.
+"""One step of each kind for a batch of windows or pairs.
 
 All of a batch sees the tables as they were before. The kernel does the same with batches of one
 window or pair; on a GPU, for the full softmax and where there is no compiler, this is what runs.
@@ -72,7 +72,7 @@ def full_softmax(tables: Tables, center: Tensor, context: Tensor, rate: float, m
 
 
 @dataclass(frozen=True)
-class Side:
+class GloVeSide:
     """One of GloVe's two halves, words or contexts, with AdaGrad's sums."""
 
     table: Tensor  # [word, width]
@@ -81,7 +81,7 @@ class Side:
 
 
 def regression(
-    sides: tuple[Side, Side],
+    sides: tuple[GloVeSide, GloVeSide],
     ids: tuple[Tensor, Tensor],
     wanted: Tensor,
     weight: Tensor,

@@ -1,4 +1,4 @@
-"""Vectors, what is drawn: which words are kept, how far each looks, which others are shown to it.
+"""Which words are kept, how far each looks, which others are shown to it.
 
 Every draw is number n of one sequence (SplitMix64), n given by the place in the text and the epoch.
 So what is drawn depends on the seed alone, not on how the work is cut up or who does it.

@@ -1,4 +1,4 @@
-"""Vectors, word2vec: words that stand in the same places come to lie in the same direction."""
+"""Words that stand in the same places come to lie in the same direction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.word_vectors.corpus import Corpus, Watch
-from glassformer.word_vectors.kernel import Words, kernel, padded
+from glassformer.word_vectors.kernel import KernelWords, kernel, padded
 from glassformer.word_vectors.space import Vectors
 from glassformer.word_vectors.steps import Tables, full_softmax, negative_sampling
 from glassformer.word_vectors.windows import Lottery, key_of, windows
@@ -79,7 +79,7 @@ def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
 Piece = tuple[int, tuple[int, int]]  # epoch, sentences
 
 
-class Run:
+class Word2VecRun:
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables) -> None:
         self.corpus, self.settings, self.tables = corpus, settings, tables
         self.keep, self.lottery = corpus.keep(settings.sample), Lottery.of(corpus.counts)
@@ -94,13 +94,13 @@ class Run:
         return int(self.corpus.bounds[sentences[1]] - self.corpus.bounds[sentences[0]])
 
 
-class KernelRun(Run):
+class KernelRun(Word2VecRun):
     def __init__(
         self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]
     ) -> None:
         super().__init__(corpus, settings, tables)
         self.train = train
-        self.words = Words(
+        self.words = KernelWords(
             ids=corpus.ids.ctypes.data,
             bounds=corpus.bounds.ctypes.data,
             keep=self.keep.ctypes.data,
@@ -123,7 +123,7 @@ class KernelRun(Run):
         return self.size(sentences)
 
 
-class TorchRun(Run):
+class TorchRun(Word2VecRun):
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables, batch: int) -> None:
         super().__init__(corpus, settings, tables)
         self.batch = batch

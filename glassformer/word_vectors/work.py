@@ -1,4 +1,4 @@
-"""Vectors, the work: pieces begun in order, by one thread or several that share the tables."""
+"""Pieces begun in order, by one thread or several that share the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room 10, the zoo: small models that the project trained itself, so that all works offline. What
+"""Small models that the project trained itself, so that all works offline. What
 is known of one stands in its own folder: config.json, the card (README.md).
 Beside it, models that others have published: `real.py`."""
 
@@ -17,7 +17,7 @@ HOME = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Animal:
+class ZooModel:
     """`about` is the first sentence of the card, `kind` the published class."""
 
     name: str
@@ -62,12 +62,12 @@ def folder_of(name: str) -> Path:
     raise GlassformerError(f"There is no model {name!r} in the zoo; {hint}")
 
 
-def read(name: str) -> Animal:
+def read(name: str) -> ZooModel:
     folder = folder_of(name)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     front, text = card_of(name)
     paragraph = next((p for p in text.split("\n\n") if not p.lstrip().startswith("#")), "")
-    return Animal(
+    return ZooModel(
         name=folder.name,
         kind=next(iter(config.get("architectures", ())), config["model_type"]),
         parameters=int(front["parameters"]),

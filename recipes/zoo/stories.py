@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import glassformer as gf
-from glassformer.core import Cache, Net
+from glassformer.core import Cache, Transformer
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
@@ -50,7 +50,7 @@ Ids = NDArray[np.uint16]
 
 
 @torch.inference_mode()
-def written(net: Net, start: Tensor, length: int, draw: torch.Generator) -> Tensor:
+def written(net: Transformer, start: Tensor, length: int, draw: torch.Generator) -> Tensor:
     """Rows of [row, token] written on to that length, at temperature 1. Chances are float32
     whatever the net computes in: they are what is learned."""
     tokens = torch.empty(len(start), length, dtype=torch.long, device=start.device)
@@ -66,7 +66,7 @@ def written(net: Net, start: Tensor, length: int, draw: torch.Generator) -> Tens
     return tokens
 
 
-def windows(net: Net, lanes: int, seed: int) -> Iterator[Tensor]:
+def windows(net: Transformer, lanes: int, seed: int) -> Iterator[Tensor]:
     """What so many lanes write, [lane, token], a window at a time and without end: one story after
     another, each token with all that the window has before it."""
     device = next(net.parameters()).device
@@ -145,7 +145,7 @@ def sample(folder: Path, tokens: int, seconds: float, lanes: int, seed: int, dev
 
 
 @torch.inference_mode()
-def expected(net: Net, rows: Tensor, at_once: int = 16) -> Tensor:
+def expected(net: Transformer, rows: Tensor, at_once: int = 16) -> Tensor:
     """How often each piece is expected in these rows, [piece]: by the chance that it had
     everywhere, which tells of rare ones what counting could not."""
     total = torch.zeros(net.spec.last_stack.embed.vocabulary, dtype=torch.float64)

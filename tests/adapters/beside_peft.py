@@ -133,7 +133,7 @@ def scatter(parameters: Any, spread: float = 0.1) -> None:
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
 
 
-def adapted(model: gf.Model, settings: adapters.Settings) -> gf.Model:
+def adapted(model: gf.Model, settings: adapters.AdapterConfig) -> gf.Model:
     """With an adapter of random values."""
     model.add_adapter(settings)
     adapter = adapters.active(model.net)

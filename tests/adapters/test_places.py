@@ -10,8 +10,8 @@ import transformers
 from cases import NAMES
 from transformers.pytorch_utils import Conv1D
 
-from glassformer.adapters.target_modules import find_places, shortest
-from glassformer.weights.mapping import make_net
+from glassformer.adapters.target_modules import find_target_modules, shortest
+from glassformer.weights.mapping import build_transformer
 
 LAST = {
     name.model_type: name
@@ -35,8 +35,10 @@ def test_every_linear_layer_of_the_reference_has_its_place(name):
         for path, module in theirs.named_modules()
         if isinstance(module, torch.nn.Linear | Conv1D)
     }
-    model = SimpleNamespace(net=make_net(name.spec), config=config, architecture=name.architecture)
-    places = find_places(model)
+    model = SimpleNamespace(
+        net=build_transformer(name.spec), config=config, architecture=name.architecture
+    )
+    places = find_target_modules(model)
     ours = {path: (p.stop - p.start, p.linear.in_features) for path, p in places.items()}
     assert ours == {path: tuple(shape) for path, shape in layers.items()}
     for path, place in places.items():

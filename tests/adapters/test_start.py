@@ -13,8 +13,8 @@ import torch
 from beside_peft import TARGETS, TOLERANCE, Pair, far
 
 from glassformer import GlassformerError
-from glassformer.adapters import load
 from glassformer.adapters import decomposed_init as start
+from glassformer.adapters import load
 
 PATTERNS = {
     "GPT2LMHeadModel": {"c_attn": 3},

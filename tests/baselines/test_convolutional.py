@@ -13,21 +13,21 @@ from glassformer import GlassformerError, spec
 from glassformer.core import Cache
 
 
-def net_of(*layers: spec.Convolutional):
-    stack = spec.Stack(width=12, embed=spec.Embed(vocabulary=50), blocks=layers)
-    return tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.Init(std=0.2)))
+def net_of(*layers: spec.ConvolutionalSpec):
+    stack = spec.StackSpec(width=12, embed=spec.TokenEmbeddingSpec(vocabulary=50), blocks=layers)
+    return tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2)))
 
 
 CAUSAL = (
-    spec.Convolutional(kernel=3, causal=True, gated=True, activation="sigmoid"),
-    spec.Convolutional(kernel=2, dilation=2, causal=True, scale=0.5),
-    spec.Convolutional(kernel=1, causal=True),
+    spec.ConvolutionalSpec(kernel=3, causal=True, gated=True, activation="sigmoid"),
+    spec.ConvolutionalSpec(kernel=2, dilation=2, causal=True, scale=0.5),
+    spec.ConvolutionalSpec(kernel=1, causal=True),
 )
-CENTERED = (spec.Convolutional(kernel=3), spec.Convolutional(kernel=4, dilation=2))
+CENTERED = (spec.ConvolutionalSpec(kernel=3), spec.ConvolutionalSpec(kernel=4, dilation=2))
 
 
 def test_a_gated_layer_is_the_sum_with_the_gated_convolution():
-    layer = spec.Convolutional(kernel=3, gated=True, activation="sigmoid", scale=0.7)
+    layer = spec.ConvolutionalSpec(kernel=3, gated=True, activation="sigmoid", scale=0.7)
     net = net_of(layer)
     x = net.decoder.embed.token(tiny.tokens(2, 6))
     conv = net.decoder.blocks[0].over_tokens

@@ -7,25 +7,27 @@ import tiny
 import torch
 
 from glassformer import GlassformerError, spec
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 from glassformer.core.embedding import bag
 
 
 def net_of(hops: int = 2, project: bool = False, length: int = 5):
-    sentence = spec.Embed(vocabulary=50, bag="plain", position=spec.Table(length=length))
-    stack = spec.Stack(
-        width=8,
-        embed=spec.Embed(vocabulary=50, bag="plain"),
-        blocks=(spec.Hop(memory=sentence, project=project),) * hops,
+    sentence = spec.TokenEmbeddingSpec(
+        vocabulary=50, bag="plain", position=spec.PositionTableSpec(length=length)
     )
-    head = spec.Head(name="answer", pick="first", outputs=50)
-    return tiny.net(spec.ModelSpec(encoder=stack, heads=(head,), init=spec.Init(std=0.3)))
+    stack = spec.StackSpec(
+        width=8,
+        embed=spec.TokenEmbeddingSpec(vocabulary=50, bag="plain"),
+        blocks=(spec.MemoryHopSpec(memory=sentence, project=project),) * hops,
+    )
+    head = spec.HeadSpec(name="answer", pick="first", outputs=50)
+    return tiny.net(spec.ModelSpec(encoder=stack, heads=(head,), init=spec.InitSpec(std=0.3)))
 
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_two_hops_by_the_papers_formulas(eager):
     net, question, story = net_of(), tiny.tokens(1, 4), tiny.tokens(1, 3, 6, seed=1)
-    seen = Capture("*")
+    seen = ActivationCapture("*")
     with torch.no_grad():
         out = net(question, source=story, tap=seen, eager=eager)
         u = net.encoder.embed.token.weight[question[0]].sum(0)
@@ -49,7 +51,7 @@ def test_an_answer_can_be_steered_by_its_pattern():
     def second(at, value):
         return torch.tensor([[[[0.0, 1.0, 0.0]]]]) if at.endswith("pattern") else value
 
-    seen = Capture("*.v")
+    seen = ActivationCapture("*.v")
     with torch.no_grad():
         plain = net(question, source=story, tap=seen).hidden[0, 0]
         steered = net(question, source=story, tap=second).hidden[0, 0]

@@ -12,15 +12,17 @@ import torch
 import glassformer as gf
 from glassformer import GlassformerError, spec
 from glassformer.baselines.recurrent import locked_dropout, truncate
-from glassformer.core import Cache, Capture
+from glassformer.core import ActivationCapture, Cache
 
 
-def model(*layers: spec.Recurrent, **embed) -> spec.ModelSpec:
-    stack = spec.Stack(width=12, embed=spec.Embed(vocabulary=50, **embed), blocks=layers)
+def model(*layers: spec.RecurrentSpec, **embed) -> spec.ModelSpec:
+    stack = spec.StackSpec(
+        width=12, embed=spec.TokenEmbeddingSpec(vocabulary=50, **embed), blocks=layers
+    )
     return spec.ModelSpec(decoder=stack, heads=(tiny.LM,))
 
 
-TWO = model(spec.Recurrent(width=20), spec.Recurrent(width=8))
+TWO = model(spec.RecurrentSpec(width=20), spec.RecurrentSpec(width=8))
 
 
 def test_layers_of_different_widths_are_torchs():
@@ -38,7 +40,7 @@ def test_layers_of_different_widths_are_torchs():
 
 @pytest.mark.parametrize("both", [False, True], ids=["ahead", "both ways"])
 def test_padding_moves_no_state(both):
-    net = tiny.net(model(*[spec.Recurrent(width=20, bidirectional=both)] * 2))
+    net = tiny.net(model(*[spec.RecurrentSpec(width=20, bidirectional=both)] * 2))
     tokens = tiny.tokens(4, 6)
     with torch.no_grad():
         together = net(tokens, mask=tiny.SCATTERED).hidden
@@ -82,7 +84,7 @@ def test_a_state_that_has_moved_on_is_not_cut():
 
 
 def test_what_reads_from_the_end_cannot_go_on():
-    net = tiny.net(model(spec.Recurrent(width=20, bidirectional=True)))
+    net = tiny.net(model(spec.RecurrentSpec(width=20, bidirectional=True)))
     with pytest.raises(GlassformerError, match="cannot go on from a cache"):
         net(tiny.tokens(1, 4), cache=Cache())
 
@@ -100,13 +102,13 @@ def test_a_layer_of_another_width_is_not_read_out():
 
 def test_widths_that_cannot_be():
     with pytest.raises(GlassformerError, match="an even width, not 7"):
-        spec.Recurrent(width=7, bidirectional=True)
+        spec.RecurrentSpec(width=7, bidirectional=True)
     with pytest.raises(GlassformerError, match="vectors of two widths"):
         replace(TWO.decoder, order=(0, 0, 1))
 
 
 def test_a_fresh_state_starts_as_torchs_does():
-    net = tiny.net(model(spec.Recurrent(width=100)))
+    net = tiny.net(model(spec.RecurrentSpec(width=100)))
     for values in net.decoder.blocks[0].parameters():
         assert values.abs().max() <= 0.1 and abs(float(values.std()) - 0.1 / 3**0.5) < 0.005
 
@@ -124,8 +126,8 @@ def test_saved_and_loaded_by_its_spec(tmp_path):
 # --- dropouts: off at evaluation, right on average, and how far one mask reaches -----------------
 
 DROPPING = model(
-    spec.Recurrent(width=20, dropout_in=0.4, weight_dropout=0.5, dropout=0.3),
-    spec.Recurrent(width=8, weight_dropout=0.5),
+    spec.RecurrentSpec(width=20, dropout_in=0.4, weight_dropout=0.5, dropout=0.3),
+    spec.RecurrentSpec(width=8, weight_dropout=0.5),
     word_dropout=0.3,
 )
 
@@ -152,8 +154,8 @@ def test_locked_dropout_keeps_one_mask_for_all_positions_of_a_text():
 
 def test_layers_lock_their_dropouts():
     torch.manual_seed(0)
-    net = tiny.net(model(spec.Recurrent(width=30, dropout=0.5))).train()
-    seen = Capture("*.resid_post")
+    net = tiny.net(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
+    seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
         net(tiny.tokens(4, 9), tap=seen)
     zero = seen["decoder.blocks.0.resid_post"] == 0
@@ -163,8 +165,8 @@ def test_layers_lock_their_dropouts():
 def test_weights_are_dropped_from_state_to_state_alone():
     """One mask a pass, for all rows and steps; a first step, from nothing, sees no difference."""
     torch.manual_seed(0)
-    net = tiny.net(model(spec.Recurrent(width=20, weight_dropout=0.5))).train()
-    plain, tokens = tiny.net(model(spec.Recurrent(width=20))), tiny.tokens(1, 6).repeat(3, 1)
+    net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.5))).train()
+    plain, tokens = tiny.net(model(spec.RecurrentSpec(width=20))), tiny.tokens(1, 6).repeat(3, 1)
     with torch.no_grad():
         dropped, whole = net(tokens).hidden, plain(tokens).hidden
     assert torch.allclose(dropped[:, 0], whole[:, 0], atol=1e-6)
@@ -174,8 +176,8 @@ def test_weights_are_dropped_from_state_to_state_alone():
 
 
 def test_dropped_weights_are_scaled_and_learn_where_they_were_kept():
-    net = tiny.net(model(spec.Recurrent(width=20, weight_dropout=0.25))).train()
-    plain = tiny.net(model(spec.Recurrent(width=20)))
+    net = tiny.net(model(spec.RecurrentSpec(width=20, weight_dropout=0.25))).train()
+    plain = tiny.net(model(spec.RecurrentSpec(width=20)))
     weight, whole = (n.decoder.blocks[0].ahead.weight_state for n in (net, plain))
     before = weight.detach().clone()
     torch.manual_seed(0)
@@ -223,8 +225,8 @@ def test_gradients_stop_where_they_should_beside_padding():
 
 
 def test_what_a_layer_says_before_dropout_can_be_seen():
-    net = tiny.net(model(spec.Recurrent(width=30, dropout=0.5))).train()
-    seen = Capture("*.walk_out", "*.resid_post")
+    net = tiny.net(model(spec.RecurrentSpec(width=30, dropout=0.5))).train()
+    seen = ActivationCapture("*.walk_out", "*.resid_post")
     with torch.no_grad():
         net(tiny.tokens(4, 9), tap=seen)
     before, after = (seen[f"decoder.blocks.0.{name}"] for name in ("walk_out", "resid_post"))

@@ -120,8 +120,8 @@ def import_all() -> None:
     import glassformer.cli.input_records
     import glassformer.evaluate.evaluate
     import glassformer.inside
-    import glassformer.page
     import glassformer.loading
+    import glassformer.page
     import glassformer.train.trainer  # noqa: F401
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 import typer
 
-from glassformer.cli.input_records import Inputs, field_of
+from glassformer.cli.input_records import InputRecords, field_of
 from glassformer.errors import GlassformerError
 from glassformer.tasks.batching import PAUSE
 
@@ -23,30 +23,30 @@ def pipe(monkeypatch):
     return put
 
 
-def texts(inputs: Inputs, field: str = "text") -> list[str]:
+def texts(inputs: InputRecords, field: str = "text") -> list[str]:
     return [r[field] for r in inputs if r is not PAUSE]
 
 
 def test_a_word_is_a_text():
-    assert texts(Inputs("Good.")) == ["Good."]
+    assert texts(InputRecords("Good.")) == ["Good."]
     with pytest.raises(GlassformerError, match="one of TEXT and --file"):
-        Inputs("Good.", ["x"])
+        InputRecords("Good.", ["x"])
 
 
 def test_standard_input_and_files_by_line_or_whole(tmp_path, pipe):
     content = b"\xef\xbb\xbfone\r\ntwo\n\nfour"
     pipe(content)
-    assert texts(Inputs()) == ["one", "two", "", "four"]
+    assert texts(InputRecords()) == ["one", "two", "", "four"]
     pipe(content)
-    assert texts(Inputs("-", whole=True)) == ["one\ntwo\n\nfour"]
+    assert texts(InputRecords("-", whole=True)) == ["one\ntwo\n\nfour"]
     (tmp_path / "a.txt").write_bytes(content)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"five\n"))
-    both = Inputs(None, [str(tmp_path / "*.txt*")])
+    both = InputRecords(None, [str(tmp_path / "*.txt*")])
     assert texts(both) == ["one", "two", "", "four", "five"]
     assert both.done == both.total > 0
-    assert texts(Inputs(None, [str(tmp_path / "a.txt")], whole=True)) == ["one\ntwo\n\nfour"]
+    assert texts(InputRecords(None, [str(tmp_path / "a.txt")], whole=True)) == ["one\ntwo\n\nfour"]
     (tmp_path / "long.txt").write_text("x y\n" * 40_000)
-    assert texts(Inputs(None, [str(tmp_path / "long.txt")], whole=True)) == [
+    assert texts(InputRecords(None, [str(tmp_path / "long.txt")], whole=True)) == [
         "x y\n" * 39_999 + "x y"
     ]
 
@@ -56,12 +56,12 @@ def test_files_of_records_by_their_ending(tmp_path):
     (tmp_path / "a.csv").write_text('say,id\n"one, and\nmore",7\n')
     (tmp_path / "a.tsv").write_text('say\tid\n"one\t7\n')
     (tmp_path / "a.data").write_text('{"say": "one"}\n')
-    found = list(Inputs(None, [str(tmp_path / "a.jsonl")]))
+    found = list(InputRecords(None, [str(tmp_path / "a.jsonl")]))
     assert found[0] == {"say": "one", "id": 7, "where": f"{tmp_path}/a.jsonl:1"}
     assert found[1]["where"].endswith(":3")
-    assert texts(Inputs(None, [str(tmp_path / "a.csv")]), "say") == ["one, and\nmore"]
-    assert texts(Inputs(None, [str(tmp_path / "a.tsv")]), "say") == ['"one']
-    assert texts(Inputs(None, [str(tmp_path / "a.data")], form="jsonl"), "say") == ["one"]
+    assert texts(InputRecords(None, [str(tmp_path / "a.csv")]), "say") == ["one, and\nmore"]
+    assert texts(InputRecords(None, [str(tmp_path / "a.tsv")]), "say") == ['"one']
+    assert texts(InputRecords(None, [str(tmp_path / "a.data")], form="jsonl"), "say") == ["one"]
 
 
 BAD = {
@@ -92,13 +92,13 @@ def test_a_bad_line_is_named_and_survived(tmp_path, capsys, name):
     def question(record):
         return field_of(record, "text")
 
-    inputs = Inputs(*words)
+    inputs = InputRecords(*words)
     assert [found for _, found in inputs.answers(question, work)] == ["ONE"] and inputs.stopped
     with pytest.raises(GlassformerError) as error:
         inputs.end()
     assert f"{name}{said}" in str(error.value)
     assert str(error.value).endswith("; mend it, or go on with --on-error skip.")
-    inputs = Inputs(*words, on_error="skip")
+    inputs = InputRecords(*words, on_error="skip")
     assert [found for _, found in inputs.answers(question, work)] == ["ONE", "THREE"]
     inputs.end()
     lines = capsys.readouterr().err.splitlines()
@@ -113,7 +113,7 @@ def test_an_error_among_the_results_is_about_its_record(tmp_path, capsys):
         for text in questions:
             yield GlassformerError("it is even.") if text == "two" else len(text)
 
-    inputs = Inputs(None, [str(tmp_path / "a.txt")], on_error="skip")
+    inputs = InputRecords(None, [str(tmp_path / "a.txt")], on_error="skip")
     found = list(inputs.answers(lambda record: record["text"], work))
     assert [(record["text"], n) for record, n in found] == [("one", 3), ("three", 5)]
     assert "a.txt:2: it is even; skipped." in capsys.readouterr().err
@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, capsys):
                 raise KeyboardInterrupt
             yield text
 
-    inputs = Inputs(None, [str(tmp_path / "a.txt")], on_error="skip")
+    inputs = InputRecords(None, [str(tmp_path / "a.txt")], on_error="skip")
     found = [text for _, text in inputs.answers(lambda r: field_of(r, "text"), work)]
     assert found == ["one", "three"]
     with pytest.raises(typer.Exit) as ended:
@@ -140,24 +140,24 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, capsys):
 
 def test_another_encoding_and_nothing_at_all(tmp_path):
     (tmp_path / "a.txt").write_bytes("naïve\n".encode("latin-1"))
-    assert texts(Inputs(None, [str(tmp_path / "a.txt")], encoding="latin-1")) == ["naïve"]
+    assert texts(InputRecords(None, [str(tmp_path / "a.txt")], encoding="latin-1")) == ["naïve"]
     with pytest.raises(GlassformerError, match="no encoding 'latin-99'"):
-        Inputs("x", encoding="latin-99")
+        InputRecords("x", encoding="latin-99")
     with pytest.raises(GlassformerError, match="no format 'yaml'; there are text, jsonl"):
-        Inputs("x", form="yaml")
+        InputRecords("x", form="yaml")
     (tmp_path / "none.txt").write_text("")
-    empty = Inputs(None, [str(tmp_path / "none.txt")])
+    empty = InputRecords(None, [str(tmp_path / "none.txt")])
     assert list(empty.answers(lambda r: r, lambda questions: questions)) == []
     with pytest.raises(GlassformerError, match="nothing to read"):
         empty.end()
     with pytest.raises(GlassformerError, match="does not exist"):
-        Inputs(None, ["nowhere.txt"])
+        InputRecords(None, ["nowhere.txt"])
 
 
 def test_a_stream_that_grows_is_read_as_it_comes(monkeypatch):
     reading, writing = os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(reading, "r"))
-    found = iter(Inputs())
+    found = iter(InputRecords())
     for word in ("one", "two"):
         os.write(writing, f"{word}\n".encode())
         record = next(found)
@@ -172,4 +172,4 @@ def test_a_stream_that_grows_is_read_as_it_comes(monkeypatch):
 def test_what_the_reader_raises_is_raised_to_the_caller(pipe):
     pipe(b"a,a\n1,2\n")
     with pytest.raises(GlassformerError, match="names a column twice"):
-        list(Inputs(form="csv"))
+        list(InputRecords(form="csv"))

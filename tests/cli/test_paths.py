@@ -9,7 +9,7 @@ import sys
 import pytest
 from small_models import bert, word_tokenizer
 
-from glassformer.cli.input_records import Inputs
+from glassformer.cli.input_records import InputRecords
 from glassformer.cli.path_arguments import FORMS, file_named
 from glassformer.cli.text_column import TextColumn
 from glassformer.errors import GlassformerError
@@ -111,7 +111,7 @@ def test_something_that_is_no_file_is_not_read(tmp_path):
 
 
 def texts(path, column) -> list[str]:
-    return [record["text"] for record in Inputs(str(path), column=column)]
+    return [record["text"] for record in InputRecords(str(path), column=column)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Outputs of every verb, as the commands themselves declare them: nothing that was there is lost.
 
-A new verb joins by its parameters: each path is a `Target`, or is listed here as an input.
+A new verb joins by its parameters: each path is a `OutputPath`, or is listed here as an input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from glassformer.cli import app
-from glassformer.cli.output_paths import Target, targets_in
+from glassformer.cli.output_paths import OutputPath, targets_in
 
 INPUTS = {
     ("generate", "batch"), ("generate", "file"),
@@ -35,7 +35,7 @@ def verbs(group: typer.Typer = app, before: str = "") -> Iterator[tuple[str, dic
         yield from verbs(one.typer_instance, f"{before}{one.name} ")
 
 
-def outputs() -> Iterator[tuple[str, str, Target]]:
+def outputs() -> Iterator[tuple[str, str, OutputPath]]:
     for verb, hints in verbs():
         for name, hint in hints.items():
             for target in targets_in(hint):

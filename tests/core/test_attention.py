@@ -10,10 +10,10 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 
 
-def by_hand(x, module, attention: spec.Attention):
+def by_hand(x, module, attention: spec.AttentionSpec):
     """softmax(q k / sqrt(d)) v for each head, one query at a time, causal."""
     d, groups = attention.head_dim, attention.heads // attention.key_heads
     q, k, v = module.qkv(x).split(module.qkv.parts, -1)
@@ -47,7 +47,7 @@ def normed(x, norm, d: int):
     return torch.cat([part * norm.weight for part in parts], -1)
 
 
-RMS = spec.Norm(kind="rms", bias=False)
+RMS = spec.NormSpec(kind="rms", bias=False)
 
 
 @pytest.mark.parametrize("kv_heads", [None, 2, 1])
@@ -71,7 +71,7 @@ def test_attention_is_its_formula(kv_heads, given):
         module = net.decoder.blocks[0].attention
         module.q_norm.weight.data = torch.linspace(0.5, 2.0, 8)
         module.k_norm.weight.data = torch.linspace(1.5, 1.0, 8)
-    seen = Capture("*.attn_out", "*.resid_pre")
+    seen = ActivationCapture("*.attn_out", "*.resid_pre")
     with torch.no_grad():
         net(tiny.tokens(1, 6), tap=seen)
         block = net.decoder.blocks[0]
@@ -85,15 +85,15 @@ def test_attention_is_its_formula(kv_heads, given):
     "position",
     [
         None,
-        spec.Rotary(dim=8),
-        spec.Buckets(),
-        spec.Alibi(),
-        spec.Shaw(max_distance=3, values=False),
+        spec.RotarySpec(dim=8),
+        spec.T5BiasSpec(),
+        spec.AlibiSpec(),
+        spec.ShawSpec(max_distance=3, values=False),
     ],
     ids=str,
 )
 @pytest.mark.parametrize(
-    "pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=3, right=1)], ids=str
+    "pattern", [spec.CAUSAL, spec.FULL, spec.AttentionPattern(left=3, right=1)], ids=str
 )
 def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
     attention = replace(tiny.ATTENTION, kv_heads=kv_heads)
@@ -112,13 +112,19 @@ def test_fused_as_eager_and_in_the_gradient(kv_heads, position, pattern):
             assert torch.allclose(fused_grads[name], grad, atol=1e-3, rtol=1e-4), name
 
 
-@pytest.mark.parametrize("given", [{"softcap": 0.5}, {"qk_norm": spec.Norm()}], ids=str)
+@pytest.mark.parametrize("given", [{"softcap": 0.5}, {"qk_norm": spec.NormSpec()}], ids=str)
 def test_capped_or_normed_the_same_in_every_way(given):
     """The softmax's weights as the tap sees them, plain and fused, and with the cache."""
     from glassformer.core import Cache
 
-    model = tiny.decoder(2, attention=replace(tiny.ATTENTION, **given), position=spec.Rotary(dim=8))
-    net, tokens, seen = tiny.net(model), tiny.tokens(2, 9), Capture("*.scores", "*.pattern")
+    model = tiny.decoder(
+        2, attention=replace(tiny.ATTENTION, **given), position=spec.RotarySpec(dim=8)
+    )
+    net, tokens, seen = (
+        tiny.net(model),
+        tiny.tokens(2, 9),
+        ActivationCapture("*.scores", "*.pattern"),
+    )
     with torch.no_grad():
         plain = net(tokens).logits
         assert torch.equal(net(tokens, tap=seen).logits, plain)
@@ -137,7 +143,7 @@ def test_cross_attention_norms_queries_and_keys_too():
     model = spec.ModelSpec(
         encoder=tiny.stack(1), decoder=tiny.stack(1, pattern=spec.CAUSAL, cross=attention)
     )
-    seen = Capture("decoder.*.cross.q", "decoder.*.cross.k")
+    seen = ActivationCapture("decoder.*.cross.q", "decoder.*.cross.k")
     with torch.no_grad():
         tiny.net(model)(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
     for value in seen.seen.values():
@@ -152,7 +158,7 @@ def test_cross_attention_reads_the_encoders_last_layer():
         heads=(tiny.LM,),
     )
     net = tiny.net(model)
-    seen = Capture("encoder.final", "decoder.blocks.*.cross.k")
+    seen = ActivationCapture("encoder.final", "decoder.blocks.*.cross.k")
     with torch.no_grad():
         net(tiny.tokens(1, 3), source=tiny.tokens(1, 5, seed=1), tap=seen)
         for depth, block in enumerate(net.decoder.blocks):
@@ -165,4 +171,4 @@ def test_heads_that_cannot_share_keys_evenly_are_refused():
     from glassformer import GlassformerError
 
     with pytest.raises(GlassformerError, match="5 attention heads cannot share 2"):
-        spec.Attention(heads=5, kv_heads=2, head_dim=4)
+        spec.AttentionSpec(heads=5, kv_heads=2, head_dim=4)

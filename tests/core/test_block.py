@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 
 from glassformer import GlassformerError, spec
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 
 
 def parts(net, depth=0):
     block = net.encoder.blocks[depth]
-    seen = Capture()
+    seen = ActivationCapture()
     with torch.no_grad():
         net(tiny.tokens(2, 5), tap=seen)
     at = f"encoder.blocks.{depth}."
@@ -33,7 +33,7 @@ def test_a_block_whose_attention_reads_the_stream_as_it_is():
 
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_norm_before_the_part(kind):
-    block, seen = parts(tiny.net(tiny.encoder(1, norm=spec.Norm(kind=kind, eps=1e-3))))
+    block, seen = parts(tiny.net(tiny.encoder(1, norm=spec.NormSpec(kind=kind, eps=1e-3))))
     x = seen["resid_pre"]
     middle = x + seen["attn_out"]
     assert torch.allclose(seen["resid_mid"], middle)
@@ -81,7 +81,7 @@ def test_parallel_parts_with_the_norm_after_are_refused():
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
 @pytest.mark.parametrize("gated", [False, True])
 def test_feed_forward(activation, gated):
-    ffn = spec.FFN(width=48, activation=activation, gated=gated, bias=False)
+    ffn = spec.FeedForwardSpec(width=48, activation=activation, gated=gated, bias=False)
     block, seen = parts(tiny.net(tiny.encoder(1, ffn=ffn)))
     functions = {
         "relu": torch.relu,
@@ -97,12 +97,12 @@ def test_feed_forward(activation, gated):
 
 
 def test_batch_norm_learns_its_statistics_in_training_alone():
-    net = tiny.net(tiny.encoder(1, norm=spec.Norm(kind="batch")))
+    net = tiny.net(tiny.encoder(1, norm=spec.NormSpec(kind="batch")))
     norm = net.encoder.blocks[0].attention_norm.norm
     before = norm.running_mean.clone()
     net(tiny.tokens(4, 6))
     assert torch.equal(norm.running_mean, before)
-    seen = Capture("*.0.resid_pre")
+    seen = ActivationCapture("*.0.resid_pre")
     net.train()
     net(tiny.tokens(4, 6), tap=seen)
     rows = seen["encoder.blocks.0.resid_pre"].flatten(0, 1)
@@ -113,7 +113,7 @@ def test_a_shared_layer_runs_as_often_as_the_order_says():
     once = tiny.encoder(1)
     thrice = replace(once, encoder=replace(once.encoder, order=(0, 0, 0)))
     net = tiny.net(thrice)
-    seen = Capture("*.resid_p*")
+    seen = ActivationCapture("*.resid_p*")
     with torch.no_grad():
         net(tiny.tokens(1, 4), tap=seen)
         x = seen["encoder.blocks.0.resid_pre"]
@@ -123,7 +123,7 @@ def test_a_shared_layer_runs_as_often_as_the_order_says():
         unrolled = tiny.net(copies)
         for block in unrolled.encoder.blocks:
             block.load_state_dict(net.encoder.blocks[0].state_dict())
-        again = Capture("*.resid_post")
+        again = ActivationCapture("*.resid_post")
         unrolled(tiny.tokens(1, 4), tap=again)
     assert len(net.encoder.blocks) == 1
     assert set(seen.seen) == {
@@ -155,7 +155,7 @@ def test_layer_dropout_skips_whole_layers_in_training_alone():
     ran: list[list[str]] = []
     torch.manual_seed(0)
     for training in (False, True, True):
-        seen = Capture("*.resid_post")
+        seen = ActivationCapture("*.resid_post")
         with torch.no_grad():
             net.train(training)(tiny.tokens(1, 3), tap=seen)
         ran.append(list(seen.seen))

@@ -12,14 +12,14 @@ from glassformer.core import Cache
     "position",
     [
         None,
-        spec.Rotary(dim=8),
-        spec.Buckets(bidirectional=False),
-        spec.Alibi(),
-        spec.Relative(clamp=20),
+        spec.RotarySpec(dim=8),
+        spec.T5BiasSpec(bidirectional=False),
+        spec.AlibiSpec(),
+        spec.RelativePositionSpec(clamp=20),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.Pattern(left=4, right=0)], ids=str)
+@pytest.mark.parametrize("pattern", [spec.CAUSAL, spec.AttentionPattern(left=4, right=0)], ids=str)
 def test_token_by_token_as_at_once(position, pattern):
     net = tiny.net(tiny.decoder(2, position=position, pattern=pattern))
     tokens = tiny.tokens(3, 90)  # beyond the cache's first storage
@@ -32,7 +32,7 @@ def test_token_by_token_as_at_once(position, pattern):
 
 
 def test_a_mask_that_comes_late_leaves_the_past_real():
-    net = tiny.net(tiny.decoder(2, position=spec.Rotary(dim=8)))
+    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(2, 7)
     late = torch.tensor([[True, True, True], [True, True, False]])
     cache = Cache()
@@ -45,7 +45,7 @@ def test_a_mask_that_comes_late_leaves_the_past_real():
 
 
 def test_select_repeats_and_drops_rows():
-    net = tiny.net(tiny.decoder(2, position=spec.Rotary(dim=8)))
+    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(3, 5)
     mask = torch.arange(5) >= torch.tensor([[0], [2], [1]])
     more = tiny.tokens(4, 2, seed=1)
@@ -83,7 +83,7 @@ def test_the_encoder_is_read_once():
 
 def test_a_limit_forgets_what_is_older():
     """What a memory of 6 slots says is what the 6 slots before a part would make of it."""
-    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
     tokens = tiny.tokens(2, 20)
     memory = Cache(limit=6)
     with torch.no_grad():
@@ -95,7 +95,7 @@ def test_a_limit_forgets_what_is_older():
 
 
 def test_only_the_first_tokens_of_a_part_are_reused():
-    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
     first, second = tiny.tokens(1, 5), tiny.tokens(1, 3, seed=1)
     memory = Cache(limit=9, reuse=2)
     with torch.no_grad():
@@ -108,7 +108,7 @@ def test_only_the_first_tokens_of_a_part_are_reused():
 
 def test_nothing_is_learned_through_a_memory():
     """Gradients stop at a segment's start, and a segment can be learned from after the next."""
-    net = tiny.net(tiny.decoder(2, position=spec.Relative()))
+    net = tiny.net(tiny.decoder(2, position=spec.RelativePositionSpec()))
     first, second = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
     memory = Cache(limit=5)
     before = net(first, cache=memory).logits

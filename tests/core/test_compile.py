@@ -11,7 +11,7 @@ import torch
 from glassformer import spec
 
 BOTH = spec.ModelSpec(
-    encoder=tiny.stack(1, position=spec.Buckets()),
+    encoder=tiny.stack(1, position=spec.T5BiasSpec()),
     decoder=tiny.stack(1, pattern=spec.CAUSAL, cross=tiny.ATTENTION),
     heads=(tiny.LM,),
 )
@@ -20,10 +20,10 @@ KINDS = {
     "decoder": (
         tiny.decoder(
             2,
-            position=spec.Rotary(dim=8),
+            position=spec.RotarySpec(dim=8),
             attention=replace(tiny.ATTENTION, kv_heads=2),
-            ffn=spec.FFN(width=48, activation="silu", gated=True),
-            norm=spec.Norm(kind="rms", bias=False),
+            ffn=spec.FeedForwardSpec(width=48, activation="silu", gated=True),
+            norm=spec.NormSpec(kind="rms", bias=False),
         ),
         {},
     ),
@@ -51,15 +51,15 @@ def test_flex_attention_sees_what_the_mask_says():
     """The block mask, evaluated densely, equals the dense mask; the kernel runs on a GPU."""
     from torch.nn.attention.flex_attention import flex_attention
 
-    from glassformer.core.pass_context import Context
     from glassformer.core.attention.flex import block_mask
     from glassformer.core.attention.mask import visible
+    from glassformer.core.pass_context import PassContext
 
     slots = torch.arange(256)
     documents = (slots // 60)[None].repeat(2, 1)
     real = slots < torch.tensor([[256], [200]])
-    pattern = spec.Pattern(left=20, right=0)
-    ctx = Context("decoder", slots, slots, slots[None], key_mask=real, documents=documents)
+    pattern = spec.AttentionPattern(left=20, right=0)
+    ctx = PassContext("decoder", slots, slots, slots[None], key_mask=real, documents=documents)
     q, k, v = torch.randn(3, 2, 2, 256, 16, generator=torch.Generator().manual_seed(0))
     sparse = flex_attention(q, k, v, block_mask=block_mask(ctx, pattern, 2))
     dense = torch.nn.functional.scaled_dot_product_attention(

@@ -9,7 +9,7 @@ import tiny
 import torch
 
 from glassformer import GlassformerError, spec
-from glassformer.core import Cache, Capture
+from glassformer.core import ActivationCapture, Cache
 
 ATTENTION = replace(tiny.ATTENTION, compress=3)
 
@@ -20,7 +20,7 @@ def make(layers: int = 1):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 9, 11])
 def test_the_keys_are_a_strided_convolution_behind_the_first_token(length):
-    net, seen = make(), Capture("*.k", "*.v", "*.pattern")
+    net, seen = make(), ActivationCapture("*.k", "*.v", "*.pattern")
     attention = net.decoder.blocks[0].attention
     with torch.no_grad():
         x = net.decoder.blocks[0].attention_norm(net.decoder.embed.token(tiny.tokens(2, length)))
@@ -68,4 +68,4 @@ def test_what_it_cannot_read_it_says():
     with pytest.raises(GlassformerError, match="causal pattern"):
         tiny.encoder(1, attention=ATTENTION)
     with pytest.raises(GlassformerError, match="causal pattern"):
-        tiny.decoder(1, attention=ATTENTION, position=spec.Rotary(dim=8))
+        tiny.decoder(1, attention=ATTENTION, position=spec.RotarySpec(dim=8))

@@ -7,14 +7,14 @@ import tiny
 import torch
 
 from glassformer import GlassformerError, spec
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 
 
 def embedded(embed: dict, **given) -> tuple:
     model = tiny.encoder(1)
     model = replace(model, encoder=tiny.stack(1, embed=embed))
     net = tiny.net(model)
-    seen = Capture("*.embed")
+    seen = ActivationCapture("*.embed")
     with torch.no_grad():
         net(tiny.tokens(2, 5), tap=seen, **given)
     return net.encoder.embed, seen["encoder.embed"]
@@ -24,11 +24,11 @@ def test_the_sum_of_all_tables_scaled_and_normed():
     segments, languages = tiny.tokens(2, 5, seed=1) % 2, tiny.tokens(2, 5, seed=2) % 3
     embed, x = embedded(
         {
-            "position": spec.Table(length=8),
+            "position": spec.PositionTableSpec(length=8),
             "segments": 2,
             "languages": 3,
             "scale": 4.0,
-            "norm": spec.Norm(),
+            "norm": spec.NormSpec(),
         },
         segments=segments,
         languages=languages,
@@ -43,14 +43,16 @@ def test_the_sum_of_all_tables_scaled_and_normed():
 
 
 def test_factorized_tables_are_projected_to_the_models_width():
-    embed, x = embedded({"factor": 6, "position": spec.Table(length=8)})
+    embed, x = embedded({"factor": 6, "position": spec.PositionTableSpec(length=8)})
     assert embed.token.weight.shape == (50, 6)
     inner = embed.token.weight[tiny.tokens(2, 5)] + embed.position.weight[:5]
     assert torch.allclose(x, inner @ embed.project.weight.T + embed.project.bias, atol=1e-6)
 
 
 def test_a_narrow_token_is_projected_before_the_position_is_added():
-    embed, x = embedded({"factor": 6, "project": "token", "position": spec.Table(length=8)})
+    embed, x = embedded(
+        {"factor": 6, "project": "token", "position": spec.PositionTableSpec(length=8)}
+    )
     assert embed.position.weight.shape == (8, 32) and embed.project.bias is None
     wide = embed.token.weight[tiny.tokens(2, 5)] @ embed.project.weight.T
     assert torch.allclose(x, wide + embed.position.weight[:5], atol=1e-6)
@@ -72,7 +74,7 @@ def test_segments_of_a_model_without_them_are_refused():
 
 def test_a_text_longer_than_the_positions_is_refused_by_number():
     with pytest.raises(GlassformerError, match="5 tokens and the model's positions end at 4"):
-        embedded({"position": spec.Table(length=4)})
+        embedded({"position": spec.PositionTableSpec(length=4)})
 
 
 def test_whole_words_are_dropped_in_training_alone():
@@ -81,7 +83,7 @@ def test_whole_words_are_dropped_in_training_alone():
     torch.manual_seed(0)
     shares = []
     for _ in range(40):
-        seen = Capture("*.embed")
+        seen = ActivationCapture("*.embed")
         with torch.no_grad():
             net.train()(tokens, tap=seen)
         x, table = seen["encoder.embed"], net.encoder.embed.token.weight[tokens]
@@ -90,18 +92,18 @@ def test_whole_words_are_dropped_in_training_alone():
         assert torch.allclose(x[~gone], table[~gone] / 0.6, atol=1e-6)
         shares.append(float(gone.float().mean()))
     assert abs(sum(shares) / 40 - 0.4) < 0.05
-    seen = Capture("*.embed")
+    seen = ActivationCapture("*.embed")
     with torch.no_grad():
         net.eval()(tokens, tap=seen)
     assert torch.equal(seen["encoder.embed"], table)
 
 
 def test_a_table_of_its_own_before_every_layer():
-    table = spec.Table(length=20, every_layer=True)
+    table = spec.PositionTableSpec(length=20, every_layer=True)
     net = tiny.net(replace(tiny.decoder(3), decoder=tiny.stack(3, embed={"position": table})))
     tables = [net.decoder.embed.position, *net.decoder.tables]
     assert len(tables) == 3 and len({t.weight.data_ptr() for t in tables}) == 3
-    seen = Capture("*.resid_pre", "*.resid_post")
+    seen = ActivationCapture("*.resid_pre", "*.resid_post")
     with torch.no_grad():
         net(tiny.tokens(1, 5), tap=seen, positions=torch.tensor([[3, 4, 5, 6, 7]]))
     for depth in (1, 2):

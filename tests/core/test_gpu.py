@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
-from glassformer.core import Cache, Capture
+from glassformer.core import ActivationCapture, Cache
 from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.train.data.collate import runs_of
 
@@ -18,17 +18,17 @@ pytestmark = [
 ]
 POSITIONS = [
     None,
-    spec.Rotary(dim=8),
-    spec.Buckets(),
-    spec.Alibi(),
-    spec.Shaw(max_distance=3),
-    spec.Relative(both_ways=True),
+    spec.RotarySpec(dim=8),
+    spec.T5BiasSpec(),
+    spec.AlibiSpec(),
+    spec.ShawSpec(max_distance=3),
+    spec.RelativePositionSpec(both_ways=True),
 ]
 
 
 @pytest.mark.parametrize("position", POSITIONS, ids=str)
 @pytest.mark.parametrize(
-    "pattern", [spec.CAUSAL, spec.FULL, spec.Pattern(left=9, right=0)], ids=str
+    "pattern", [spec.CAUSAL, spec.FULL, spec.AttentionPattern(left=9, right=0)], ids=str
 )
 def test_the_same_numbers_as_on_the_cpu(position, pattern):
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -43,7 +43,12 @@ def test_the_same_numbers_as_on_the_cpu(position, pattern):
 
 @pytest.mark.parametrize(
     "pattern",
-    [spec.CAUSAL, spec.FULL, spec.Pattern(left=5, right=5), spec.Pattern(left=4, right=0)],
+    [
+        spec.CAUSAL,
+        spec.FULL,
+        spec.AttentionPattern(left=5, right=5),
+        spec.AttentionPattern(left=4, right=0),
+    ],
     ids=str,
 )
 def test_runs_say_what_masks_and_documents_do(pattern):
@@ -103,7 +108,7 @@ def test_a_kernel_that_is_ready_for_any_shape(masked):
     """Unlike cuDNN's, which torch would choose by itself."""
     tokens = tiny.tokens(3, 24).cuda()
     mask = torch.arange(24, device="cuda") < 24 - 4 * masked
-    attention = spec.Attention(heads=2, head_dim=64)
+    attention = spec.AttentionSpec(heads=2, head_dim=64)
     net = tiny.net(tiny.decoder(2, attention=attention)).to("cuda", torch.bfloat16)
     with Asked() as asked:
         net(tokens, mask=mask.expand(3, -1) if masked else None).logits.sum().backward()
@@ -114,18 +119,20 @@ def test_a_kernel_that_is_ready_for_any_shape(masked):
 @pytest.mark.parametrize(
     "layer",
     [
-        spec.Recurrent(width=20),
-        spec.Recurrent(width=20, bidirectional=True),
-        spec.Convolutional(kernel=3, dilation=2, causal=True),
+        spec.RecurrentSpec(width=20),
+        spec.RecurrentSpec(width=20, bidirectional=True),
+        spec.ConvolutionalSpec(kernel=3, dilation=2, causal=True),
     ],
     ids=str,
 )
 def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    stack = spec.Stack(width=20, embed=spec.Embed(vocabulary=50), blocks=(layer,) * 2)
-    net = tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.Init(std=0.2)))
+    stack = spec.StackSpec(
+        width=20, embed=spec.TokenEmbeddingSpec(vocabulary=50), blocks=(layer,) * 2
+    )
+    net = tiny.net(spec.ModelSpec(decoder=stack, heads=(tiny.LM,), init=spec.InitSpec(std=0.2)))
     tokens, mask = tiny.tokens(4, 6), tiny.SCATTERED
-    both_ways = isinstance(layer, spec.Recurrent) and layer.bidirectional
+    both_ways = isinstance(layer, spec.RecurrentSpec) and layer.bidirectional
     caches = (None, None) if both_ways else (Cache(), Cache())
     with torch.no_grad():
         here = net(tokens, mask=mask, cache=caches[0]).logits
@@ -136,11 +143,11 @@ def test_layers_without_attention_as_on_the_cpu(layer, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("position", [None, spec.Alibi()], ids=str)
+@pytest.mark.parametrize("position", [None, spec.AlibiSpec()], ids=str)
 def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
     net = tiny.net(tiny.decoder(1, position=position)).to("cuda", dtype)
     mask = torch.tensor([[False] * 16, [True] * 16], device="cuda")
-    seen = Capture("*.z")
+    seen = ActivationCapture("*.z")
     out = net(tiny.tokens(2, 16).cuda(), mask=mask, tap=seen)
     assert torch.all(seen["decoder.blocks.0.z"][0] == 0)
     assert torch.isfinite(out.logits).all()
@@ -149,8 +156,8 @@ def test_a_row_with_nothing_to_see_gives_zeros(dtype, position):
 
 
 def test_flex_attention_as_the_dense_mask():
-    attention = spec.Attention(heads=2, kv_heads=1, head_dim=16)
-    pattern = spec.Pattern(left=100, right=0)
+    attention = spec.AttentionSpec(heads=2, kv_heads=1, head_dim=16)
+    pattern = spec.AttentionPattern(left=100, right=0)
     net = tiny.net(tiny.decoder(1, attention=attention, pattern=pattern)).cuda()
     tokens = tiny.tokens(2, 2048).cuda()
     documents = (torch.arange(2048, device="cuda") // 700)[None].repeat(2, 1)
@@ -163,13 +170,15 @@ def test_flex_attention_as_the_dense_mask():
 
 @pytest.mark.parametrize("given", ["nothing", "padding", "global"])
 @pytest.mark.parametrize(
-    "pattern", [spec.Blocks(size=64, random=2), spec.Pattern(left=60, right=60)], ids=str
+    "pattern",
+    [spec.BlockSparsePattern(size=64, random=2), spec.AttentionPattern(left=60, right=60)],
+    ids=str,
 )
 def test_groups_of_queries_as_the_dense_mask(pattern, given):
     """Without, with padding whose queries see nothing, and with global tokens; and gradients."""
     torch.backends.cuda.matmul.allow_tf32 = False
-    own = given == "global" and isinstance(pattern, spec.Pattern)
-    attention = spec.Attention(heads=2, head_dim=8, own_global=own)
+    own = given == "global" and isinstance(pattern, spec.AttentionPattern)
+    attention = spec.AttentionSpec(heads=2, head_dim=8, own_global=own)
     net = tiny.net(tiny.encoder(2, attention=attention, pattern=pattern)).cuda()
     slots = torch.arange(1500, device="cuda")
     given_too = {} if given == "nothing" else {"mask": (slots >= 300).expand(2, -1)}

@@ -13,7 +13,7 @@ MASK = torch.tensor(
 )
 
 
-def run(head: spec.Head, tokens=None, **given):
+def run(head: spec.HeadSpec, tokens=None, **given):
     model = replace(tiny.encoder(1), heads=(head,), tokens=spec.SpecialTokens(eos=7, pad=0))
     net = tiny.net(model)
     with torch.no_grad():
@@ -25,25 +25,27 @@ def run(head: spec.Head, tokens=None, **given):
     ("pick", "slots"), [("first", (2, 0)), ("last", (5, 2))], ids=["first", "last"]
 )
 def test_pick_one_real_token(pick, slots):
-    head, out = run(spec.Head(name="h", pick=pick, outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick=pick, outputs=3), mask=MASK)
     expected = torch.stack([out.hidden[row, slot] for row, slot in enumerate(slots)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_mean_of_the_real_tokens():
-    head, out = run(spec.Head(name="h", pick="mean", outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick="mean", outputs=3), mask=MASK)
     expected = torch.stack([out.hidden[row, MASK[row]].mean(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_maximum_of_the_real_tokens():
-    head, out = run(spec.Head(name="h", pick="max", outputs=3), mask=MASK)
+    head, out = run(spec.HeadSpec(name="h", pick="max", outputs=3), mask=MASK)
     expected = torch.stack([out.hidden[row, MASK[row]].amax(0) for row in range(2)])
     assert torch.allclose(out.logits, head.out(expected), atol=1e-6)
 
 
 def test_last_maximum_and_mean_side_by_side_behind_a_norm():
-    head, out = run(spec.Head(name="h", pick="concat", norm=spec.Norm(), outputs=3), mask=MASK)
+    head, out = run(
+        spec.HeadSpec(name="h", pick="concat", norm=spec.NormSpec(), outputs=3), mask=MASK
+    )
     real = [out.hidden[row, MASK[row]] for row in range(2)]
     expected = torch.stack([torch.cat((x[-1], x.amax(0), x.mean(0))) for x in real])
     assert expected.shape == (2, 96)
@@ -52,40 +54,40 @@ def test_last_maximum_and_mean_side_by_side_behind_a_norm():
 
 def test_the_last_end_of_text():
     tokens = torch.tensor([[7, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 7]])
-    head, out = run(spec.Head(name="h", pick="eos", outputs=3), tokens=tokens)
+    head, out = run(spec.HeadSpec(name="h", pick="eos", outputs=3), tokens=tokens)
     assert torch.allclose(out.logits, head.out(out.hidden[[0, 1], [3, 5]]), atol=1e-6)
 
 
 def test_a_text_without_an_end_is_refused():
     tokens = torch.tensor([[1, 1, 2, 7, 3, 4], [1, 2, 3, 4, 5, 6]])
     with pytest.raises(GlassformerError, match=r"end-of-text token \(id 7\)"):
-        run(spec.Head(name="h", pick="eos", outputs=3), tokens=tokens)
+        run(spec.HeadSpec(name="h", pick="eos", outputs=3), tokens=tokens)
 
 
 def test_where_to_read_can_be_given():
-    head, out = run(spec.Head(name="h", pick="last", outputs=3), at=torch.tensor([1, 4]))
+    head, out = run(spec.HeadSpec(name="h", pick="last", outputs=3), at=torch.tensor([1, 4]))
     assert torch.allclose(out.logits, head.out(out.hidden[[0, 1], [1, 4]]), atol=1e-6)
 
 
 def test_transform_then_projection():
-    transform = spec.Transform(width=12, activation="tanh", norm=spec.Norm())
-    head, out = run(spec.Head(name="h", transform=transform, outputs=3, scale=0.5))
+    transform = spec.TransformSpec(width=12, activation="tanh", norm=spec.NormSpec())
+    head, out = run(spec.HeadSpec(name="h", transform=transform, outputs=3, scale=0.5))
     inner = head.transform.norm(torch.tanh(head.transform.dense(out.hidden * 0.5)))
     assert torch.allclose(out.logits, head.out(inner), atol=1e-6)
 
 
 def test_capped_logits():
-    head, out = run(spec.Head(name="h", outputs=3, softcap=0.3))
+    head, out = run(spec.HeadSpec(name="h", outputs=3, softcap=0.3))
     assert torch.allclose(out.logits, 0.3 * torch.tanh(head.out(out.hidden) / 0.3), atol=1e-6)
     assert out.logits.abs().max() < 0.3 < head.out(out.hidden).abs().max()
 
 
 def test_a_stack_that_leaves_with_another_width():
-    from glassformer.core import Capture
+    from glassformer.core import ActivationCapture
 
     model = tiny.decoder(1)
     net = tiny.net(replace(model, decoder=replace(model.decoder, project=12)))
-    seen = Capture("*.resid_post", "*.final")
+    seen = ActivationCapture("*.resid_post", "*.final")
     with torch.no_grad():
         out = net(tiny.tokens(2, 6), tap=seen)
         last = seen["decoder.blocks.0.resid_post"]
@@ -98,8 +100,10 @@ def test_a_stack_that_leaves_with_another_width():
 
 def test_a_transform_without_bias():
     head, out = run(
-        spec.Head(
-            name="h", transform=spec.Transform(width=12, activation="relu", bias=False), outputs=3
+        spec.HeadSpec(
+            name="h",
+            transform=spec.TransformSpec(width=12, activation="relu", bias=False),
+            outputs=3,
         )
     )
     assert head.transform.dense.bias is None
@@ -108,7 +112,7 @@ def test_a_transform_without_bias():
 
 
 def test_one_number_per_position():
-    head, out = run(spec.Head(name="h", outputs=1, scalar=True))
+    head, out = run(spec.HeadSpec(name="h", outputs=1, scalar=True))
     expected = (out.hidden * head.out.weight[0]).sum(-1) + head.out.bias
     assert out.logits.shape == (2, 6)
     assert torch.allclose(out.logits, expected, atol=1e-6)
@@ -116,7 +120,7 @@ def test_one_number_per_position():
 
 @pytest.mark.parametrize("mask", [MASK, None], ids=["padded", "whole"])
 def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
-    from glassformer.core import Net
+    from glassformer.core import Transformer
     from glassformer.core.shift import last_tokens, shifted_right
 
     tokens = torch.tensor([[0, 0, 5, 6, 7, 8], [4, 3, 2, 0, 0, 0]])
@@ -125,7 +129,7 @@ def test_a_decoder_that_starts_from_the_texts_own_last_token(mask):
     body = tiny.encoder(1)
     crossed = tiny.stack(1, pattern=spec.CAUSAL, cross=tiny.ATTENTION)
     both = replace(body, decoder=crossed, shift_text=True, start_from_last=True)
-    net: Net = tiny.net(both)
+    net: Transformer = tiny.net(both)
     with torch.no_grad():
         out = net(tokens, mask=mask)
         first = torch.tensor(last)[:, None]
@@ -141,11 +145,13 @@ def test_several_heads_on_one_body():
     model = replace(
         tiny.encoder(1),
         heads=(
-            spec.Head(
-                name="pooler", pick="first", transform=spec.Transform(width=32, activation="tanh")
+            spec.HeadSpec(
+                name="pooler",
+                pick="first",
+                transform=spec.TransformSpec(width=32, activation="tanh"),
             ),
-            spec.Head(name="topic", pick="first", outputs=4),
-            spec.Head(name="tag", outputs=9),
+            spec.HeadSpec(name="topic", pick="first", outputs=4),
+            spec.HeadSpec(name="tag", outputs=9),
         ),
     )
     out = tiny.net(model)(tiny.tokens(2, 5))
@@ -158,16 +164,16 @@ def test_several_heads_on_one_body():
 
 
 def test_rival_texts_give_one_number_each():
-    head = spec.Head(name="choose", pick="first", outputs=1, choices=True)
+    head = spec.HeadSpec(name="choose", pick="first", outputs=1, choices=True)
     _, out = run(head, tokens=tiny.tokens(2, 3, 5))
     assert out.logits.shape == (2, 3) and out.hidden.shape == (2, 3, 5, 32)
 
 
 def test_readout_is_the_logit_lens():
-    from glassformer.core import Capture
+    from glassformer.core import ActivationCapture
 
     net = tiny.net(tiny.decoder(3))
-    seen = Capture("*.resid_post")
+    seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
         out = net(tiny.tokens(2, 6), tap=seen)
         last = net.readout(seen["decoder.blocks.2.resid_post"])
@@ -176,20 +182,20 @@ def test_readout_is_the_logit_lens():
 
 
 def test_readout_without_a_head_over_positions_is_refused():
-    model = replace(tiny.encoder(1), heads=(spec.Head(name="h", pick="first", outputs=2),))
+    model = replace(tiny.encoder(1), heads=(spec.HeadSpec(name="h", pick="first", outputs=2),))
     with pytest.raises(GlassformerError, match="no head that reads every position"):
         tiny.net(model).readout(torch.zeros(1, 2, 32))
 
 
 def test_auxiliary_heads_are_computed_when_asked_and_read_their_layer():
-    from glassformer.core import Capture
+    from glassformer.core import ActivationCapture
 
     model = tiny.decoder(4)
     lm = model.heads[0]
     inner = (replace(lm, name=f"layer{depth}", depth=depth) for depth in range(3))
     model = replace(model, heads=(lm, replace(lm, name="further", ahead=2), *inner))
     net, tokens = tiny.net(model), tiny.tokens(2, 9)
-    seen = Capture("*.resid_post")
+    seen = ActivationCapture("*.resid_post")
     with torch.no_grad():
         plain, full = net(tokens), net(tokens, auxiliary=True, tap=seen)
         assert set(plain.heads) == {"lm"} and set(full.heads) == {h.name for h in model.heads}

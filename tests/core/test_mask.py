@@ -6,30 +6,30 @@ import pytest
 import tiny
 import torch
 
-from glassformer.core import Capture
-from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
+from glassformer.core import ActivationCapture
+from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 
 PATTERNS = {
     "full": (FULL, lambda q, k: True),
     "causal": (CAUSAL, lambda q, k: k <= q),
-    "causal window": (Pattern(left=3, right=0), lambda q, k: q - 3 <= k <= q),
-    "window": (Pattern(left=2, right=2), lambda q, k: abs(q - k) <= 2),
-    "dilated": (Pattern(right=0, dilation=3), lambda q, k: k <= q and (q - k) % 3 == 0),
+    "causal window": (AttentionPattern(left=3, right=0), lambda q, k: q - 3 <= k <= q),
+    "window": (AttentionPattern(left=2, right=2), lambda q, k: abs(q - k) <= 2),
+    "dilated": (AttentionPattern(right=0, dilation=3), lambda q, k: k <= q and (q - k) % 3 == 0),
     "dilated window": (
-        Pattern(left=4, right=4, dilation=2),
+        AttentionPattern(left=4, right=4, dilation=2),
         lambda q, k: abs(q - k) <= 4 and (q - k) % 2 == 0,
     ),
 }
 BLOCKS = {
-    "causal blocks": (Pattern(right=0, block=4), lambda q, k: k <= q and q // 4 == k // 4),
-    "blocks": (Pattern(block=3), lambda q, k: q // 3 == k // 3),
+    "causal blocks": (AttentionPattern(right=0, block=4), lambda q, k: k <= q and q // 4 == k // 4),
+    "blocks": (AttentionPattern(block=3), lambda q, k: q // 3 == k // 3),
 }
 
 
 def seen_by(net, length: int, **given) -> torch.Tensor:
     """Which keys get weight, [batch, query, key]."""
     rows = next((len(v) for v in given.values()), 1)
-    capture = Capture("*.blocks.0.pattern")
+    capture = ActivationCapture("*.blocks.0.pattern")
     with torch.no_grad():
         net(tiny.tokens(rows, length), tap=capture, **given)
     (pattern,) = capture.seen.values()
@@ -75,7 +75,7 @@ def test_blocks_are_counted_in_the_texts_own_tokens(name, padded):
 @pytest.mark.parametrize("length", [3, 8, 10])
 def test_blocks_side_by_side_as_one_with_a_mask(length):
     """Without padding every block is computed as a text of its own."""
-    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=4)))
+    net = tiny.net(tiny.decoder(2, pattern=AttentionPattern(right=0, block=4)))
     tokens = tiny.tokens(2, length)
     with torch.no_grad():
         folded, masked = net(tokens), net(tokens, mask=torch.ones_like(tokens))
@@ -85,7 +85,7 @@ def test_blocks_side_by_side_as_one_with_a_mask(length):
 
 
 def test_blocks_of_packed_documents_start_with_the_document():
-    net = tiny.net(tiny.decoder(2, pattern=Pattern(right=0, block=3)))
+    net = tiny.net(tiny.decoder(2, pattern=AttentionPattern(right=0, block=3)))
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[0] * 5 + [1] * 3 + [2] * 4])
     with torch.no_grad():
@@ -116,7 +116,7 @@ def test_packed_documents_are_read_as_if_alone():
 def test_positions_start_anew_in_every_packed_document():
     from glassformer import spec
 
-    model = tiny.decoder(2, position=spec.Rotary(dim=8))
+    model = tiny.decoder(2, position=spec.RotarySpec(dim=8))
     net = tiny.net(model)
     long = tiny.tokens(1, 12)
     documents = torch.tensor([[7] * 5 + [3] * 3 + [9] * 4])
@@ -131,9 +131,9 @@ def test_positions_start_anew_in_every_packed_document():
 def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, position):
     from glassformer import spec
 
-    net = tiny.net(tiny.encoder(1, position=spec.Alibi() if position == "alibi" else None))
+    net = tiny.net(tiny.encoder(1, position=spec.AlibiSpec() if position == "alibi" else None))
     mask = torch.tensor([[True] * 5, [False] * 5])
-    capture = Capture("*.z")
+    capture = ActivationCapture("*.z")
     out = net(tiny.tokens(2, 5), mask=mask, tap=capture, eager=eager)
     assert torch.all(capture["encoder.blocks.0.z"][1] == 0)
     assert torch.isfinite(out.logits).all()
@@ -143,7 +143,7 @@ def test_a_row_with_nothing_to_see_gives_zeros_and_finite_gradients(eager, posit
 
 def test_the_score_of_a_masked_key_is_very_negative_not_zero():
     net = tiny.net(tiny.decoder(1))
-    capture = Capture("*.scores")
+    capture = ActivationCapture("*.scores")
     with torch.no_grad():
         net(tiny.tokens(1, 4), tap=capture)
     scores = capture["decoder.blocks.0.scores"][0, 0]
@@ -166,14 +166,14 @@ def counted(text: int, size: int, random: int) -> list[list[int]]:
 @pytest.mark.parametrize(("size", "random"), [(2, 1), (3, 0), (1, 2)])
 def test_blocks_count_from_each_texts_first_token(size, random):
     """Uniform scores show how often a key counts; padding, and which document, change nothing."""
-    net = tiny.net(tiny.encoder(1, pattern=Blocks(size=size, random=random)))
+    net = tiny.net(tiny.encoder(1, pattern=BlockSparsePattern(size=size, random=random)))
     net.encoder.blocks[0].attention.qkv.weight.data[:64] = 0
     net.encoder.blocks[0].attention.qkv.bias.data[:64] = 0
     mask = torch.zeros(3, 40, dtype=torch.bool)
     mask[0, :33], mask[1, 4:38], mask[2, 11:] = True, True, True
     documents = torch.zeros(3, 40, dtype=torch.long)
     for given, texts in (({}, [33, 34, 29]), ({"documents": documents}, [33, 34, 29])):
-        seen = Capture("*.pattern")
+        seen = ActivationCapture("*.pattern")
         with torch.no_grad():
             net(tiny.tokens(3, 40), mask=mask, tap=seen, **given)
         for row, text in enumerate(texts):
@@ -183,7 +183,7 @@ def test_blocks_count_from_each_texts_first_token(size, random):
 
 
 def test_blocks_in_packed_documents_are_those_of_each_text_alone():
-    net = tiny.net(tiny.encoder(2, pattern=Blocks(size=2, random=1), embed={}))
+    net = tiny.net(tiny.encoder(2, pattern=BlockSparsePattern(size=2, random=1), embed={}))
     tokens, documents = tiny.tokens(1, 50), torch.tensor([[0] * 21 + [1] * 5 + [2] * 24])
     with torch.no_grad():
         packed = net(tokens, documents=documents).logits
@@ -192,7 +192,7 @@ def test_blocks_in_packed_documents_are_those_of_each_text_alone():
 
 
 def test_global_tokens_see_all_and_are_seen_by_all():
-    net = tiny.net(tiny.encoder(1, pattern=Pattern(left=1, right=1)))
+    net = tiny.net(tiny.encoder(1, pattern=AttentionPattern(left=1, right=1)))
     flags = torch.zeros(1, 9, dtype=torch.bool)
     flags[0, 4] = True
     seen = seen_by(net, 9, global_tokens=flags)[0]
@@ -209,4 +209,4 @@ def test_global_tokens_and_a_cache_do_not_go_together():
     with pytest.raises(GlassformerError, match="leave one of the two out"):
         net(tiny.tokens(1, 3), global_tokens=torch.tensor([[True, False, False]]), cache=Cache())
     with pytest.raises(GlassformerError, match="Blocks of 0 tokens"):
-        Blocks(size=0)
+        BlockSparsePattern(size=0)

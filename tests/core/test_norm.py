@@ -15,7 +15,7 @@ NARROW = 2**-8  # bfloat16's relative rounding
 @pytest.mark.parametrize("offset", [False, True])
 def test_a_narrow_stream_is_normed_as_a_wide_one_and_stays_narrow(kind, offset):
     torch.manual_seed(0)
-    norm = make_norm(64, spec.Norm(kind=kind, unit_offset=offset and kind == "rms"))
+    norm = make_norm(64, spec.NormSpec(kind=kind, unit_offset=offset and kind == "rms"))
     for parameter in norm.parameters():
         torch.nn.init.normal_(parameter, 1.0, 0.3)
     x, y = 3 * torch.randn(2, 5, 64) + 1, torch.randn(2, 5, 64)

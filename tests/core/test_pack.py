@@ -10,8 +10,8 @@ from torch import nn
 from glassformer import spec
 
 POSITIONS = {
-    "shared": spec.Disentangled(span=4, norm=spec.Norm()),
-    "separate": spec.Disentangled(span=4, shared=False),
+    "shared": spec.DisentangledSpec(span=4, norm=spec.NormSpec()),
+    "separate": spec.DisentangledSpec(span=4, shared=False),
     "none": None,
 }
 TOKENS = tiny.tokens(2, 9)

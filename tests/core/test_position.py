@@ -12,13 +12,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import spec
-from glassformer.core import Capture
-from glassformer.core.pass_context import Context
+from glassformer.core import ActivationCapture
 from glassformer.core.embedding import sinusoids
+from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.modules import (
-    BucketBias,
     RotaryPosition,
     ShawPosition,
+    T5Bias,
     alibi_slopes,
     rotary_frequencies,
     skew,
@@ -28,7 +28,7 @@ from glassformer.core.positions.modules import (
 @pytest.mark.parametrize("width", [8, 9])
 @pytest.mark.parametrize("layout", ["interleaved", "halves", "inclusive"])
 def test_sinusoids(layout, width):
-    table = sinusoids(spec.Table(length=20, layout=layout), 20, width)
+    table = sinusoids(spec.PositionTableSpec(length=20, layout=layout), 20, width)
     half = width // 2
     for position in range(20):
         for j in range(half):
@@ -43,14 +43,14 @@ def test_sinusoids(layout, width):
 
 
 def test_fairseq_leaves_the_row_of_padding_zero():
-    table = sinusoids(spec.Table(length=9, layout="inclusive", offset=2, pad=1), 11, 8)
+    table = sinusoids(spec.PositionTableSpec(length=9, layout="inclusive", offset=2, pad=1), 11, 8)
     assert torch.all(table[1] == 0) and not torch.any(torch.all(table[2:] == 0, -1))
 
 
 @pytest.mark.parametrize("pairing", ["halves", "pairs"])
 @pytest.mark.parametrize("dim", [8, 4])
 def test_rotary_is_a_complex_rotation(pairing, dim):
-    rotary = spec.Rotary(dim=dim, theta=100.0, pairing=pairing)
+    rotary = spec.RotarySpec(dim=dim, theta=100.0, pairing=pairing)
     module = RotaryPosition(rotary, tiny.ATTENTION, 32)
     x = torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(0))
     turned = module.turn(x, *module.angles(torch.arange(5)[None], torch.float32))
@@ -89,10 +89,10 @@ def test_rotary_frequencies_as_the_reference(scaling):
         max_position_embeddings=1024,
         rope_parameters={**parameters, **details},
     )
-    from glassformer.families._shared.config_reader import Config
+    from glassformer.families._shared.config_reader import ConfigReader
     from glassformer.families._shared.rotary import rotary
 
-    ours = rotary(Config({"rope_parameters": {**parameters, **details}}, "Llama"), 64, 1024)
+    ours = rotary(ConfigReader({"rope_parameters": {**parameters, **details}}, "Llama"), 64, 1024)
     frequencies = rotary_frequencies(ours, torch.device("cpu"))
     if scaling is None:
         expected, magnitude = 1.0 / 10_000.0 ** (torch.arange(0, 64, 2) / 64), 1.0
@@ -103,7 +103,7 @@ def test_rotary_frequencies_as_the_reference(scaling):
 
 
 def test_rotary_scores_depend_on_the_distance_alone():
-    net = tiny.net(tiny.decoder(1, position=spec.Rotary(dim=8)))
+    net = tiny.net(tiny.decoder(1, position=spec.RotarySpec(dim=8)))
     tokens = tiny.tokens(1, 6)
     with torch.no_grad():
         here = net(tokens).logits
@@ -115,8 +115,10 @@ def test_rotary_scores_depend_on_the_distance_alone():
 def test_buckets_as_the_reference(bidirectional):
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    module = BucketBias(
-        spec.Buckets(buckets=16, max_distance=40, bidirectional=bidirectional), tiny.ATTENTION, 32
+    module = T5Bias(
+        spec.T5BiasSpec(buckets=16, max_distance=40, bidirectional=bidirectional),
+        tiny.ATTENTION,
+        32,
     )
     distance = torch.arange(-100, 101)
     expected = T5Attention._relative_position_bucket(distance, bidirectional, 16, 40)
@@ -130,10 +132,10 @@ def test_alibi_slopes_are_the_papers():
 
 
 def test_alibi_lowers_the_score_with_the_distance():
-    net = tiny.net(tiny.decoder(1, position=spec.Alibi()))
+    net = tiny.net(tiny.decoder(1, position=spec.AlibiSpec()))
     plain = tiny.net(tiny.decoder(1))
     plain.load_state_dict(net.state_dict())
-    seen, without = Capture("*.scores"), Capture("*.scores")
+    seen, without = ActivationCapture("*.scores"), ActivationCapture("*.scores")
     with torch.no_grad():
         net(tiny.tokens(1, 5), tap=seen)
         plain(tiny.tokens(1, 5), tap=without)
@@ -148,9 +150,9 @@ def test_alibi_lowers_the_score_with_the_distance():
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
 def test_shaw_adds_a_vector_per_clipped_distance(values, per_head, backward):
-    position = spec.Shaw(max_distance=2, values=values, per_head=per_head, backward=backward)
+    position = spec.ShawSpec(max_distance=2, values=values, per_head=per_head, backward=backward)
     net = tiny.net((tiny.decoder if backward else tiny.encoder)(2, position=position))
-    seen = Capture("*.q", "*.k", "*.v", "*.z", "*.pattern")
+    seen = ActivationCapture("*.q", "*.k", "*.v", "*.z", "*.pattern")
     with torch.no_grad():
         net(tiny.tokens(1, 6), tap=seen)
     stack = "decoder" if backward else "encoder"
@@ -192,9 +194,9 @@ def test_skew_moves_every_distance_to_its_key(queries, past, ahead):
 
 def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
     """Only backward distances have vectors; a prefix lets a query see ahead all the same."""
-    position = spec.Shaw(max_distance=3, backward=True, values=False)
+    position = spec.ShawSpec(max_distance=3, backward=True, values=False)
     net, tokens = tiny.net(tiny.decoder(1, position=position)), tiny.tokens(1, 6)
-    seen = Capture("*.q", "*.k", "*.scores")
+    seen = ActivationCapture("*.q", "*.k", "*.scores")
     with torch.no_grad():
         net(tokens, prefix=torch.tensor([4]), tap=seen)
     q, k, scores = (seen[f"decoder.blocks.0.{part}"][0] for part in ("q", "k", "scores"))
@@ -207,10 +209,10 @@ def test_a_prefix_that_lies_ahead_shares_the_nearest_vector():
 def test_skewing_repeats_no_vector_for_a_pair():
     """The largest tensor on the way is as large as the scores, not times a head's width."""
     length, largest = 200, 0
-    module = ShawPosition(spec.Shaw(max_distance=50, per_head=True), tiny.ATTENTION, 32)
+    module = ShawPosition(spec.ShawSpec(max_distance=50, per_head=True), tiny.ATTENTION, 32)
     q = torch.randn(1, 4, length, 8)
     slots = torch.arange(length)
-    ctx = Context(stack="decoder", q_slot=slots, k_slot=slots, q_pos=slots[None])
+    ctx = PassContext(stack="decoder", q_slot=slots, k_slot=slots, q_pos=slots[None])
 
     class Largest(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -225,15 +227,15 @@ def test_skewing_repeats_no_vector_for_a_pair():
 
 
 def test_layers_share_a_position_module_only_where_it_may_be_shared():
-    shared = tiny.net(tiny.encoder(3, position=spec.Buckets()))
-    own = tiny.net(tiny.encoder(3, position=spec.Shaw(max_distance=2)))
+    shared = tiny.net(tiny.encoder(3, position=spec.T5BiasSpec()))
+    own = tiny.net(tiny.encoder(3, position=spec.ShawSpec(max_distance=2)))
     assert len(shared.encoder.positions) == 1 and len(own.encoder.positions) == 3
     mixed = replace(
         tiny.encoder(2),
         encoder=replace(
             tiny.stack(2),
             blocks=tuple(
-                replace(tiny.BLOCK, position=spec.Rotary(dim=8, theta=theta))
+                replace(tiny.BLOCK, position=spec.RotarySpec(dim=8, theta=theta))
                 for theta in (100.0, 1000.0)
             ),
         ),
@@ -246,16 +248,16 @@ def test_layers_share_a_position_module_only_where_it_may_be_shared():
 @pytest.mark.parametrize("max_distance", [None, 40])
 def test_disentangled_scores_by_hand(shared, terms, max_distance):
     """score = (q.k + q.key(distance) + k.query(distance)) * scale, one pair at a time."""
-    position = spec.Disentangled(
+    position = spec.DisentangledSpec(
         span=4,
         max_distance=max_distance,
         to_position=terms[0],
         to_content=terms[1],
         shared=shared,
-        norm=spec.Norm(),
+        norm=spec.NormSpec(),
     )
     net = tiny.net(tiny.encoder(1, position=position))
-    seen = Capture("*.q", "*.k", "*.scores")
+    seen = ActivationCapture("*.q", "*.k", "*.scores")
     with torch.no_grad():
         net(tiny.tokens(1, 9), tap=seen)
         attention = net.encoder.blocks[0].attention

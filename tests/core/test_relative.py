@@ -10,7 +10,7 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Cache, Capture, Permutation
+from glassformer.core import ActivationCapture, Cache, Permutation
 from glassformer.core.positions.transformer_xl import BLOCK, shifted
 from glassformer.errors import GlassformerError
 
@@ -27,10 +27,13 @@ def test_every_row_is_moved_one_place_further():
 @pytest.mark.parametrize(
     ("position", "pattern"),
     [
-        (spec.Relative(), spec.CAUSAL),
-        (spec.Relative(clamp=3, shared=True), spec.Pattern(left=4, right=0)),
-        (spec.Relative(both_ways=True, segments=True), spec.FULL),
-        (spec.Relative(both_ways=True, clamp=2), spec.Pattern(left=5, right=3)),
+        (spec.RelativePositionSpec(), spec.CAUSAL),
+        (spec.RelativePositionSpec(clamp=3, shared=True), spec.AttentionPattern(left=4, right=0)),
+        (spec.RelativePositionSpec(both_ways=True, segments=True), spec.FULL),
+        (
+            spec.RelativePositionSpec(both_ways=True, clamp=2),
+            spec.AttentionPattern(left=5, right=3),
+        ),
     ],
     ids=str,
 )
@@ -38,14 +41,14 @@ def test_scores_pair_by_pair(position, pattern, past):
     net = tiny.net(tiny.encoder(1, position=position, pattern=pattern, placement="post"))
     tokens = tiny.tokens(1, past + 6)
     segments = torch.arange(past + 6)[None] // 4 if position.segments else None
-    cache, seen = Cache(), Capture(*SOME)
+    cache, seen = Cache(), ActivationCapture(*SOME)
     with torch.no_grad():
         if past:
             known = None if segments is None else segments[:, :past]
             net(tokens[:, :past], segments=known, cache=cache)
         new = None if segments is None else segments[:, past:]
         net(tokens[:, past:], segments=new, cache=cache, tap=seen)
-        everything = Capture(*SOME)
+        everything = ActivationCapture(*SOME)
         net(tokens, segments=segments, tap=everything)
     part, block = net.encoder.positions[0], net.encoder.blocks[0].attention
     x = everything["encoder.blocks.0.resid_pre"][0]
@@ -78,10 +81,10 @@ def test_scores_pair_by_pair(position, pattern, past):
 @pytest.mark.parametrize(
     ("position", "pattern"),
     [
-        (spec.Relative(), spec.CAUSAL),
-        (spec.Relative(clamp=100), spec.Pattern(left=50, right=0)),
-        (spec.Relative(both_ways=True), spec.FULL),
-        (spec.Relative(both_ways=True), spec.Pattern(left=30, right=40)),
+        (spec.RelativePositionSpec(), spec.CAUSAL),
+        (spec.RelativePositionSpec(clamp=100), spec.AttentionPattern(left=50, right=0)),
+        (spec.RelativePositionSpec(both_ways=True), spec.FULL),
+        (spec.RelativePositionSpec(both_ways=True), spec.AttentionPattern(left=30, right=40)),
     ],
     ids=str,
 )
@@ -97,7 +100,7 @@ def test_blocks_of_queries_as_all_at_once(position, pattern):
 
 
 def test_gradients_are_those_of_the_plain_computation():
-    position = spec.Relative(both_ways=True, segments=True)
+    position = spec.RelativePositionSpec(both_ways=True, segments=True)
     net = tiny.net(tiny.encoder(2, embed={"asks": True}, position=position))
     tokens, segments = tiny.tokens(2, 9), torch.arange(9)[None].expand(2, -1) // 5
     asked = Permutation.of(torch.randperm(9).expand(2, -1), torch.tensor([[1, 4], [0, 8]]))
@@ -114,12 +117,12 @@ def test_gradients_are_those_of_the_plain_computation():
 
 def test_what_cannot_be_is_said():
     with pytest.raises(GlassformerError, match="both_ways"):
-        tiny.encoder(1, position=spec.Relative())
+        tiny.encoder(1, position=spec.RelativePositionSpec())
     with pytest.raises(GlassformerError, match="blank"):
-        replace(tiny.stack(1), memory=spec.Memory(length=3, blank=True))
+        replace(tiny.stack(1), memory=spec.MemorySpec(length=3, blank=True))
     with pytest.raises(GlassformerError, match="asks"):
         tiny.stack(1, embed={"asks": True})
-    net = tiny.net(tiny.decoder(1, position=spec.Relative()))
+    net = tiny.net(tiny.decoder(1, position=spec.RelativePositionSpec()))
     with pytest.raises(GlassformerError, match="prefix"):
         net(tiny.tokens(1, 4), prefix=torch.tensor([2]))
     order = Permutation.of(torch.arange(4)[None])
@@ -132,8 +135,8 @@ def test_what_cannot_be_is_said():
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_blank_memory_stands_before_padding_too(residual, side):
     """Where the norm comes first, zeros are read as its bias: blank, and not nothing."""
-    model = tiny.decoder(2, position=spec.Relative(), residual=residual)
-    stack = replace(model.decoder, memory=spec.Memory(length=5, blank=True))
+    model = tiny.decoder(2, position=spec.RelativePositionSpec(), residual=residual)
+    stack = replace(model.decoder, memory=spec.MemorySpec(length=5, blank=True))
     net = tiny.net(replace(model, decoder=stack))
     with torch.no_grad():
         for block in net.decoder.blocks:
@@ -147,11 +150,11 @@ def test_a_blank_memory_stands_before_padding_too(residual, side):
 
 def test_a_blank_memory_is_seen_and_weighs_nothing():
     """Zeros before a text: they take their share of the attention, and give nothing."""
-    model = tiny.decoder(1, position=spec.Relative(), placement="post")
+    model = tiny.decoder(1, position=spec.RelativePositionSpec(), placement="post")
     block = replace(model.decoder.blocks[0], attention=replace(tiny.ATTENTION, bias=False))
-    stack = replace(model.decoder, blocks=(block,), memory=spec.Memory(length=5, blank=True))
+    stack = replace(model.decoder, blocks=(block,), memory=spec.MemorySpec(length=5, blank=True))
     net = tiny.net(replace(model, decoder=stack))
-    tokens, seen = tiny.tokens(1, 3), Capture("*.pattern", "*.v", "*.z")
+    tokens, seen = tiny.tokens(1, 3), ActivationCapture("*.pattern", "*.v", "*.z")
     with torch.no_grad():
         net(tokens, tap=seen)
     pattern, v = seen["decoder.blocks.0.pattern"], seen["decoder.blocks.0.v"]

@@ -11,16 +11,18 @@ import torch
 
 import glassformer as gf
 from glassformer import spec
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 from glassformer.core.audio_image_embedding import picture
 
-FRAMES = spec.Frames(bands=3, position=spec.Table(length=6, layout="inclusive"))
-PATCHES = spec.Patches(channels=2, image=(6, 8), patch=(3, 2), blank=True)
+FRAMES = spec.AudioFramesSpec(
+    bands=3, position=spec.PositionTableSpec(length=6, layout="inclusive")
+)
+PATCHES = spec.PatchEmbeddingSpec(channels=2, image=(6, 8), patch=(3, 2), blank=True)
 
 
 def model(embed, *heads):
     encoder = replace(tiny.stack(), embed=embed)
-    made = spec.ModelSpec(encoder=encoder, heads=heads, init=spec.Init(std=0.3))
+    made = spec.ModelSpec(encoder=encoder, heads=heads, init=spec.InitSpec(std=0.3))
     return gf.create(made, seed=1)
 
 
@@ -37,7 +39,7 @@ def gelu(x):
 def test_frames_are_convolved_twice_and_halved(frames):
     net = model(FRAMES).net
     sound = random(2, 3, frames)
-    seen = Capture("encoder.embed")
+    seen = ActivationCapture("encoder.embed")
     net(sound, tap=seen)
 
     def three(x, conv, at):  # frames at - 1 to at + 1; beyond the ends there is nothing
@@ -57,7 +59,7 @@ def test_patches_are_read_row_by_row_behind_the_first_vector():
     net = model(PATCHES).net
     image, hide = random(2, 2, 6, 8), torch.zeros(2, 8, dtype=torch.bool)
     hide[1, 6] = True
-    seen = Capture("encoder.embed")
+    seen = ActivationCapture("encoder.embed")
     net(image, hide=hide, tap=seen)
     embed = net.encoder.embed
     weight = embed.patch.weight.flatten(1)
@@ -79,11 +81,11 @@ def test_a_picture_is_put_together_from_its_tiles():
 
 @torch.no_grad()
 def test_a_head_may_read_a_mix_of_all_layers():
-    head = spec.Head(name="classify", pick="mean", mixes=3, outputs=4)
+    head = spec.HeadSpec(name="classify", pick="mean", mixes=3, outputs=4)
     net = model(FRAMES, head).net
     module = net.heads["classify"]
     module.mix.copy_(torch.tensor([0.5, -1.0, 2.0]))
-    seen = Capture("*.embed", "*.resid_post", "*.final")
+    seen = ActivationCapture("*.embed", "*.resid_post", "*.final")
     found = net(random(2, 3, 12), tap=seen).logits
     names = ("embed", "blocks.0.resid_post", "final")
     shares = torch.tensor([0.5, -1.0, 2.0]).exp()
@@ -106,7 +108,7 @@ def test_what_does_not_fit_a_signal_is_named():
 
 @pytest.mark.parametrize("embed", [FRAMES, PATCHES], ids=["sound", "image"])
 def test_a_model_of_ones_own_that_reads_signals_is_saved_and_loaded(embed, tmp_path):
-    made = model(embed, spec.Head(name="classify", pick="first", outputs=2))
+    made = model(embed, spec.HeadSpec(name="classify", pick="first", outputs=2))
     made.save(tmp_path)
     again = gf.load(tmp_path)
     assert again.spec == made.spec

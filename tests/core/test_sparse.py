@@ -9,24 +9,24 @@ import tiny
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.core import Capture
-from glassformer.core.attention.self_attention import Attend
-from glassformer.core.pass_context import Context
+from glassformer.core import ActivationCapture
 from glassformer.core.attention.mask import visible
+from glassformer.core.attention.self_attention import Attend
 from glassformer.core.attention.sparse import prefers_sparse, sparse_attention
-from glassformer.spec import Attention, Blocks, Pattern
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import AttentionPattern, AttentionSpec, BlockSparsePattern
 
 PATTERNS = [
-    Pattern(left=5, right=0),
-    Pattern(left=9, right=4),
-    Pattern(left=0, right=30),
-    Pattern(left=150, right=10),
-    Pattern(left=12, right=12, dilation=3),
-    Pattern(left=40, right=0, dilation=7),
-    Blocks(size=4, random=1),
-    Blocks(size=1, random=2),
-    Blocks(size=16, random=0),
-    Blocks(size=7, random=3),
+    AttentionPattern(left=5, right=0),
+    AttentionPattern(left=9, right=4),
+    AttentionPattern(left=0, right=30),
+    AttentionPattern(left=150, right=10),
+    AttentionPattern(left=12, right=12, dilation=3),
+    AttentionPattern(left=40, right=0, dilation=7),
+    BlockSparsePattern(size=4, random=1),
+    BlockSparsePattern(size=1, random=2),
+    BlockSparsePattern(size=16, random=0),
+    BlockSparsePattern(size=7, random=3),
 ]
 LENGTHS = {
     "none": None,
@@ -44,10 +44,10 @@ def real_tokens(side: str, length: int) -> torch.Tensor | None:
     return (slots >= start) & (slots < start + counts)
 
 
-def context(side: str, given: str, length: int = 400) -> Context:
+def context(side: str, given: str, length: int = 400) -> PassContext:
     slots = torch.arange(length)
     real = real_tokens(side, length)
-    ctx = Context("encoder", slots, slots, slots[None], key_mask=real)
+    ctx = PassContext("encoder", slots, slots, slots[None], key_mask=real)
     generator = torch.Generator().manual_seed(3)
     if "documents" in given:
         ctx.documents = (slots[None] + torch.tensor([[0], [50], [9], [200]])) // 90
@@ -67,13 +67,13 @@ def projected(seed: int, heads: int, length: int = 400) -> torch.Tensor:
 @pytest.mark.parametrize("given", ["nothing", "documents", "global", "global and documents"])
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_as_the_dense_mask(pattern, given, side):
-    if isinstance(pattern, Blocks) and given != "nothing":
+    if isinstance(pattern, BlockSparsePattern) and given != "nothing":
         return  # left to the dense mask
     ctx = context(side, given)
     inputs = [projected(seed, heads) for seed, heads in enumerate((4, 2, 2, 4, 2, 2))]
     plain = tuple(inputs[:3])
     wide = tuple(inputs[3:]) if given == "global" else None  # projections of their own
-    attend = Attend(Attention(heads=4, kv_heads=2, head_dim=8))
+    attend = Attend(AttentionSpec(heads=4, kv_heads=2, head_dim=8))
     ways = (
         lambda: sparse_attention(plain, wide or plain, ctx, pattern, scale=attend.scale),
         lambda: attend(*plain, ctx, pattern, wide=wide),
@@ -99,11 +99,11 @@ def test_as_the_dense_mask(pattern, given, side):
 @pytest.mark.parametrize("side", LENGTHS)
 def test_random_blocks_as_the_dense_mask(side):
     """While training: drawn once a layer and pass, the same for both ways of computing."""
-    for pattern in (Blocks(size=4, random=3), Blocks(size=7, random=1)):
+    for pattern in (BlockSparsePattern(size=4, random=3), BlockSparsePattern(size=7, random=1)):
         ctx = context(side, "nothing")
         ctx.training, ctx.depth, ctx.eager = True, 0, True
         plain = tuple(projected(seed, 4) for seed in range(3))
-        attend = Attend(Attention(heads=4, head_dim=8))
+        attend = Attend(AttentionSpec(heads=4, head_dim=8))
         sparse = sparse_attention(plain, plain, ctx, pattern, scale=attend.scale)
         dense = attend(*plain, ctx, pattern)
         real = torch.ones(4, 400, dtype=torch.bool) if ctx.key_mask is None else ctx.key_mask
@@ -115,16 +115,16 @@ def test_random_blocks_as_the_dense_mask(side):
 
 def test_dropout_leaves_the_mean_as_it_is():
     ctx, ones = context("none", "nothing"), torch.ones(4, 4, 400, 8)
-    pattern = Pattern(left=60, right=60)
+    pattern = AttentionPattern(left=60, right=60)
     z = sparse_attention((ones, ones, ones), (ones,) * 3, ctx, pattern, scale=1.0, dropout=0.5)
     assert z.std() > 0.05 and abs(float(z.mean()) - 1) < 0.01
 
 
 LINEAR = [
-    Pattern(left=100, right=0),
-    Pattern(left=64, right=64),
-    Pattern(left=256, right=0, dilation=4),
-    Blocks(size=16, random=2),
+    AttentionPattern(left=100, right=0),
+    AttentionPattern(left=64, right=64),
+    AttentionPattern(left=256, right=0, dilation=4),
+    BlockSparsePattern(size=16, random=2),
 ]
 
 
@@ -147,7 +147,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("pattern", LINEAR, ids=str)
 def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
-    if own and isinstance(pattern, Blocks):
+    if own and isinstance(pattern, BlockSparsePattern):
         return
     net = tiny.net(
         tiny.encoder(1, pattern=pattern, attention=replace(tiny.ATTENTION, own_global=own))
@@ -168,7 +168,7 @@ def test_memory_grows_with_the_length_not_with_its_square(pattern, own, padded):
 def test_looking_at_the_pattern_changes_nothing_and_shows_the_dense_one(pattern):
     net, tokens = tiny.net(tiny.encoder(2, pattern=pattern)), tiny.tokens(2, 700)
     mask = torch.arange(700) < torch.tensor([[700], [450]])
-    seen = Capture("*.pattern", "*.z", "*.v")
+    seen = ActivationCapture("*.pattern", "*.z", "*.v")
     with torch.no_grad():
         plain = net(tokens, mask=mask).logits
         assert torch.equal(net(tokens, mask=mask, tap=seen).logits, plain)
@@ -192,11 +192,11 @@ def test_compiled_in_one_graph(pattern):
 
 def test_short_texts_prefixes_and_caches_are_left_to_the_dense_mask():
     ctx, q = context("none", "nothing"), projected(0, 4)
-    window = Pattern(left=50, right=0)
+    window = AttentionPattern(left=50, right=0)
     assert prefers_sparse(q, q, window, ctx)
     assert not prefers_sparse(q[:, :, :150], q[:, :, :150], window, ctx)
     assert not prefers_sparse(q[:, :, -1:], q, window, ctx)
-    assert not prefers_sparse(q, q, Pattern(right=0), ctx)
-    assert not prefers_sparse(q, q, Blocks(size=64), ctx)
+    assert not prefers_sparse(q, q, AttentionPattern(right=0), ctx)
+    assert not prefers_sparse(q, q, BlockSparsePattern(size=64), ctx)
     ctx.prefix = torch.tensor([3])
     assert not prefers_sparse(q, q, window, ctx)

@@ -7,8 +7,8 @@ import tiny
 import torch
 
 from glassformer import spec
-from glassformer.core import Capture
-from glassformer.core.pass_context import Context
+from glassformer.core import ActivationCapture
+from glassformer.core.pass_context import PassContext
 
 
 def graphs(net, *inputs) -> list[str]:
@@ -26,10 +26,10 @@ def graphs(net, *inputs) -> list[str]:
 
 
 def test_without_a_tap_the_graph_is_as_if_the_taps_were_not_there(monkeypatch):
-    net = tiny.net(tiny.decoder(2, position=spec.Rotary(dim=8)))
+    net = tiny.net(tiny.decoder(2, position=spec.RotarySpec(dim=8)))
     with_taps = graphs(net, tiny.tokens(2, 5))
-    monkeypatch.setattr(Context, "see", lambda self, tensor, value: value)
-    monkeypatch.setattr(Context, "asked", lambda self, *tensors: False)
+    monkeypatch.setattr(PassContext, "see", lambda self, tensor, value: value)
+    monkeypatch.setattr(PassContext, "asked", lambda self, *tensors: False)
     assert graphs(net, tiny.tokens(2, 5)) == with_taps
 
 
@@ -67,7 +67,7 @@ def test_switching_a_head_off_is_leaving_its_rows_out_of_the_projection():
 
 def test_a_pattern_that_is_not_asked_for_is_not_computed():
     net = tiny.net(tiny.decoder(2))
-    seen = Capture("*.resid_post")
+    seen = ActivationCapture("*.resid_post")
     calls = []
     attend = net.decoder.blocks[0].attention.attend
     attend.scores = lambda *a, **k: calls.append(1)

@@ -9,11 +9,13 @@ import torch
 
 import glassformer as gf
 from glassformer import spec
-from glassformer.core import Net
+from glassformer.core import Transformer
 
-ATTENTION = spec.Attention(heads=4, head_dim=8)
-BLOCK = spec.Block(attention=ATTENTION, ffn=spec.FFN(width=48), norm=spec.Norm())
-LM = spec.Head(name="lm", outputs=50, bias="none")
+ATTENTION = spec.AttentionSpec(heads=4, head_dim=8)
+BLOCK = spec.BlockSpec(
+    attention=ATTENTION, ffn=spec.FeedForwardSpec(width=48), norm=spec.NormSpec()
+)
+LM = spec.HeadSpec(name="lm", outputs=50, bias="none")
 SCATTERED = torch.tensor(  # padding before a text, behind it, and within, as between turns
     [
         [False, False, True, True, True, True],
@@ -24,13 +26,13 @@ SCATTERED = torch.tensor(  # padding before a text, behind it, and within, as be
 )
 
 
-def stack(layers: int = 2, embed: dict[str, Any] | None = None, **block: Any) -> spec.Stack:
+def stack(layers: int = 2, embed: dict[str, Any] | None = None, **block: Any) -> spec.StackSpec:
     changed = replace(BLOCK, **block)
-    return spec.Stack(
+    return spec.StackSpec(
         width=32,
-        embed=spec.Embed(vocabulary=50, **(embed or {})),
+        embed=spec.TokenEmbeddingSpec(vocabulary=50, **(embed or {})),
         blocks=(changed,) * layers,
-        final_norm=spec.Norm(),
+        final_norm=spec.NormSpec(),
     )
 
 
@@ -38,15 +40,15 @@ def decoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
     return spec.ModelSpec(
         decoder=stack(layers, **{"pattern": spec.CAUSAL, **block}),
         heads=(LM,),
-        init=spec.Init(std=0.2),
+        init=spec.InitSpec(std=0.2),
     )
 
 
 def encoder(layers: int = 2, **block: Any) -> spec.ModelSpec:
-    return spec.ModelSpec(encoder=stack(layers, **block), heads=(LM,), init=spec.Init(std=0.2))
+    return spec.ModelSpec(encoder=stack(layers, **block), heads=(LM,), init=spec.InitSpec(std=0.2))
 
 
-def net(model: spec.ModelSpec, seed: int = 0) -> Net:
+def net(model: spec.ModelSpec, seed: int = 0) -> Transformer:
     return gf.create(model, seed=seed).net
 
 

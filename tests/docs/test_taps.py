@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.families import classes_of, families, translate
+from glassformer.families import classes_of, families, spec_from_config
 from glassformer.inside.capture.names import names_of
-from glassformer.spec import Block, Hop, Layer, Recurrent
+from glassformer.spec import BlockSpec, LayerSpec, MemoryHopSpec, RecurrentSpec
 
 ROOT = Path(__file__).parent.parent.parent
 ROW = re.compile(r"^\| `([\w.]+)` \| ([a-z, ]+?) \| .*? \| ([\w -]+?) \|$", re.M)
 ROWS = {name: (axes, where) for name, axes, where in ROW.findall(
     (ROOT / "docs" / "taps.md").read_text("utf-8"))}  # fmt: skip
-WHERE: dict[str, Callable[[Layer], bool]] = {
+WHERE: dict[str, Callable[[LayerSpec], bool]] = {
     "every layer": lambda layer: True,
-    "attention": lambda layer: isinstance(layer, Block | Hop),
-    "global attention": lambda layer: isinstance(layer, Block) and layer.attention.own_global,
-    "cross-attention": lambda layer: isinstance(layer, Block) and layer.cross is not None,
-    "block": lambda layer: isinstance(layer, Block),
-    "recurrent": lambda layer: isinstance(layer, Recurrent),
+    "attention": lambda layer: isinstance(layer, BlockSpec | MemoryHopSpec),
+    "global attention": lambda layer: isinstance(layer, BlockSpec) and layer.attention.own_global,
+    "cross-attention": lambda layer: isinstance(layer, BlockSpec) and layer.cross is not None,
+    "block": lambda layer: isinstance(layer, BlockSpec),
+    "recurrent": lambda layer: isinstance(layer, RecurrentSpec),
 }
 
 
@@ -31,7 +31,7 @@ def test_a_family_shows_what_the_table_says(model_type):
     family = families()[model_type]
     for config in family.TINY:
         for architecture in classes_of(family, model_type):
-            spec = translate({"model_type": model_type, **config}, architecture)
+            spec = spec_from_config({"model_type": model_type, **config}, architecture)
             shown = {name: ", ".join(axes) for name, axes in names_of(spec).items()}
             said = {}
             for stack, layers in (("encoder", spec.encoder), ("decoder", spec.decoder)):

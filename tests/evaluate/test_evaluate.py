@@ -14,8 +14,8 @@ from trained import train_tagger, write_squad
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.metrics.squad import squad_scores
 from glassformer.metrics.ner import report
+from glassformer.metrics.squad import squad_scores
 from glassformer.metrics.translation import summary_figures, translation_figures
 
 WORDS = " ".join(UNSEEN) + " one two three four Where was born in who?"

@@ -12,10 +12,10 @@ import tiny_gpt2 as tiny
 
 from glassformer.evaluate.lm_harness import run as judging
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
-from glassformer.evaluate.lm_harness.run import BenchmarkJudge, requests_of, with_examples
 from glassformer.evaluate.lm_harness.likelihood import likelihoods
-from glassformer.evaluate.lm_harness.requests import Request
-from glassformer.metrics.bootstrap import Draws
+from glassformer.evaluate.lm_harness.requests import LikelihoodRequest
+from glassformer.evaluate.lm_harness.run import BenchmarkEvaluator, requests_of, with_examples
+from glassformer.metrics.bootstrap import Resamples
 
 EXPECTED = json.loads(tiny.EXPECTED.read_text("utf-8"))["tasks"]
 
@@ -32,7 +32,7 @@ def records():
 
 def asked(model, records, which):
     name, shots = which.split("/")
-    judge = BenchmarkJudge(model, BENCHMARKS[name])
+    judge = BenchmarkEvaluator(model, BENCHMARKS[name])
     judge.shots = int(shots)
     return judge, [judge.ask(record) for record in records[name]]
 
@@ -50,7 +50,7 @@ def test_requests_likelihoods_and_figures(model, records, which):
             [total for total, _ in right], abs=2e-4
         )
         assert [greedy for _, greedy in one.likelihoods] == [greedy for _, greedy in right]
-    figures = judge.figures(questions, found, Draws())
+    figures = judge.figures(questions, found, Resamples())
     for name, value in wanted["figures"].items():
         if not name.endswith("_stderr"):
             assert figures[name].value == pytest.approx(value, rel=1e-5), name
@@ -97,9 +97,9 @@ def test_a_long_context_beside_long_targets(model):
     """Each fits by itself; padded to the longest of both, a batch of them would not."""
     rng = random.Random(3)
 
-    def group(context: int, target: int) -> list[Request]:
+    def group(context: int, target: int) -> list[LikelihoodRequest]:
         ids = [tuple(rng.choices(range(300), k=size)) for size in (context, target, target)]
-        return [Request(ids[0], ids[1]), Request(ids[0], ids[2])]
+        return [LikelihoodRequest(ids[0], ids[1]), LikelihoodRequest(ids[0], ids[2])]
 
     groups = [group(tiny.POSITIONS - 4, 4), group(tiny.POSITIONS - 60, 60), group(200, 9)]
     together = list(likelihoods(model.net, groups))
@@ -111,8 +111,8 @@ def test_a_long_context_beside_long_targets(model):
 def test_greedy_is_what_greedy_search_writes(model, records):
     context = requests_of(model, asked(model, records, "lambada/0")[1][0])[0].context[:60]
     written = model.generate(list(context), max_new_tokens=5, min_new_tokens=5).tokens
-    right = Request(context, tuple(written)[-5:])
-    wrong = Request(context, (*right.target[:-1], right.target[-1] ^ 1))
+    right = LikelihoodRequest(context, tuple(written)[-5:])
+    wrong = LikelihoodRequest(context, (*right.target[:-1], right.target[-1] ^ 1))
     for group in ([right], [wrong], [right, wrong]):
         found = [one.greedy for one in next(likelihoods(model.net, [group]))]
         assert found == [one is right for one in group]

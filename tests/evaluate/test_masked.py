@@ -47,9 +47,9 @@ def test_figures(model, tmp_path):
     path.write_text("\n".join(LINES))
     found = gf.evaluate(model, path, draws=50)
     assert found.task == "masked-lm" and found.records == len(pieces(model))
-    from glassformer.evaluate.masked_lm import MaskedJudge
+    from glassformer.evaluate.masked_lm import MaskedLMEvaluator
 
-    judge = MaskedJudge(model)
+    judge = MaskedLMEvaluator(model)
     text = "\n".join(LINES)
     asked = [judge.ask(one) for one in judge.records({"text": text, "where": "x"})]
     mask, tokenizer = model.tokenizer.special["mask"], model.tokenizer

@@ -18,8 +18,15 @@ import transformers
 from torch import Tensor
 
 import glassformer as gf
-from glassformer.families import classes_of, families, translate
-from glassformer.spec import Blocks, Frames, Hop, ModelSpec, Patches, Stack
+from glassformer.families import classes_of, families, spec_from_config
+from glassformer.spec import (
+    AudioFramesSpec,
+    BlockSparsePattern,
+    MemoryHopSpec,
+    ModelSpec,
+    PatchEmbeddingSpec,
+    StackSpec,
+)
 
 Results = dict[str, list[Tensor]]
 TOLERANCE = 1e-5
@@ -43,7 +50,7 @@ class Name:
 
     @property
     def spec(self) -> ModelSpec:
-        return translate(self.config, self.architecture)
+        return spec_from_config(self.config, self.architecture)
 
 
 NAMES = [
@@ -106,7 +113,7 @@ class Case:
         self.net = self.model.net
         self.both = self.spec.encoder is not None and self.spec.decoder is not None
         self.choices = any(head.choices for head in self.spec.heads)
-        self.hops = any(isinstance(layer, Hop) for layer in self.spec.last_stack.blocks)
+        self.hops = any(isinstance(layer, MemoryHopSpec) for layer in self.spec.last_stack.blocks)
         self.takes_segments = not self.both and bool(
             self.spec.last_stack.embed.segments
             or self.spec.last_stack.embed.segments_are_tokens
@@ -221,7 +228,9 @@ class Case:
         blocks of the padded batch is asked for each text by itself: ours counts a text's own. So
         are those with a memory, which take padding for text: Transformer-XL has no mask, XLNet's
         summary reads the last slot whatever it is, and its causal mask is one for the batch."""
-        blocked = any(isinstance(b.pattern, Blocks) for b in self.spec.last_stack.attention_blocks)
+        blocked = any(
+            isinstance(b.pattern, BlockSparsePattern) for b in self.spec.last_stack.attention_blocks
+        )
         remembers = self.spec.last_stack.memory is not None and not batch.mask.all()
         if remembers or (blocked and batch.mask[..., 0].numel() > 1):
             return self._text_by_text(batch)
@@ -296,11 +305,11 @@ class Case:
         return results
 
 
-def signals(stack: Stack, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+def signals(stack: StackSpec, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Random inputs of the size that the model was made for, and a mask of what they become."""
     embed = stack.embed
     generator = torch.Generator().manual_seed(seed)
-    if isinstance(embed, Frames):
+    if isinstance(embed, AudioFramesSpec):
         length = embed.position.length
         shape = (embed.bands, 2 * length)
     else:
@@ -311,7 +320,9 @@ def signals(stack: Stack, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def reads_signals(spec: ModelSpec) -> bool:
-    return spec.encoder is not None and isinstance(spec.encoder.embed, Frames | Patches)
+    return spec.encoder is not None and isinstance(
+        spec.encoder.embed, AudioFramesSpec | PatchEmbeddingSpec
+    )
 
 
 def pads(name: Name) -> bool:
@@ -327,7 +338,7 @@ def in_transformers(name: Name) -> bool:
 def is_sparse(name: Name) -> bool:
     """Has layers that leave out most of a long text."""
     patterns = [block.pattern for block in name.spec.last_stack.attention_blocks]
-    return any(isinstance(p, Blocks) or p.left is not None for p in patterns)
+    return any(isinstance(p, BlockSparsePattern) or p.left is not None for p in patterns)
 
 
 def is_decoder(name: Name) -> bool:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from cases import TOLERANCE, Name
 
-from glassformer.families import find_preset, translate
-from glassformer.weights.mapping import make_net
+from glassformer.families import find_preset, spec_from_config
+from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
 
@@ -34,9 +34,9 @@ def test_auxiliary_classifiers_as_the_reference(case):
 def test_the_papers_numbers_of_weights(preset, millions, without):
     """44 and 235 million with all classifiers; 131,328 less for each that only helps to train."""
     config = find_preset(preset)
-    net = make_net(translate(config, "CharTransformerForCausalLM"))
+    net = build_transformer(spec_from_config(config, "CharTransformerForCausalLM"))
     alone = {**config, "num_targets": 1, "intermediate_predictions": False}
-    bare = make_net(translate(alone, "CharTransformerForCausalLM"))
+    bare = build_transformer(spec_from_config(alone, "CharTransformerForCausalLM"))
     assert count_parameters(net) // 10**6 == millions
     assert round(count_parameters(bare) / 1e6) == without
     helpers = 2 * config["num_hidden_layers"] - 1

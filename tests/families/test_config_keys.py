@@ -109,7 +109,7 @@ def read_here(model_type: str) -> set[str]:
     for tiny in family.TINY:
         for architecture in classes_of(family, model_type):
             reader = reader_of({"model_type": model_type, **tiny})
-            family.translate(reader, architecture)
+            family.spec_from_config(reader, architecture)
             keys |= reader.used
     return keys
 
@@ -140,12 +140,20 @@ def test_another_word_goes_before_the_key_as_in_the_reference():
     assert theirs.n_heads == ours.encoder.attention_blocks[0].attention.heads == 2
 
 
-ENDS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "MTModel",
-        "ForImageClassification", "ForTokenClassification")
+ENDS = (
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForMaskedLM",
+    "ForConditionalGeneration",
+    "MTModel",
+    "ForImageClassification",
+    "ForTokenClassification",
+)
 PROBED = [
     name
     for name in NAMES
-    if in_transformers(name) and name.architecture.endswith(ENDS)
+    if in_transformers(name)
+    and name.architecture.endswith(ENDS)
     and (name.index == 0 or name.model_type == "llama")  # whose others have scaled rotations
 ]
 

@@ -8,8 +8,8 @@ import torch
 import transformers
 from cases import NAMES, in_transformers
 
-from glassformer.families import translate
-from glassformer.spec import Embed, Frames
+from glassformer.families import spec_from_config
+from glassformer.spec import AudioFramesSpec, TokenEmbeddingSpec
 
 UNLIMITED = {  # and why
     "t5": "relative positions",
@@ -33,7 +33,7 @@ def expected(name, stack) -> int | None:
     if in_transformers(name):
         config = transformers.AutoConfig.for_model(**config).to_dict()
     if name.model_type == "whisper":
-        side = "source" if isinstance(stack.embed, Frames) else "target"
+        side = "source" if isinstance(stack.embed, AudioFramesSpec) else "target"
         return config[f"max_{side}_positions"]
     if name.model_type.startswith("deberta") and not config["position_biased_input"]:
         return None  # relative positions alone
@@ -56,7 +56,7 @@ def test_the_context_length_is_the_references(name):
 
 def has_learned_table(name) -> bool:
     embed = name.spec.last_stack.embed
-    table = embed.position if isinstance(embed, Embed) else None
+    table = embed.position if isinstance(embed, TokenEmbeddingSpec) else None
     return table is not None and table.layout == "learned" and in_transformers(name)
 
 
@@ -106,10 +106,10 @@ LLAMA = {
     ],
 )  # fmt: skip
 def test_rope_scaling_extends_the_context(scaling, length):
-    spec = translate({**LLAMA, "rope_scaling": scaling}, "LlamaForCausalLM")
+    spec = spec_from_config({**LLAMA, "rope_scaling": scaling}, "LlamaForCausalLM")
     assert spec.decoder.context_length == length
 
 
 def test_a_window_of_attention_is_no_limit():
     config = {**LLAMA, "model_type": "mistral", "num_key_value_heads": 2, "sliding_window": 8}
-    assert translate(config, "MistralForCausalLM").decoder.context_length == 64
+    assert spec_from_config(config, "MistralForCausalLM").decoder.context_length == 64

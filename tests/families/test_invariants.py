@@ -11,7 +11,7 @@ import torch
 from cases import TOLERANCE, Batch, difference, is_decoder, is_sparse, pads, writes
 
 import glassformer as gf
-from glassformer.core import Cache, Capture
+from glassformer.core import ActivationCapture, Cache
 from glassformer.weights.tensor_files import TensorFiles
 
 pytestmark = pytest.mark.over(once_per="body")
@@ -63,7 +63,7 @@ def test_a_long_text_in_every_way(case):
     joined = {key: [row for one in alone for row in one[key]] for key in together}
     for other in (joined, case.ours(left), case.ours(left, eager=True)):
         assert difference(other, together) <= TOLERANCE
-    assert difference(case.ours(left, tap=Capture("*.pattern")), case.ours(left)) == 0.0
+    assert difference(case.ours(left, tap=ActivationCapture("*.pattern")), case.ours(left)) == 0.0
 
 
 @pytest.mark.over(which=is_decoder)
@@ -198,7 +198,7 @@ def test_a_tap_that_changes_nothing_changes_nothing_to_the_bit(case):
     batch = case.batch(LENGTHS, "left")
     for options in ({}, {"eager": True}):
         plain = case.ours(batch, **options)
-        seen = Capture()
+        seen = ActivationCapture()
         tapped = case.ours(batch, tap=seen, **options)
         assert difference(tapped, plain) == 0.0
         stack = "decoder" if case.spec.decoder is not None else "encoder"
@@ -210,7 +210,7 @@ def test_a_tap_that_changes_nothing_changes_nothing_to_the_bit(case):
 
 def test_captured_patterns_are_weights_over_what_may_be_seen(case):
     batch = case.batch(LENGTHS, "right")
-    seen = Capture("*.pattern")
+    seen = ActivationCapture("*.pattern")
     case.ours(batch, tap=seen)
     for name, pattern in seen.seen.items():
         sums = pattern.sum(-1)  # one, or nothing at all for a row that sees nothing

@@ -9,7 +9,7 @@ from cases import TOLERANCE
 
 import glassformer as gf
 from glassformer import GlassformerError
-from glassformer.families import families, translate
+from glassformer.families import families, spec_from_config
 
 SEPARATOR = {"longformer": 2, "big_bird": 66}
 
@@ -85,4 +85,4 @@ def test_a_question_without_an_end_is_refused(tmp_path):
 def test_what_cannot_be_computed_is_refused(config, sentence):
     name = {"big_bird": "BigBirdModel", "longformer": "LongformerModel"}[config["model_type"]]
     with pytest.raises(GlassformerError, match=sentence):
-        translate(config, name)
+        spec_from_config(config, name)

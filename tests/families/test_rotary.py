@@ -14,7 +14,7 @@ from cases import TOLERANCE
 
 import glassformer as gf
 from glassformer import GlassformerError
-from glassformer.families import translate
+from glassformer.families import spec_from_config
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 50, "pad_token_id": 0,
@@ -116,7 +116,7 @@ def test_equals_the_reference_beyond_the_trained_length(model_type, settings, tm
 def test_what_is_not_understood_is_named(settings, said):
     config = {"model_type": "llama", **SIZE, **settings}
     with pytest.raises(GlassformerError, match=said):
-        translate(config, "LlamaForCausalLM")
+        spec_from_config(config, "LlamaForCausalLM")
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_layers_with_a_window_have_settings_of_their_own(model_type, architectur
     config = {"model_type": model_type, **families()[model_type].TINY[0]}
     flat = {**config, "rope_parameters": {"rope_type": "linear", "factor": 2.0}}
     with pytest.raises(GlassformerError, match="two objects, full_attention and sliding"):
-        translate(flat, architecture)
+        spec_from_config(flat, architecture)
     both = {**config, "rope_scaling": {"type": "linear", "factor": 4.0}}
     both["rope_parameters"] = {"full_attention": {"rope_type": "linear", "factor": 2.0}}
-    spec = translate(both, architecture)
+    spec = spec_from_config(both, architecture)
     positions = [block.position for block in spec.last_stack.attention_blocks]
     assert 4.0 in {p.scaling.factor for p in positions if p.scaling is not None}
     assert 2.0 not in {p.scaling.factor for p in positions if p.scaling is not None}

@@ -12,8 +12,8 @@ from cases import TOLERANCE, Name
 import glassformer as gf
 from glassformer.core import Permutation
 from glassformer.errors import GlassformerError
-from glassformer.families import find_preset, translate
-from glassformer.weights.mapping import make_net
+from glassformer.families import find_preset, spec_from_config
+from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
 
@@ -162,5 +162,5 @@ def test_a_model_without_queries_says_so():
 )
 def test_the_published_sizes(preset, count):
     """Parameters of the bodies of xlnet-base-cased and xlnet-large-cased."""
-    net = make_net(translate(find_preset(preset), "XLNetModel"))
+    net = build_transformer(spec_from_config(find_preset(preset), "XLNetModel"))
     assert count_parameters(net) == count

@@ -9,7 +9,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.generate.batch import Batch
+from glassformer.generate.batch import BatchJob
 
 GIVEN = {"max_new_tokens": 4, "batch_size": 2}
 LINES = [
@@ -35,7 +35,7 @@ def paths(tmp_path):
 
 def run(bard, paths, given=GIVEN, about="", count=None):
     """All results, or as many as it takes; then it is as if the power went out."""
-    batch = Batch(*paths, given, about)
+    batch = BatchJob(*paths, given, about)
     results = batch.run(bard.writer, batch.plan(bard.writer))
     made = [next(results) for _ in range(count)] if count else list(results)
     results.close()

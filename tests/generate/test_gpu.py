@@ -93,15 +93,15 @@ SIZES = {
 @torch.inference_mode()
 def test_the_fused_step_computes_what_the_net_computes(name, dtype, rows):
     from glassformer.generate.fused import FusedStep, knows
-    from glassformer.generate.slots import Filling, Slots
+    from glassformer.generate.slots import PrefillCache, StaticCache
 
     net = gf.create(name, seed=3, **SIZES[name]).net.to("cuda", dtype).eval()
     assert knows(net)
     exact = copy.deepcopy(net).float()
     tokens = torch.randint(0, 1001, (rows, 9), device="cuda")
     mask = torch.arange(9, device="cuda") >= torch.arange(rows, device="cuda")[:, None] % 5
-    slots = Slots.empty(net, rows, 64)
-    filling, cache, plain = Filling(slots), gf.Cache(), gf.Cache()
+    slots = StaticCache.empty(net, rows, 64)
+    filling, cache, plain = PrefillCache(slots), gf.Cache(), gf.Cache()
     net(tokens, mask=mask, cache=filling)
     filling.settle()
     exact(tokens, mask=mask, cache=cache)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.generate.infill import filler_of
-from glassformer.generate.result import Generation
+from glassformer.generate.result import GenerationOutput
 from glassformer.text import Tokenizer
 
 WORDS = ["The", "cute", "dog", "walks", "in", "the", "green", "park", ".", "A"]
@@ -110,7 +110,7 @@ def test_the_encoder_reads_sentinels_in_order(t5):
 )
 def test_a_model_may_say_something_else(t5, said, spans):
     tokens = t5.tokenizer.encode(said, special=False).ids
-    generation = Generation("", tokens, [0.0] * len(tokens), "eos")
+    generation = GenerationOutput("", tokens, [0.0] * len(tokens), "eos")
     result = filler_of(t5.writer).filled(["The ", " walks in ", " park ."], generation)
     assert result.spans == spans
     assert result.text == f"The {spans[0]} walks in {spans[1]} park ."

@@ -11,7 +11,7 @@ import transformers
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.generate.config import DEFAULT_NEW_TOKENS, RANGES, make_knobs
+from glassformer.generate.config import DEFAULT_NEW_TOKENS, RANGES, make_generation_config
 
 OUT_OF_RANGE = {
     "prefix_cache_bytes": -1,
@@ -50,7 +50,7 @@ def test_every_range_has_a_value_outside():
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_a_value_out_of_range_is_named(name):
     with pytest.raises(GlassformerError, match=rf"^{name} must be .*, not {OUT_OF_RANGE[name]!r}"):
-        make_knobs({}, {name: OUT_OF_RANGE[name]})
+        make_generation_config({}, {name: OUT_OF_RANGE[name]})
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_value_out_of_range_is_named(name):
 )
 def test_a_value_of_another_type_is_named(given, said):
     with pytest.raises(GlassformerError) as caught:
-        make_knobs({}, given)
+        make_generation_config({}, given)
     assert str(caught.value).startswith(said)
 
 
@@ -101,7 +101,7 @@ def test_a_value_of_another_type_is_named(given, said):
 )
 def test_contradictions(given, said):
     with pytest.raises(GlassformerError) as caught:
-        make_knobs({}, given)
+        make_generation_config({}, given)
     assert said in str(caught.value)
 
 
@@ -125,50 +125,59 @@ def test_contradictions(given, said):
     ],
 )
 def test_a_knob_that_shapes_sampling_asks_for_it(saved, given, sampled):
-    knobs = make_knobs(saved, given)
+    knobs = make_generation_config(saved, given)
     assert knobs.do_sample is (saved.get("do_sample", False) if sampled is None else sampled)
     if sampled is False:
         assert (knobs.temperature, knobs.top_p) == (1.0, 1.0)
 
 
 def test_contrastive_search_is_not_sampled():
-    assert not make_knobs({}, {"penalty_alpha": 0.6, "top_k": 4}).do_sample
-    assert make_knobs({}, {"penalty_alpha": 0.6, "top_k": 4, "temperature": 0}).top_k == 4
+    assert not make_generation_config({}, {"penalty_alpha": 0.6, "top_k": 4}).do_sample
+    assert (
+        make_generation_config({}, {"penalty_alpha": 0.6, "top_k": 4, "temperature": 0}).top_k == 4
+    )
 
 
 def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(GlassformerError, match="no knob 'temprature'; did you mean temperature"):
-        make_knobs({}, {"temprature": 1.0})
+        make_generation_config({}, {"temprature": 1.0})
     with pytest.raises(GlassformerError, match="no knob 'xyzzy'; there are max_new_tokens, "):
-        make_knobs({}, {"xyzzy": 1.0})
+        make_generation_config({}, {"xyzzy": 1.0})
 
 
 def test_a_file_may_hold_what_others_use_and_what_is_idle():
     saved = {"transformers_version": "4.2", "temperature": 0.6, "top_k": 50, "max_length": None}
-    knobs = make_knobs(saved, {})
+    knobs = make_generation_config(saved, {})
     assert (knobs.temperature, knobs.do_sample) == (1.0, False)
-    assert make_knobs(saved, {"do_sample": True}).temperature == 0.6
-    assert make_knobs({**saved, "penalty_alpha": 0.6}, {}).top_k == 50
+    assert make_generation_config(saved, {"do_sample": True}).temperature == 0.6
+    assert make_generation_config({**saved, "penalty_alpha": 0.6}, {}).top_k == 50
 
 
 def test_the_users_word_on_length_is_the_last():
-    assert make_knobs({"max_length": 20}, {}).new_tokens(5, None) == 15
-    assert make_knobs({"max_length": 20}, {"max_new_tokens": 30}).new_tokens(5, None) == 30
-    assert make_knobs({"max_new_tokens": 30}, {"max_length": 20}).new_tokens(5, None) == 15
-    assert make_knobs({}, {"max_new_tokens": 30, "max_length": 9}).new_tokens(5, None) == 30
-    assert make_knobs({}, {}).new_tokens(5, None) == DEFAULT_NEW_TOKENS
-    assert make_knobs({}, {"max_new_tokens": 30}).new_tokens(5, context=12) == 7
+    assert make_generation_config({"max_length": 20}, {}).new_tokens(5, None) == 15
+    assert (
+        make_generation_config({"max_length": 20}, {"max_new_tokens": 30}).new_tokens(5, None) == 30
+    )
+    assert (
+        make_generation_config({"max_new_tokens": 30}, {"max_length": 20}).new_tokens(5, None) == 15
+    )
+    assert (
+        make_generation_config({}, {"max_new_tokens": 30, "max_length": 9}).new_tokens(5, None)
+        == 30
+    )
+    assert make_generation_config({}, {}).new_tokens(5, None) == DEFAULT_NEW_TOKENS
+    assert make_generation_config({}, {"max_new_tokens": 30}).new_tokens(5, context=12) == 7
 
 
 def test_none_sets_a_knob_back_to_its_default():
     saved = {"num_beams": 4, "eos_token_id": 7}
-    assert make_knobs(saved, {}).num_beams == 4
-    knobs = make_knobs(saved, {"num_beams": None, "eos_token_id": None})
+    assert make_generation_config(saved, {}).num_beams == 4
+    knobs = make_generation_config(saved, {"num_beams": None, "eos_token_id": None})
     assert (knobs.num_beams, knobs.eos_token_id) == (1, ())
 
 
 def test_values_of_numpy_and_single_tokens_are_as_good():
-    knobs = make_knobs(
+    knobs = make_generation_config(
         {},
         {
             "max_new_tokens": np.int64(3),
@@ -184,7 +193,7 @@ def test_values_of_numpy_and_single_tokens_are_as_good():
 
 
 def test_phrases_are_single_or_of_several_ways():
-    knobs = make_knobs({}, {"num_beams": 2, "force_words_ids": [[1, 2], [[3], [4, 5]]]})
+    knobs = make_generation_config({}, {"num_beams": 2, "force_words_ids": [[1, 2], [[3], [4, 5]]]})
     assert knobs.force_words_ids == (((1, 2),), ((3,), (4, 5)))
 
 

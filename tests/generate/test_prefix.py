@@ -7,7 +7,7 @@ import torch
 
 import glassformer as gf
 from glassformer.generate import prefix
-from glassformer.generate.prefix import Shelf, can_share, shared
+from glassformer.generate.prefix import PrefixCache, can_share, shared
 
 HEAD, NEW = 21, 6
 FORCED = ("forced_bos_token_id", "forced_eos_token_id", "begin_suppress_tokens")  # by a config
@@ -27,7 +27,7 @@ class Counted:
 
     def __init__(self, model) -> None:
         self.model = model
-        model._shelf = Shelf()
+        model._shelf = PrefixCache()
 
     def __enter__(self):
         self.tokens = 0

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 from glassformer.generate.sampling import chances, draw, shaped
 
 COUNT = 20_000
@@ -23,7 +23,7 @@ def chi_square(counts: torch.Tensor, expected: torch.Tensor) -> float:
     return (statistic - free) / math.sqrt(2 * free)
 
 
-def exact(knobs: Knobs) -> torch.Tensor:
+def exact(knobs: GenerationConfig) -> torch.Tensor:
     """The definition of each knob, written out."""
     p = (SCORES[0] / knobs.temperature).double().softmax(-1)
     order = p.argsort(descending=True).tolist()
@@ -68,7 +68,7 @@ def exact(knobs: Knobs) -> torch.Tensor:
     ids=str,
 )
 def test_draws_are_from_the_exact_distribution(knobs):
-    knobs = Knobs(do_sample=True, **knobs)
+    knobs = GenerationConfig(do_sample=True, **knobs)
     chance = chances(3, 0, COUNT)
     drawn = draw(shaped(SCORES, knobs).expand(COUNT, -1), chance)
     counts = torch.bincount(drawn, minlength=SCORES.shape[1]).double()
@@ -79,7 +79,7 @@ def test_a_biased_draw_would_be_noticed():
     chance = chances(3, 0, COUNT) ** 1.05
     drawn = draw(SCORES.expand(COUNT, -1), chance)
     counts = torch.bincount(drawn, minlength=SCORES.shape[1]).double()
-    assert chi_square(counts, exact(Knobs(do_sample=True)) * COUNT) > 4
+    assert chi_square(counts, exact(GenerationConfig(do_sample=True)) * COUNT) > 4
 
 
 def test_an_impossible_token_is_never_drawn_at_the_edges():
@@ -93,13 +93,16 @@ def test_beams_are_drawn_without_replacement_from_the_right_distribution():
     import glassformer as gf
     from glassformer import spec
 
-    attention = spec.Attention(heads=2, head_dim=4)
-    block = spec.Block(
-        attention=attention, ffn=spec.FFN(width=8), norm=spec.Norm(), pattern=spec.CAUSAL
+    attention = spec.AttentionSpec(heads=2, head_dim=4)
+    block = spec.BlockSpec(
+        attention=attention,
+        ffn=spec.FeedForwardSpec(width=8),
+        norm=spec.NormSpec(),
+        pattern=spec.CAUSAL,
     )
-    stack = spec.Stack(width=8, embed=spec.Embed(vocabulary=6), blocks=(block,))
-    head = spec.Head(name="lm", outputs=6, bias="none")
-    model = gf.create(spec.ModelSpec(decoder=stack, heads=(head,), init=spec.Init(std=0.5)))
+    stack = spec.StackSpec(width=8, embed=spec.TokenEmbeddingSpec(vocabulary=6), blocks=(block,))
+    head = spec.HeadSpec(name="lm", outputs=6, bias="none")
+    model = gf.create(spec.ModelSpec(decoder=stack, heads=(head,), init=spec.InitSpec(std=0.5)))
     with torch.no_grad():
         expected = model.net(torch.tensor([[1, 2]])).logits[0, -1].double().softmax(-1)
     counts = torch.zeros(6, dtype=torch.float64)

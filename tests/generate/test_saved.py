@@ -10,7 +10,7 @@ import transformers
 
 import glassformer as gf
 from glassformer import GlassformerError
-from glassformer.generate.config import KINDS, make_knobs
+from glassformer.generate.config import KINDS, make_generation_config
 from glassformer.generate.saved_config import REFUSED, WITHOUT_EFFECT
 
 EFFECTIVE = {
@@ -49,9 +49,9 @@ def test_every_setting_of_the_reference_is_accounted_for():
 def test_what_the_reference_assumes_is_neutral():
     defaults = transformers.GenerationConfig._get_default_generation_params()
     for sampled in (False, True):
-        make_knobs({**defaults, "do_sample": sampled}, {})
-    make_knobs(transformers.GenerationConfig().to_dict(), {})
-    make_knobs(dict.fromkeys(REFUSED), {})
+        make_generation_config({**defaults, "do_sample": sampled}, {})
+    make_generation_config(transformers.GenerationConfig().to_dict(), {})
+    make_generation_config(dict.fromkeys(REFUSED), {})
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -59,12 +59,12 @@ def test_what_would_change_the_text_is_refused(name):
     saved = {name: EFFECTIVE[name]}
     given = ONLY_WHERE_IT_MATTERS.get(name, {})
     with pytest.raises(GlassformerError, match=f"sets {name} to .* pass {name}=None to write"):
-        make_knobs(saved, given)
-    make_knobs(saved, {**given, name: None})
+        make_generation_config(saved, given)
+    make_generation_config(saved, {**given, name: None})
     if given:
-        make_knobs(saved, {})
+        make_generation_config(saved, {})
     with pytest.raises(GlassformerError, match=f"There is no knob '{name}'"):
-        make_knobs({}, {name: EFFECTIVE[name]})
+        make_generation_config({}, {name: EFFECTIVE[name]})
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from glassformer import native
 from glassformer.core.linear import Linear
 from glassformer.generate import build, tape
 from glassformer.generate.runner import Runner
-from glassformer.generate.strategy import Request
+from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.tape import Tape
 from glassformer.generate.taped import ROWS, SHORT, TapeRunner, knows
 from glassformer.weights.quantization import GROUP, QuantizedLinear
@@ -42,7 +42,7 @@ def texts(results):
 
 def together(net, prompts):
     """Logits of both runners, all along: rows leave, join, change places and are copied."""
-    requests = [Request(i, tuple(prompt), 12) for i, prompt in enumerate(prompts)]
+    requests = [GenerationRequest(i, tuple(prompt), 12) for i, prompt in enumerate(prompts)]
     pair = Runner(net), TapeRunner(net, rows=6)
     logits = [runner.read(requests[:3], 1) for runner in pair]
     for parents in ((0, 1, 2), (0, 2), "join", (1, 0, 2, 3, 4, 5), (0, 0, 2, 5, 5, 5), range(6)):
@@ -79,7 +79,10 @@ def test_a_longer_text_gets_a_longer_store():
     net = gf.create("gpt2", seed=3, **SMALL).net
     plain, played = Runner(net), TapeRunner(net, rows=2)
     with torch.inference_mode():
-        for request in (Request(0, (1, 2, 3), 9), Request(1, tuple(range(40)), 60)):
+        for request in (
+            GenerationRequest(0, (1, 2, 3), 9),
+            GenerationRequest(1, tuple(range(40)), 60),
+        ):
             assert torch.allclose(plain.read([request], 1), played.read([request], 1), atol=1e-5)
         rows, tokens = torch.tensor([0, 1]), torch.tensor([7, 8])
         assert torch.allclose(plain.step(rows, tokens), played.step(rows, tokens), atol=1e-5)
@@ -108,7 +111,7 @@ LLAMA = {
 
 def play(net, tokens=3):
     runner = TapeRunner(net, rows=1)
-    return runner.read([Request(0, tuple(range(tokens)), 5)], 1)
+    return runner.read([GenerationRequest(0, tuple(range(tokens)), 5)], 1)
 
 
 class Alone(Tape):
@@ -221,7 +224,7 @@ def test_activations(activation, gated, tmp_path):
 
 
 def test_both_sides_lay_out_operations_alike():
-    sizes = ctypes.sizeof(tape.Op), ctypes.sizeof(tape.Step)
+    sizes = ctypes.sizeof(tape.Op), ctypes.sizeof(tape.TapeStep)
     assert build.library().sizes() == 1000 * sizes[0] + sizes[1]
 
 

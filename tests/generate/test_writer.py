@@ -10,7 +10,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.generate import Interrupted
+from glassformer.generate import GenerationInterrupted
 from glassformer.text import train as train_tokenizer
 
 PROMPT = "ROMEO:\n"
@@ -400,7 +400,7 @@ def test_ctrl_c_keeps_what_was_finished(bard):
         return range(1024)
 
     knobs = {"prefix_allowed_tokens_fn": press, "batch_size": 1, "max_new_tokens": 3}
-    with pytest.raises(Interrupted) as caught:
+    with pytest.raises(GenerationInterrupted) as caught:
         bard.generate([PROMPT, "KING:\n", "All:\n"], **knobs)
     finished = caught.value.finished
     assert sorted(finished) == [0, 1]

@@ -8,7 +8,7 @@ import torch
 
 import glassformer as gf
 from glassformer import GlassformerError, inside
-from glassformer.inside.attribute.causal_basis import Search
+from glassformer.inside.attribute.causal_basis import CausalBasisSearch
 from glassformer.inside.capture.corpus import batches, captured, pieces
 from glassformer.inside.lens.stages import language_head
 
@@ -39,7 +39,9 @@ def test_planted_directions_are_found_in_their_order():
     model, directions = planted()
     drawn = torch.randn(600, 32, generator=torch.Generator().manual_seed(1))
     rows = torch.linalg.qr(drawn - drawn.mean(0))[0] * 600**0.5
-    search = Search(model, language_head(model), "decoder.blocks.0.resid_post", rows, None)
+    search = CausalBasisSearch(
+        model, language_head(model), "decoder.blocks.0.resid_post", rows, None
+    )
     found, energies = torch.zeros(0, 32), []
     for _ in range(3):
         vector, energy = search.next(found)
@@ -81,7 +83,7 @@ def test_no_other_direction_counts_as_much(kind):
     given = pieces(model, TEXTS, targets.get("targets"))
     (batch,) = batches(given, 2048)
     rows = captured(model, batch, [name])[name]
-    search = Search(model, language_head(model), name, rows, None)
+    search = CausalBasisSearch(model, language_head(model), name, rows, None)
     tries = torch.randn(200, 32, generator=torch.Generator().manual_seed(0))
     tries = torch.nn.functional.normalize(tries, dim=1)
     assert basis.energies.tolist()[0] >= max(search.energy(one) for one in tries)

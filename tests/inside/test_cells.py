@@ -11,12 +11,12 @@ import torch
 import glassformer as gf
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.errors import GlassformerError
-from glassformer.families import classes_of, families, translate
+from glassformer.families import classes_of, families, spec_from_config
+from glassformer.inside.capture.look import look
 from glassformer.inside.explain.cells import Cell, cell
 from glassformer.inside.explain.recompute import array
-from glassformer.inside.capture.look import look
 from glassformer.inside.explain.steps import steps
-from glassformer.spec import Embed, ModelSpec
+from glassformer.spec import ModelSpec, TokenEmbeddingSpec
 
 
 def spec_of(model_type: str) -> ModelSpec:
@@ -24,7 +24,7 @@ def spec_of(model_type: str) -> ModelSpec:
     family = families()[model_type]
     classes = list(classes_of(family, model_type))
     named = [name for name in classes if "LM" in name or "Generation" in name]
-    return translate({"model_type": model_type, **family.TINY[-1]}, (named or classes)[0])
+    return spec_from_config({"model_type": model_type, **family.TINY[-1]}, (named or classes)[0])
 
 
 def tiny(spec: ModelSpec) -> gf.Model:
@@ -64,7 +64,9 @@ def explains(found: Cell) -> float:
 
 def reads_text(spec: ModelSpec) -> bool:
     stacks = [stack for stack in (spec.encoder, spec.decoder) if stack is not None]
-    return all(isinstance(s.embed, Embed) and len(s.attention_blocks) > 0 for s in stacks)
+    return all(
+        isinstance(s.embed, TokenEmbeddingSpec) and len(s.attention_blocks) > 0 for s in stacks
+    )
 
 
 TYPES = [name for name, family in families().items() if family.TINY]

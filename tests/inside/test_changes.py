@@ -7,8 +7,8 @@ import small
 import torch
 
 from glassformer import inside
-from glassformer.inside.intervene.edit_effects import changes, lens_changes, weight_changes
-from glassformer.inside.capture.cancellation import pausing
+from glassformer.inside.capture.cancellation import cancellable
+from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes, weight_changes
 
 TEXT = "time flies like an arrow"
 
@@ -17,7 +17,7 @@ TEXT = "time flies like an arrow"
 def test_the_lens_of_layers_is_that_of_both_runs(make):
     model = make()
     before = model.look(TEXT)
-    after = model.look(TEXT, edits=[inside.heads_off(1, [0, 2], stack=before.stack)])
+    after = model.look(TEXT, edits=[inside.ablate_heads(1, [0, 2], stack=before.stack)])
     found = lens_changes(before, after)
     for view, said in ((before, found.before), (after, found.after)):
         whole = view.lens(top=1)
@@ -34,7 +34,7 @@ def test_what_an_edit_leaves_alone_is_not_read_again():
     model = small.decoder()
     before = model.look(TEXT)
     lens_changes(before, before)
-    after = model.look(TEXT, edits=[inside.heads_off(2, [1])])
+    after = model.look(TEXT, edits=[inside.ablate_heads(2, [1])])
     after.read_through(before.seen)
     rows = []
     (head,) = model.net.heads.values()
@@ -45,7 +45,7 @@ def test_what_an_edit_leaves_alone_is_not_read_again():
 
 def test_nothing_moves_without_an_edit():
     view = small.decoder().look(TEXT)
-    found = changes(view, view, 2)
+    found = edit_effects(view, view, 2)
     assert found.before == found.after
     assert (found.divergence.array == 0).all()
 
@@ -70,6 +70,6 @@ def test_a_pause_may_end_a_lens():
     def stop():
         raise TimeoutError
 
-    with pausing(stop), pytest.raises(TimeoutError):
+    with cancellable(stop), pytest.raises(TimeoutError):
         view.lens()
     assert view.lens().best.array.shape[1] == len(view.tokens)

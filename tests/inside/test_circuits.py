@@ -11,7 +11,7 @@ from models import FAMILIES, case_of
 from glassformer import GlassformerError, inside
 from glassformer.core.block import Block
 from glassformer.inside.weights.factors import factors
-from glassformer.spec import Attention
+from glassformer.spec import AttentionSpec
 
 
 def array(x) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_every_family_tells_its_circuits(name):
         with pytest.raises(GlassformerError, match="no heads"):
             inside.composition(model)
         return
-    specs: dict[int, Attention] = {
+    specs: dict[int, AttentionSpec] = {
         at: stack.blocks[stack.spec.order[at]].spec.attention for at in layers
     }
     for layer in [at for at in layers if specs[at].compress is not None]:

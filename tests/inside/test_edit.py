@@ -12,7 +12,7 @@ from models import FAMILIES, case_of, look
 
 import glassformer as gf
 from glassformer import adapters, inside
-from glassformer.core.transformer import Net
+from glassformer.core.transformer import Transformer
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
 
@@ -39,7 +39,7 @@ def hooked(module, change, call):
 def test_a_layer_that_is_off_is_a_net_without_it():
     model = small.decoder()
     stack = model.spec.decoder
-    fewer = Net(
+    fewer = Transformer(
         replace(model.spec, decoder=replace(stack, blocks=stack.blocks[:2], order=()))
     ).eval()
     blocks = model.net.decoder.blocks
@@ -47,7 +47,7 @@ def test_a_layer_that_is_off_is_a_net_without_it():
         {k: v for k, v in model.net.state_dict().items() if not k.startswith("decoder.blocks.2")}
     )
     fewer.decoder.blocks[1].load_state_dict(blocks[2].state_dict())
-    off = model.look(TEXT, edits=inside.layer_off(1, model.spec)).logits.array
+    off = model.look(TEXT, edits=inside.ablate_layer(1, model.spec)).logits.array
     with torch.no_grad():
         want = fewer(torch.tensor([model.tokenizer.encode(TEXT).ids])).logits[0]
     assert torch.allclose(off, want, atol=1e-5)
@@ -55,7 +55,7 @@ def test_a_layer_that_is_off_is_a_net_without_it():
 
 def test_a_layer_of_an_encoder_decoder_loses_cross_attention_too():
     model = small.both()
-    edits = inside.layer_off(0, model.spec)
+    edits = inside.ablate_layer(0, model.spec)
     assert [e.at for e in edits] == [
         f"decoder.blocks.0.{part}" for part in ("attn_out", "cross.attn_out", "ffn_out")
     ]
@@ -192,7 +192,7 @@ def test_edits_apply_in_their_order_and_end_with_the_context():
 def test_contributions_add_up_under_edits_and_name_them():
     model = small.decoder()
     edits = [
-        inside.heads_off(1, [0]),
+        inside.ablate_heads(1, [0]),
         inside.steer(0, torch.linspace(-1, 1, 32)),
         {"kind": "scale", "at": "blocks.2.ffn_out", "factor": 3.0},
     ]
@@ -206,7 +206,7 @@ def test_tasks_and_batches_hear_edits():
     model = small.encoder("SequenceClassification")
     texts = [TEXT, "a robot must obey", OTHER]
     before = [one.probabilities for one in model.classify(texts)]
-    with model.edit(inside.heads_off(0, [0, 1, 2, 3])):
+    with model.edit(inside.ablate_heads(0, [0, 1, 2, 3])):
         together = [one.probabilities for one in model.classify(texts)]
         alone = [model.classify(text).probabilities for text in texts]
     for one, other, was in zip(together, alone, before, strict=True):

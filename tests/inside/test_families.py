@@ -162,7 +162,7 @@ def test_a_head_that_is_off_is_columns_of_zeros(name):
     block = stack.blocks[stack.spec.order[-1]]
     last = len(stack.spec.order) - 1
     dim = block.spec.attention.head_dim
-    off = look(case, edits=[gf.inside.heads_off(last, [1])]).output.hidden
+    off = look(case, edits=[gf.inside.ablate_heads(last, [1])]).output.hidden
     weight, kept = block.attention.out.weight, block.attention.out.weight.detach().clone()
     with torch.no_grad():
         weight[:, dim : 2 * dim] = 0

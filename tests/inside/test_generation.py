@@ -33,7 +33,7 @@ def test_a_head_off_writes_what_a_net_without_it_writes(make, way):
     model, changed = make(), without_columns(make(), 1, 2)
     knobs = {"max_new_tokens": 10, **WAYS[way]}
     prompts = [PROMPT, "a robot must obey orders"]
-    with model.edit(inside.heads_off(1, [2])):
+    with model.edit(inside.ablate_heads(1, [2])):
         edited = model.generate(prompts, **knobs)
     want, plain = changed.generate(prompts, **knobs), model.generate(prompts, **knobs)
     assert [g.tokens for g in edited] == [g.tokens for g in want]
@@ -48,7 +48,7 @@ def test_a_head_off_writes_what_a_net_without_it_writes(make, way):
 
 def test_a_stream_and_scores_hear_edits_too():
     model, changed = small.decoder(), without_columns(small.decoder(), 0, 0)
-    with model.edit(inside.heads_off(0, [0])):
+    with model.edit(inside.ablate_heads(0, [0])):
         pieces = [piece.token for piece in model.stream(PROMPT, max_new_tokens=6)]
         score = model.score(PROMPT)
     assert pieces == [piece.token for piece in changed.stream(PROMPT, max_new_tokens=6)]
@@ -146,7 +146,7 @@ def test_fast_paths_are_left_for_the_time_of_the_edit(monkeypatch):
     before = model.generate(long, max_new_tokens=3)
     taped_before, kept = list(made), set(model._shelf.texts)
     assert kept
-    with model.edit(inside.heads_off(0, [1])):
+    with model.edit(inside.ablate_heads(0, [1])):
         edited = model.generate(long, max_new_tokens=3)
         assert made == taped_before and set(model._shelf.texts) == kept
     after = model.generate(long, max_new_tokens=3)

@@ -35,7 +35,7 @@ def test_recorded_steps_are_left_for_the_time_of_an_edit():
     for knobs in ({}, {"num_beams": 3}, {"do_sample": True, "seed": 3}):
         before = model.generate(TEXT, max_new_tokens=8, **knobs).tokens
         edits = [
-            inside.heads_off(1, [2]),
+            inside.ablate_heads(1, [2]),
             inside.steer(0, torch.linspace(-2, 2, 32), positions=[6]),
         ]
         with model.edit(*edits), plain.edit(*edits):

@@ -11,9 +11,9 @@ import torch
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.inside.intervene.edit_effects import changes, lens_changes
-from glassformer.inside.intervene.choices import choices, stage_choice
 from glassformer.inside.explain.recompute import array
+from glassformer.inside.intervene.choices import choices, stage_choice
+from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes
 from glassformer.inside.intervene.patching import path, sweep
 
 TEXT, OTHER = "time flies like an arrow", "fruit flies like a banana"
@@ -87,7 +87,7 @@ def test_edits_and_patches_are_felt_by_the_head_that_is_named(model):
     before = model.look(TEXT, head="mood")
     after = model.look(TEXT, head="mood", edits=[LAST_OFF])
     was, now = (view.output.heads["mood"][0].log_softmax(-1) for view in (before, after))
-    found = changes(before, after, 0)
+    found = edit_effects(before, after, 0)
     assert {one.text for one in found.moved} == {"bad", "good"}
     far = float((was.exp() * (was - now)).sum())
     assert found.divergence.tolist() == pytest.approx([far], abs=1e-6)
@@ -151,7 +151,7 @@ def test_a_tuned_lens_is_for_one_head(model, tmp_path):
     }
     basis = inside.causal_basis(model, TEXTS, 0, count=1, tuned=tuned, head="speech")
     assert math.isfinite(float(basis.energies.array[0]))
-    with inside.speaking(model, layer=0, tuned=tuned):
+    with inside.early_exit(model, layer=0, tuned=tuned):
         assert model.look(TEXT, head="speech").predictions()
     for ask in (
         lambda: model.look(TEXT).lens(tuned=tuned),

@@ -9,8 +9,8 @@ import small
 import torch
 
 import glassformer as gf
-from glassformer.inside.explain.head_types import kinds
-from glassformer.inside.explain.attention_neurons import neurons
+from glassformer.inside.explain.attention_neurons import attention_neurons
+from glassformer.inside.explain.head_types import head_types
 
 TEXT = "time flies like an arrow"
 FETCHES = r"""(src|href|action)\s*=\s*(?!["']?data:)|@import|url\(|fetch\("""
@@ -31,8 +31,8 @@ def things():
         "rollout": view.rollout(),
         "side": both.cross,
         "predictions": view.predictions(),
-        "kinds": kinds(both.encoder),
-        "neurons": neurons(view, 1, 2, 3),
+        "kinds": head_types(both.encoder),
+        "neurons": attention_neurons(view, 1, 2, 3),
         "positions": gf.inside.positions.positions(both.model, 6),
         "picture": gf.inside.positions.positions(view.model, 6)[0],
         "parameters": gf.inside.parameters.parameters(view.model.net),
@@ -40,7 +40,7 @@ def things():
         "contributions": both.contributions(),
         "difference": view.contributions("arrow", versus="banana"),
         "tuned": view.lens(tuned=gf.inside.tune_lens(view.model, [TEXT], steps=1)),
-        "strongest": gf.inside.strongest(view.model, [TEXT, "fruit flies"], 1, [3, 5]),
+        "strongest": gf.inside.max_activating(view.model, [TEXT, "fruit flies"], 1, [3, 5]),
         "circuit": gf.inside.circuit(view.model, 1, 2),
         "neuron directions": gf.inside.circuit(both.model, 1, None, "out"),
         "composition": gf.inside.composition(view.model, "v"),
@@ -77,7 +77,7 @@ def test_the_same_bytes_each_time(pages, tmp_path):
 def test_text_is_never_markup():
     model = small.decoder()
     for show in ("<b>", "</script><script>"):
-        words = gf.inside.Named(
+        words = gf.inside.NamedTensor(
             torch.ones(1, 1), ("query", "key"), {"query": [show], "key": [show]}
         )
         assert show not in words._repr_html_()

@@ -20,7 +20,7 @@ def test_it_says_what_the_lens_reads(kind, trained):
     lens = inside.tune_lens(model, [TEXT], steps=3, rate=0.05, **texts) if trained else None
     read = model.look(TEXT, **target).lens(tuned=lens)
     for layer, stage in ((None, 0), (0, 2)):
-        with inside.speaking(model, layer, tuned=lens):
+        with inside.early_exit(model, layer, tuned=lens):
             said = model.look(TEXT, **target).logits.array
         found = said.softmax(-1).sort(descending=True)
         torch.testing.assert_close(
@@ -31,7 +31,7 @@ def test_it_says_what_the_lens_reads(kind, trained):
 
 def test_it_writes_what_its_own_best_tokens_are():
     model = small.decoder()
-    with inside.speaking(model, 0):
+    with inside.early_exit(model, 0):
         tokens = model.generate(TEXT, max_new_tokens=4, eos_token_id=[]).tokens
     assert model.tokenizer is not None
     ids = model.tokenizer.encode(TEXT).ids
@@ -45,13 +45,13 @@ def test_it_writes_what_its_own_best_tokens_are():
 def test_the_last_layer_changes_nothing():
     model = small.decoder()
     plain = model.look(TEXT).logits.array
-    with inside.speaking(model, model.spec.last_stack.order[-1]):
+    with inside.early_exit(model, model.spec.last_stack.order[-1]):
         assert torch.equal(model.look(TEXT).logits.array, plain)
 
 
 def test_a_layer_that_is_not_there():
     with (
         pytest.raises(GlassformerError, match=r"no stage 'decoder\.blocks\.9\.resid_post'"),
-        inside.speaking(small.decoder(), 9),
+        inside.early_exit(small.decoder(), 9),
     ):
         pass

@@ -29,7 +29,7 @@ def test_they_are_those_that_reading_each_text_finds(kind):
     given = targets if kind in ("both", "source") else None
     stack = "encoder" if kind == "source" else ""
     told = []
-    found = inside.strongest(
+    found = inside.max_activating(
         model,
         iter(TEXTS),
         1,
@@ -59,7 +59,7 @@ def test_they_are_those_that_reading_each_text_finds(kind):
 def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
     model = small.decoder()
     long = " ".join(WORDS[(5 * i * i + i) % len(WORDS)] for i in range(150))
-    found = inside.strongest(model, [long, "time flies"], 2, 3, k=5, length=60)[3]
+    found = inside.max_activating(model, [long, "time flies"], 2, 3, k=5, length=60)[3]
     assert sorted(one.text for one in found) == [0, 1]
     (one,) = (one for one in found if one.text == 0)
     ids = model.tokenizer.ids(long)
@@ -71,7 +71,7 @@ def test_of_a_long_text_the_best_window_counts_and_what_stands_around():
 
 def test_any_tensor_with_a_number_for_each_token():
     model = small.decoder()
-    found = inside.strongest(model, TEXTS[:5], 0, 3, k=1, tensor="resid_post")
+    found = inside.max_activating(model, TEXTS[:5], 0, 3, k=1, tensor="resid_post")
     best = max(float(model.look(text).residual[0].array[:, 3].max()) for text in TEXTS[:5])
     assert found[3][0].value == pytest.approx(best, abs=1e-6)
     assert found[3][0].tokens[found[3][0].at] in found._repr_html_()
@@ -80,12 +80,12 @@ def test_any_tensor_with_a_number_for_each_token():
 def test_bad_input_is_one_clear_sentence():
     model = small.decoder()
     for wrong, said in (
-        (lambda: inside.strongest(model, TEXTS, 9, 0), "layer 9"),
-        (lambda: inside.strongest(model, TEXTS, 0, 5000), "neuron 5000"),
-        (lambda: inside.strongest(model, TEXTS, 0, [], 3), "at least one"),
-        (lambda: inside.strongest(model, ["", " "], 0, 1), "nothing to look at"),
-        (lambda: inside.strongest(model, TEXTS, 0, 1, tensor="pattern"), "no pattern"),
-        (lambda: inside.strongest(model, TEXTS[:2], 0, 1)[5], "not looked at"),
+        (lambda: inside.max_activating(model, TEXTS, 9, 0), "layer 9"),
+        (lambda: inside.max_activating(model, TEXTS, 0, 5000), "neuron 5000"),
+        (lambda: inside.max_activating(model, TEXTS, 0, [], 3), "at least one"),
+        (lambda: inside.max_activating(model, ["", " "], 0, 1), "nothing to look at"),
+        (lambda: inside.max_activating(model, TEXTS, 0, 1, tensor="pattern"), "no pattern"),
+        (lambda: inside.max_activating(model, TEXTS[:2], 0, 1)[5], "not looked at"),
     ):
         with pytest.raises(GlassformerError, match=said):
             wrong()

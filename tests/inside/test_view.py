@@ -9,8 +9,8 @@ import torch
 
 import glassformer as gf
 from glassformer import inside
-from glassformer.core import Capture
-from glassformer.core.transformer import Net
+from glassformer.core import ActivationCapture
+from glassformer.core.transformer import Transformer
 from glassformer.inside.attribute.linearize import norm_of
 
 TEXT = "time flies like an arrow"
@@ -19,7 +19,7 @@ TEXT = "time flies like an arrow"
 def test_arrays_have_named_axes_and_are_what_the_net_shows():
     model = small.decoder()
     view = model.look(TEXT)
-    seen = Capture()
+    seen = ActivationCapture()
     with torch.no_grad():
         out = model.net(torch.tensor([model.tokenizer.encode(TEXT).ids]), tap=seen)
     one = view.attention[2, 1]
@@ -47,8 +47,10 @@ def test_arrays_have_named_axes_and_are_what_the_net_shows():
 def test_what_is_asked_for_costs_one_pass_and_is_kept(monkeypatch):
     model = small.decoder()
     passes = []
-    forward = Net.forward
-    monkeypatch.setattr(Net, "forward", lambda *a, **k: passes.append(1) or forward(*a, **k))
+    forward = Transformer.forward
+    monkeypatch.setattr(
+        Transformer, "forward", lambda *a, **k: passes.append(1) or forward(*a, **k)
+    )
     view = model.look(TEXT)
     view.logits, view.predictions()
     assert len(passes) == 1
@@ -166,7 +168,7 @@ def test_the_lens_through_the_last_layers_leaves_out_those_between():
     model = small.decoder()
     found = model.look(TEXT).lens(through=1, top=3)
     assert [layer for layer, _ in found.stages] == [None, 0, 0, 1, 1]
-    without = model.look(TEXT, edits=inside.layer_off(1, model.spec)).logits.array.softmax(-1)
+    without = model.look(TEXT, edits=inside.ablate_layer(1, model.spec)).logits.array.softmax(-1)
     likely = without.topk(3)
     assert torch.equal(found.best.array[2], likely.indices)
     assert torch.allclose(found.best_probability.array[2], likely.values, atol=1e-6)
@@ -177,7 +179,7 @@ def test_the_lens_through_the_last_layers_leaves_out_those_between():
 
 def test_lenses_of_two_runs_side_by_side():
     model = small.decoder()
-    view, other = model.look(TEXT), model.look(TEXT, edits=[inside.heads_off(1, [0])])
+    view, other = model.look(TEXT), model.look(TEXT, edits=[inside.ablate_heads(1, [0])])
     p, q = (each.logits.array.double().softmax(-1) for each in (view, other))
     middle = (p + q) / 2
     half = ((p * (p / middle).log2()).sum(-1) + (q * (q / middle).log2()).sum(-1)) / 2

@@ -10,7 +10,7 @@ from scipy import stats
 
 from glassformer.errors import GlassformerError
 from glassformer.metrics.bootstrap import (
-    Draws,
+    Resamples,
     bootstrap,
     bootstrap_means,
     bootstrap_sums,
@@ -25,7 +25,7 @@ def f1(sums):
 def test_sums_give_what_lists_give():
     rng = np.random.default_rng(1)
     counts = rng.integers(1, 6, size=(50, 3))
-    draws = Draws(200, seed=7)
+    draws = Resamples(200, seed=7)
     at_once = bootstrap_sums(counts, {"f1": f1}, draws)["f1"]
     lists = bootstrap(list(counts), {"f1": lambda some: float(f1(sum(some)[None])[0])}, draws)["f1"]
     for name, value in at_once.record().items():
@@ -36,16 +36,16 @@ def test_sums_give_what_lists_give():
 
 def test_the_seed_decides():
     hits = {"accuracy": [0.9, 0.1, 0.8, 0.7, 0.2, 0.6, 0.3, 0.4, 0.5, 1]}
-    assert bootstrap_means(hits, Draws(seed=3)) == bootstrap_means(hits, Draws(seed=3))
-    ten, others = (bootstrap_means(hits, Draws(37, seed=seed))["accuracy"] for seed in (3, 4))
+    assert bootstrap_means(hits, Resamples(seed=3)) == bootstrap_means(hits, Resamples(seed=3))
+    ten, others = (bootstrap_means(hits, Resamples(37, seed=seed))["accuracy"] for seed in (3, 4))
     assert (ten.low, ten.high) != (others.low, others.high) or ten != others
 
 
 def test_draws_in_parts_are_the_same_draws(monkeypatch):
     hits = {"a": np.arange(30) % 3}
-    whole = bootstrap_means(hits, Draws(64))
+    whole = bootstrap_means(hits, Resamples(64))
     monkeypatch.setattr("glassformer.metrics.bootstrap.PART", 100)
-    assert bootstrap_means(hits, Draws(64)) == whole
+    assert bootstrap_means(hits, Resamples(64)) == whole
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -54,14 +54,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say(confidence):
     held = 0
     for trial in range(400):
         sample = rng.normal(0.3, size=80)
-        figure = bootstrap_means({"rate": sample}, Draws(300, trial, confidence))["rate"]
+        figure = bootstrap_means({"rate": sample}, Resamples(300, trial, confidence))["rate"]
         held += figure.low <= 0.3 <= figure.high
     assert held / 400 == pytest.approx(confidence, abs=0.05)
 
 
 def test_errors_are_those_of_the_mean():
     sample = np.random.default_rng(0).normal(size=400)
-    drawn = bootstrap(list(sample), {"mean": lambda some: float(np.mean(some))}, Draws(1000))
+    drawn = bootstrap(list(sample), {"mean": lambda some: float(np.mean(some))}, Resamples(1000))
     assert mean_error(sample) == pytest.approx(sample.std(ddof=1) / 20)
     assert drawn["mean"].error == pytest.approx(mean_error(sample), rel=0.1)
     assert bootstrap_means({"mean": sample})["mean"].error == mean_error(sample)
@@ -75,11 +75,13 @@ def test_errors_are_those_of_the_mean():
     ("hits", "records"), [(3, 3), (0, 3), (1, 1), (0, 1), (7, 10), (999, 1000)]
 )
 def test_a_proportion_has_wilsons_interval(hits, records, confidence):
-    figure = Draws(confidence=confidence).proportion([1] * hits + [0] * (records - hits))
+    figure = Resamples(confidence=confidence).proportion([1] * hits + [0] * (records - hits))
     theirs = stats.binomtest(hits, records).proportion_ci(confidence, "wilson")
     assert (figure.low, figure.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
     assert 0 <= figure.low <= figure.value <= figure.high <= 1
-    percent = Draws(confidence=confidence).proportion([True] * hits, scale=100) if hits else None
+    percent = (
+        Resamples(confidence=confidence).proportion([True] * hits, scale=100) if hits else None
+    )
     assert percent is None or (percent.value, percent.high) == (100, 100)
 
 
@@ -92,7 +94,7 @@ def ratio(x, y, axis=-1):
 def test_other_metrics_have_the_bca_interval(seed, size):
     rng = np.random.default_rng(seed)
     table = np.ceil(9 * rng.lognormal(size=(size, 2)))  # whole, so that equal sums are equal
-    draws = Draws(500, seed=seed, confidence=0.9)
+    draws = Resamples(500, seed=seed, confidence=0.9)
     options = {
         "n_resamples": 500,
         "confidence_level": 0.9,
@@ -112,7 +114,7 @@ def test_other_metrics_have_the_bca_interval(seed, size):
 
 def test_many_records_are_left_out_in_groups():
     sample = np.random.default_rng(2).lognormal(size=3000)
-    draws = Draws(100)
+    draws = Resamples(100)
     calls = []
 
     def mean(some):
@@ -132,7 +134,7 @@ def test_wilsons_interval_holds_the_truth_as_often_as_it_says(records, p):
     held = sum(
         stats.binom.pmf(hits, records, p)
         for hits in range(records + 1)
-        if (figure := Draws().proportion([1] * hits + [0] * (records - hits))).low
+        if (figure := Resamples().proportion([1] * hits + [0] * (records - hits))).low
         <= p
         <= figure.high
     )
@@ -148,7 +150,7 @@ def test_the_bca_interval_of_a_biased_metric_holds_the_truth_more_often_than_qua
     for trial in range(trials):
         sample = rng.normal(size=30)
         table = np.stack((sample, sample**2, np.ones(30)), 1)
-        draws = Draws(400, trial)
+        draws = Resamples(400, trial)
         figure = bootstrap_sums(table, {"variance": variance}, draws)["variance"]
         held += figure.low <= 1 <= figure.high
         (places,) = draws.places(30)
@@ -171,7 +173,7 @@ def test_records_that_are_all_alike_give_no_interval(values):
 
 def test_an_extreme_confidence_stays_within_the_draws():
     sample = np.array([0.0] * 30 + [100.0])
-    figure = bootstrap_means({"a": sample}, Draws(200, confidence=0.999999))["a"]
+    figure = bootstrap_means({"a": sample}, Resamples(200, confidence=0.999999))["a"]
     assert 0 <= figure.low <= figure.value <= figure.high
 
 
@@ -182,16 +184,16 @@ def test_draws_without_a_value_are_left_out():
         x, y = np.array(some).T
         return math.nan if x.std() == 0 or y.std() == 0 else float(np.corrcoef(x, y)[0, 1])
 
-    figure = bootstrap(pairs, {"r": correlation}, Draws(200))["r"]
+    figure = bootstrap(pairs, {"r": correlation}, Resamples(200))["r"]
     assert not math.isnan(figure.low) and figure.low <= figure.high <= 1.0
 
 
 def test_no_draws_and_bad_ones():
-    assert bootstrap_means({"a": [1, 0]}, Draws(0))["a"].low is None
+    assert bootstrap_means({"a": [1, 0]}, Resamples(0))["a"].low is None
     assert bootstrap_means({"a": [1.0]})["a"].error is None
     with pytest.raises(GlassformerError, match="nothing that could be judged"):
         bootstrap([], {"a": len})
     with pytest.raises(GlassformerError, match="between 0 and 1"):
-        Draws(confidence=95)
+        Resamples(confidence=95)
     with pytest.raises(GlassformerError, match="0 or more"):
-        Draws(-1)
+        Resamples(-1)

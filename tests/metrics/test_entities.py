@@ -12,7 +12,7 @@ from seqeval import scheme
 
 from glassformer.errors import GlassformerError
 from glassformer.metrics.ner import entities, entity_scores, names_entities, report, type_of
-from glassformer.metrics.report_table import Row
+from glassformer.metrics.report_table import ClassScores
 
 SCHEMES = {"IOB2": scheme.IOB2, "IOBES": scheme.IOBES}
 MARKS = {"IOB2": "BI", "IOBES": "BIES", None: "BIES"}
@@ -29,11 +29,11 @@ def drawn(marks: str, seed: int, size: int = 40) -> tuple[list[list[str]], list[
     return found, gold
 
 
-def theirs(row: dict[str, float]) -> Row:
-    return Row(row["precision"], row["recall"], row["f1-score"], int(row["support"]))
+def theirs(row: dict[str, float]) -> ClassScores:
+    return ClassScores(row["precision"], row["recall"], row["f1-score"], int(row["support"]))
 
 
-def same(ours: Row, other: dict[str, float]) -> None:
+def same(ours: ClassScores, other: dict[str, float]) -> None:
     their = theirs(other)
     assert ours.support == their.support
     for name in ("precision", "recall", "f1"):
@@ -136,6 +136,6 @@ def test_bad_input():
     with pytest.raises(GlassformerError, match="Text 1 has 1 predicted tags and 2 right ones"):
         report([["O"], ["O"]], [["O"], ["O", "O"]])
     nothing = report([["O"]], [["O"]])
-    assert nothing.entities.macro == nothing.tokens.weighted == Row(0.0, 0.0, 0.0, 0)
+    assert nothing.entities.macro == nothing.tokens.weighted == ClassScores(0.0, 0.0, 0.0, 0)
     assert nothing.accuracy == 1.0
     assert not names_entities(["NOUN", "ADJ", "INTJ"]) and names_entities(["S-LOC"])

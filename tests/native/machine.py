@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 import glassformer as gf
 from glassformer.core.linear import Linear
 from glassformer.generate.build import library
-from glassformer.generate.strategy import Request
+from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.taped import TapeRunner, knows
 from glassformer.native.instructions import ONEDNN_DTYPES, architecture
 from glassformer.weights.quantization import QuantizedLinear
@@ -52,7 +52,9 @@ def everything() -> dict[str, torch.Tensor]:
         found[f"packed {kind}"] = made.pack().net(TOKENS).logits
         if library() is not None and kind != "float16":
             assert knows(made.net)
-            requests = [Request(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())]
+            requests = [
+                GenerationRequest(i, tuple(row), 5) for i, row in enumerate(TOKENS.tolist())
+            ]
             found[f"step {kind}"] = TapeRunner(made.net, rows=2).read(requests, 1)
         for knobs in ({}, {"graph": False}, {"num_beams": 2}):
             texts = made.generate(PROMPTS, max_new_tokens=4, **knobs)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import glassformer as gf
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 
 MINUS = "\u2212"
 
@@ -32,7 +32,7 @@ class Reference:
 
     def seen(self, name: str) -> Tensor:
         """What passes at a name, without the batch."""
-        capture = Capture(name)
+        capture = ActivationCapture(name)
         self.run(capture)
         return capture[name][0]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 
 TEXTS = {
     "decoder": {"text": "time flies like an arrow"},
@@ -48,7 +48,7 @@ class Told:
 
     def net(self, *names):
         """The net's own logits, and its tensors by name."""
-        seen = Capture(*names)
+        seen = ActivationCapture(*names)
         return self.tapped(seen), seen
 
     def tapped(self, tap):

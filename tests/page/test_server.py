@@ -17,8 +17,8 @@ from serving import serve
 
 from glassformer.errors import GlassformerError
 from glassformer.page import Server, Session, server
+from glassformer.page.compute_thread import ComputeThread
 from glassformer.page.server import LARGEST
-from glassformer.page.compute_thread import Worker
 
 TEXT = "time flies like an arrow"
 
@@ -267,7 +267,7 @@ def test_the_command_serves_until_it_is_interrupted(folders):
 
 def test_it_can_be_closed_while_it_computes():
     begun, go_on = Event(), Event()
-    worker = Worker()
+    worker = ComputeThread()
 
     def job():
         begun.set()

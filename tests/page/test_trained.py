@@ -68,7 +68,7 @@ def test_neurons_over_many_texts(served, folders, page, axe):
     if name == "encoder_decoder":
         knobs = {"max_new_tokens": 32, "num_beams": 1, "do_sample": False}
         targets = [model.generate(text, **knobs).text for text in TEXTS]
-    wanted = inside.strongest(model, TEXTS, 1, 7, targets=targets)[7]
+    wanted = inside.max_activating(model, TEXTS, 1, 7, targets=targets)[7]
     rows = page.get_by_role("list", name="Neuron 7 over many texts").locator("li")
     assert page.get_by_text(f"{len(TEXTS)} texts read").is_visible()
     values = [figure(text) for text in rows.locator(".number").all_inner_texts()]

@@ -7,7 +7,7 @@ from openai_names import reference_of
 from transformers.models.whisper.configuration_whisper import NON_SPEECH_TOKENS
 
 import glassformer as gf
-from glassformer.signals.wav import read_wave
+from glassformer.signals.wav import read_wav
 
 pytestmark = pytest.mark.real
 SPACE, ENGLISH, TRANSLATE, NO_TIMES = 220, 50257, 50357, 50362
@@ -20,7 +20,7 @@ def test_tiny_en_hears_what_the_reference_hears(real):
     model = gf.load(path)
     theirs = reference_of(model, torch.load(path, weights_only=True)["model_state_dict"])
     sound = model.reader(spoken)
-    wave, extract = read_wave(spoken)[0].numpy(), transformers.WhisperFeatureExtractor()
+    wave, extract = read_wav(spoken)[0].numpy(), transformers.WhisperFeatureExtractor()
     expected = extract(wave, sampling_rate=16_000, return_tensors="pt").input_features
     assert float((sound - expected).abs().max()) <= 1e-5
 

@@ -13,7 +13,7 @@ from faults import attempt
 import glassformer as gf
 from glassformer import adapters
 from glassformer.storage import folders
-from glassformer.storage.folders import DRAFT, PENDING, settle, whole_folder
+from glassformer.storage.folders import DRAFT, PENDING, atomic_folder, complete_pending_save
 from glassformer.tasks.pooling import Pooling
 
 SIZES = {"n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 8, "vocab_size": 30}
@@ -189,17 +189,17 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_others_stay(tmp_pat
         ready, done = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:
-            with whole_folder(place):
+            with atomic_folder(place):
                 os.write(ready[1], b"1")
                 os.read(done[0], 1)
                 os._exit(0)  # as if it were killed
         os.read(ready[0], 1)
-        with whole_folder(place) as draft:
+        with atomic_folder(place) as draft:
             (draft / "a").write_text("a")
         assert len([path for path in tmp_path.rglob(".*") if DRAFT in path.name]) == 1
         os.write(done[1], b"1")
         os.waitpid(child, 0)
-        with whole_folder(tmp_path / "new" if place.name == "new" else place) as draft:
+        with atomic_folder(tmp_path / "new" if place.name == "new" else place) as draft:
             (draft / "b").write_text("b")
         if place.name == "there":
             assert sorted(path.name for path in place.iterdir()) == ["a", "b"]
@@ -219,7 +219,7 @@ def test_a_pending_save_is_only_put_into_its_own_folder(tmp_path):
         (place / PENDING / ".manifest.json").write_text(json.dumps(told))
 
     def settled():
-        ended = attempt(lambda: settle(place), place)
+        ended = attempt(lambda: complete_pending_save(place), place)
         assert ended.outside == []
         assert mine.read_text() == "mine" and (tmp_path / "docs" / "a.txt").read_text() == "mine"
         return ended.message

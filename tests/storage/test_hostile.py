@@ -10,10 +10,10 @@ from faults import attempt
 
 import glassformer as gf
 from glassformer.storage.names import is_plain
-from glassformer.tasks.search.index import Added, Rows
-from glassformer.tasks.search.passages import Passage
 from glassformer.tasks.pooling import read_pooling
-from glassformer.train.data.memmap_dataset import Store
+from glassformer.tasks.search.index import Added, IndexRows
+from glassformer.tasks.search.passages import Passage
+from glassformer.train.data.memmap_dataset import MemmapDataset
 
 NAMES = ("../x", "..", ".", "", "/tmp/x", "rows-1/../../x", "rows-1/", "a\\..\\x", "C:x", "x\0", 5,
          None, ["rows-1"])  # fmt: skip
@@ -27,7 +27,7 @@ def added(file: str, count: int) -> Added:
 @pytest.fixture
 def index(tmp_path):
     """An index that is compacted at the next chance, and beside it files of the user's."""
-    rows = Rows.create(tmp_path / "index", {"width": 4, "kept": "float32"})
+    rows = IndexRows.create(tmp_path / "index", {"width": 4, "kept": "float32"})
     for count in (3, 4, 1):
         rows.add([added("a", count)])
     (tmp_path / "x").mkdir()
@@ -37,7 +37,7 @@ def index(tmp_path):
 
 
 def use(folder):
-    rows = Rows.open(folder)
+    rows = IndexRows.open(folder)
     with rows.writing():
         rows.add([added("b", 1)])
         rows.compact()
@@ -119,10 +119,10 @@ def test_a_users_folder_among_the_rows_stays(index):
     (index / "rows-7" / "mine.txt").write_text("mine")
     (index / "rows-2").symlink_to(index.parent / "x")
     assert attempt(lambda: use(index), index).outside == []
-    assert Rows.open(index).header["rows"] == "rows-8"
+    assert IndexRows.open(index).header["rows"] == "rows-8"
     assert (index / "rows-7" / "mine.txt").read_text() == "mine"
     assert (index / "rows-2").is_symlink() and len(list((index.parent / "x").iterdir())) == 5
-    assert Rows.open(index).live == 2
+    assert IndexRows.open(index).live == 2
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
@@ -156,7 +156,7 @@ def test_prepared_data_of_other_numbers(tmp_path, kind, field):
     for name in ("x.bin", "x.offsets", "../x.bin", "../x.offsets", "begins"):
         (folder / name).write_bytes(b"mine" * 4)
     with pytest.raises((gf.GlassformerError, FileNotFoundError)) as raised:
-        Store(folder)
+        MemmapDataset(folder)
     assert field == "../x" or "does not hold" in str(raised.value)
 
 

@@ -10,18 +10,18 @@ from faults import writer
 
 import glassformer as gf
 from glassformer import adapters
-from glassformer.generate.batch import Batch
+from glassformer.generate.batch import BatchJob
+from glassformer.inside.lens.tuned_lens import TunedLens, TunedLensFacts
 from glassformer.inside.show.html import save as save_page
-from glassformer.inside.lens.tuned_lens import Facts, TunedLens
-from glassformer.storage.folders import settle, whole_folder
-from glassformer.tasks.search.index import Added, Rows
-from glassformer.tasks.search.vectors_file import whole_matrix
-from glassformer.tasks.search.passages import Passage
+from glassformer.signals.midi import Note, read_midi, write_midi
+from glassformer.storage.folders import atomic_folder, complete_pending_save
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.search.index import Added, IndexRows
+from glassformer.tasks.search.passages import Passage
+from glassformer.tasks.search.vectors_file import whole_matrix
 from glassformer.text import Tokenizer
 from glassformer.text import train as train_tokenizer
-from glassformer.signals.midi import Note, read_midi, write_midi
-from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
+from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
 from glassformer.word_vectors.files import read_vectors, write_vectors
 from glassformer.word_vectors.space import Vectors
 
@@ -135,7 +135,7 @@ def adapted(seed: int) -> gf.Model:
 
 def read_adapted(place: Path):
     base = gf.create("gpt2", seed=1, vocab_size=272, **SIZES)
-    settle(place / "it")
+    complete_pending_save(place / "it")
     if not (place / "it" / "adapter_config.json").exists():
         return None
     base.load_adapter(place / "it")
@@ -173,7 +173,7 @@ writer(
 def save_lens(steps: int, place: Path) -> None:
     import torch
 
-    facts = Facts("GPT2LMHeadModel", "lm", 3, 7, ("a", "b"), steps, 9, (0.5, 0.25))
+    facts = TunedLensFacts("GPT2LMHeadModel", "lm", 3, 7, ("a", "b"), steps, 9, (0.5, 0.25))
     TunedLens(facts, torch.full((2, 3, 3), steps / 2), torch.zeros(2, 3)).save(place / "it")
 
 
@@ -232,16 +232,16 @@ def added(file: str, count: int, seed: int) -> Added:
     return Added(file, f"digest-{seed}", own, vectors, True)
 
 
-def make_index(place: Path) -> Rows:
-    rows = Rows.create(place / "it", {"width": 4, "kept": "float32", "texts": "old"})
+def make_index(place: Path) -> IndexRows:
+    rows = IndexRows.create(place / "it", {"width": 4, "kept": "float32", "texts": "old"})
     rows.add([added("a", 2, 1), added("b", 1, 2)])
     return rows
 
 
 def read_index(place: Path):
-    if not Rows.there(place / "it"):
+    if not IndexRows.there(place / "it"):
         return None
-    rows = Rows.open(place / "it")
+    rows = IndexRows.open(place / "it")
     return rows.header["texts"], {
         file: (
             entry.digest,
@@ -255,13 +255,13 @@ def read_index(place: Path):
 
 @writer("index, new", nothing, read_index)
 def new_index(place):
-    if not Rows.there(place / "it"):
-        Rows.create(place / "it", {"width": 4, "kept": "float32", "texts": "new"})
+    if not IndexRows.there(place / "it"):
+        IndexRows.create(place / "it", {"width": 4, "kept": "float32", "texts": "new"})
 
 
 @writer("index, files added and replaced", make_index, read_index)
 def add_to_index(place):
-    rows = Rows.open(place / "it")
+    rows = IndexRows.open(place / "it")
     with rows.writing():
         if "c" not in rows.entries:
             rows.add([added("a", 3, 5), added("c", 2, 6)])
@@ -269,14 +269,14 @@ def add_to_index(place):
 
 @writer("index, files forgotten", make_index, read_index)
 def forget_in_index(place):
-    rows = Rows.open(place / "it")
+    rows = IndexRows.open(place / "it")
     with rows.writing():
         rows.forget([file for file in ("a", "b") if file in rows.entries])
 
 
 @writer("index, header", make_index, read_index)
 def change_header(place):
-    rows = Rows.open(place / "it")
+    rows = IndexRows.open(place / "it")
     with rows.writing():
         rows.header["texts"] = "elsewhere"
         rows.write_header()
@@ -294,12 +294,12 @@ def read_size(place: Path):
     _, entries = read_index(place)
     texts = [passage.text for _, _, passages, _ in entries.values() for passage in passages]
     assert sorted(texts) == ["a é 0", "b é 0"]
-    return Rows.open(place / "it").total
+    return IndexRows.open(place / "it").total
 
 
 @writer("index, compacted", index_to_compact, read_size)
 def compact_index(place):
-    rows = Rows.open(place / "it")
+    rows = IndexRows.open(place / "it")
     with rows.writing():
         rows.compact()
 
@@ -311,20 +311,20 @@ def unsorted(place: Path) -> None:
 
 @writer("batch, sorted", unsorted, lambda place: (place / "out.jsonl").read_text())
 def sort_batch(place):
-    batch = Batch.__new__(Batch)
+    batch = BatchJob.__new__(BatchJob)
     batch.target = place / "out.jsonl"
     batch.sort()
 
 
 def prepare_data(place: Path) -> None:
-    with whole_folder(place / "it") as draft:
-        store = StoreWriter(draft, {"tokens": np.int64})
+    with atomic_folder(place / "it") as draft:
+        store = MemmapWriter(draft, {"tokens": np.int64})
         store.add(block_of([{"tokens": np.arange(3)}], [True], [], store.fields))
         store.close({})
 
 
 def read_data(place: Path):
-    return Store(place / "it")[0]["tokens"].tolist()
+    return MemmapDataset(place / "it")[0]["tokens"].tolist()
 
 
 writer("prepared data", nothing, partial(read_if_there, read_data, "it"))(prepare_data)

@@ -9,7 +9,15 @@ import torch
 from small_models import bert, word_tokenizer
 
 from glassformer import GlassformerError
-from glassformer.tasks.batching import PAUSE, Room, buckets, chunks, collate, pooled, run_texts
+from glassformer.tasks.batching import (
+    PAUSE,
+    BatchLimits,
+    batched,
+    buckets,
+    collate,
+    map_batched,
+    predict_batched,
+)
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -34,7 +42,7 @@ def scores(model):
 def test_as_each_by_itself_and_in_their_order(model):
     texts = texts_of(60)
     encoded = [model.tokenizer.encode(text) for text in texts]
-    found = list(run_texts(model, encoded, scores(model), tokens=300, pool=25))
+    found = list(predict_batched(model, encoded, scores(model), tokens=300, pool=25))
     for text, row in zip(encoded, found, strict=True):
         with torch.inference_mode():
             inputs = torch.tensor([text.ids]), None, torch.tensor([text.segments])
@@ -52,7 +60,7 @@ def test_an_error_stays_in_its_place_and_nothing_is_held_beyond_a_pool(model):
             wrong = GlassformerError(f"number {number}")
             yield wrong if number % 7 == 3 else model.tokenizer.encode(text)
 
-    results = run_texts(model, stream(), scores(model), pool=10)
+    results = predict_batched(model, stream(), scores(model), pool=10)
     assert taken == 0
     for number, result in enumerate(results):
         assert taken <= (number // 10 + 1) * 10
@@ -72,16 +80,16 @@ def test_a_pause_brings_what_there_is(model):
             if len(asked) in (2, 3):
                 yield PAUSE
 
-    encoded = pooled(stream(), lambda chunk: map(model.tokenizer.encode, chunk), size=4)
-    seen = [len(asked) for _ in run_texts(model, encoded, scores(model), pool=4)]
+    encoded = map_batched(stream(), lambda chunk: map(model.tokenizer.encode, chunk), size=4)
+    seen = [len(asked) for _ in predict_batched(model, encoded, scores(model), pool=4)]
     assert seen == [2, 2, 3, 6, 6, 6]
-    assert list(chunks([1, 2, 3, PAUSE, PAUSE, 4], 2)) == [[1, 2], [3], [4]]
+    assert list(batched([1, 2, 3, PAUSE, PAUSE, 4], 2)) == [[1, 2], [3], [4]]
 
 
 def test_a_pool_of_long_texts_is_smaller():
-    found = chunks(["ab", "c", "defgh", "i", "j", "k", "l"], 3, room=4, weigh=len)
+    found = batched(["ab", "c", "defgh", "i", "j", "k", "l"], 3, room=4, weigh=len)
     assert list(found) == [["ab", "c", "defgh"], ["i", "j", "k"], ["l"]]
-    assert list(chunks(["abcd", "e"], 3, room=4, weigh=len)) == [["abcd"], ["e"]]
+    assert list(batched(["abcd", "e"], 3, room=4, weigh=len)) == [["abcd"], ["e"]]
 
 
 @pytest.mark.parametrize("tokens", [64, 500, 4096])
@@ -89,7 +97,7 @@ def test_a_pool_of_long_texts_is_smaller():
 def test_batches_waste_little_and_keep_to_their_size(tokens, padding):
     rng = random.Random(5)
     lengths = {i: rng.randint(1, 60) for i in range(512)}
-    batches = list(buckets(lengths, Room(tokens, padding)))
+    batches = list(buckets(lengths, BatchLimits(tokens, padding)))
     assert sorted(row for batch in batches for row in batch) == sorted(lengths)
     for batch in batches:
         width = max(lengths[row] for row in batch)
@@ -100,7 +108,7 @@ def test_batches_waste_little_and_keep_to_their_size(tokens, padding):
 
 
 def test_a_text_longer_than_a_batch_is_a_batch():
-    assert list(buckets({0: 3, 1: 5000, 2: 4}, Room(100, 10))) == [[1], [2, 0]]
+    assert list(buckets({0: 3, 1: 5000, 2: 4}, BatchLimits(100, 10))) == [[1], [2, 0]]
 
 
 def test_a_mask_that_says_nothing_is_left_out(model):

@@ -14,8 +14,8 @@ from transformers import AutoModel, AutoTokenizer
 import glassformer as gf
 from glassformer.adapters import LoRA
 from glassformer.errors import GlassformerError
-from glassformer.tasks.search.vectors_file import whole_matrix
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.search.vectors_file import whole_matrix
 
 TEXTS = [*QUESTIONS, *QUESTIONS.values(), "a", "key " * 100]
 

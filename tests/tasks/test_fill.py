@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.tasks.fill_types import Candidate
+from glassformer.tasks.fill_types import FillCandidate
 
 
 @pytest.fixture(scope="module")
@@ -237,4 +237,4 @@ def test_results_are_plain(model):
     said = json.loads(json.dumps(found.record()))
     assert said["text"] == "the blood is red today"
     assert said["gaps"][0]["candidates"][0]["text"] == "blood"
-    assert isinstance(found.gaps[0].candidates[0], Candidate)
+    assert isinstance(found.gaps[0].candidates[0], FillCandidate)

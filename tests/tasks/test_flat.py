@@ -7,7 +7,7 @@ import torch
 
 import glassformer as gf
 from glassformer.native.attention import library
-from glassformer.tasks.packing import flattens, said_by, states_of_texts
+from glassformer.tasks.packing import can_pack, head_logits, states_of_texts
 
 SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 BERT = {**SIZES, "intermediate_size": 64, "vocab_size": 50}
@@ -58,12 +58,12 @@ def test_as_texts_in_rows(preset, size):
     torch.manual_seed(0)
     model = gf.create(preset, architectures=[architecture], num_labels=3, **config)
     net = model.net.eval()
-    assert flattens(net)
+    assert can_pack(net)
     inputs = inputs_of(model, *size)
     (name,) = (head.name for head in model.spec.heads if head.outputs)
     with torch.inference_mode():
         wanted = net(**inputs, heads=(name,))
-        states, said = states_of_texts(net, inputs), said_by(net, inputs, name)
+        states, said = states_of_texts(net, inputs), head_logits(net, inputs, name)
     mask = inputs["mask"]
     torch.testing.assert_close(states[mask], wanted.hidden[mask], atol=1e-5, rtol=1e-5)
     assert not states[~mask].any()
@@ -76,7 +76,7 @@ def test_as_texts_in_rows(preset, size):
 @pytest.mark.parametrize("preset", APART)
 def test_what_is_not_made_for_it(preset):
     net = gf.create(preset, **APART[preset]).net.eval()
-    assert not flattens(net)
+    assert not can_pack(net)
 
 
 def test_a_text_that_is_too_long_is_still_refused():

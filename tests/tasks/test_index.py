@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.tasks.search import nearest
-from glassformer.tasks.search.index import Added, Rows
+from glassformer.tasks.search.index import Added, IndexRows
 from glassformer.tasks.search.passages import Passage
 
 WIDTH = 6
@@ -25,10 +25,10 @@ def added(file: str, count: int, seed: int = 0, whole: bool = True, start: int =
 
 
 def test_what_is_added_is_found_again(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1), added("b", 4, 2)])
     rows.add([added("c", 0, 3)])
-    again = Rows.open(tmp_path / "i")
+    again = IndexRows.open(tmp_path / "i")
     assert (again.total, again.live, set(again.entries)) == (7, 7, {"a", "b", "c"})
     assert again.files_of(range(7)) == ["a"] * 3 + ["b"] * 4
     assert again.passage(4) == Passage(1, 6, "b é 1")
@@ -36,25 +36,25 @@ def test_what_is_added_is_found_again(tmp_path):
 
 
 def test_a_file_that_changed_replaces_its_rows(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1), added("b", 4, 2)])
     rows.add([added("a", 2, 5)])
     rows.forget(["b"])
-    for seen in (rows, Rows.open(tmp_path / "i")):
+    for seen in (rows, IndexRows.open(tmp_path / "i")):
         assert seen.live == 2 and set(seen.entries) == {"a"}
         found = seen.nearest(vectors(1, 2), 10)[0]
         assert sorted(row for _, row in found) == [7, 8]  # none of those that are gone
 
 
 def test_many_dead_rows_are_left_behind(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1), added("b", 2, 2, whole=False), added("c", 0, 3)])
     rows.add([added("a", 2, 5)])
     rows.compact()
     assert rows.total == 7, "three of seven are not many"
     rows.add([added("a", 1, 6)])
     rows.compact()
-    for seen in (rows, Rows.open(tmp_path / "i")):
+    for seen in (rows, IndexRows.open(tmp_path / "i")):
         assert seen.total == seen.live == 3
         assert not seen.entries["b"].whole and seen.entries["a"].whole and seen.entries["c"].whole
         own = zip(seen.files_of(range(3)), range(3), strict=True)
@@ -68,9 +68,9 @@ def test_many_dead_rows_are_left_behind(tmp_path):
 @pytest.mark.parametrize("stop", ["before", "half"])
 def test_stopped_anywhere_it_is_as_before(tmp_path, name, stop, monkeypatch):
     """The process dies at, or in the middle of, any of the writes."""
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1)])
-    real = Rows._append
+    real = IndexRows._append
 
     def killed(self, file, at, content):
         if file == name:
@@ -79,26 +79,26 @@ def test_stopped_anywhere_it_is_as_before(tmp_path, name, stop, monkeypatch):
             raise KeyboardInterrupt
         real(self, file, at, content)
 
-    monkeypatch.setattr(Rows, "_append", killed)
+    monkeypatch.setattr(IndexRows, "_append", killed)
     with pytest.raises(KeyboardInterrupt):
         rows.add([added("b", 4, 2)])
     monkeypatch.undo()
-    again = Rows.open(tmp_path / "i")
+    again = IndexRows.open(tmp_path / "i")
     assert again.live == 3 and set(again.entries) == {"a"}
     again.add([added("c", 2, 4)])
-    last = Rows.open(tmp_path / "i")
+    last = IndexRows.open(tmp_path / "i")
     assert last.files_of(range(5)) == ["a"] * 3 + ["c"] * 2
     assert [last.passage(row).text for row in (0, 3, 4)] == ["a é 0", "c é 0", "c é 1"]
     np.testing.assert_array_equal(last.vectors[3:], vectors(2, 4))
 
 
 def test_parts_of_a_file_add_up(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 2, 1, whole=False)])
     rows.add([added("b", 1, 2)])
-    assert not Rows.open(tmp_path / "i").entries["a"].whole
+    assert not IndexRows.open(tmp_path / "i").entries["a"].whole
     rows.add([added("a", 3, 1, start=2)])
-    entry = Rows.open(tmp_path / "i").entries["a"]
+    entry = IndexRows.open(tmp_path / "i").entries["a"]
     assert entry.whole and entry.count == 5 and entry.rows == [(0, 2), (3, 3)]
 
 
@@ -106,7 +106,7 @@ def test_parts_of_a_file_add_up(tmp_path):
 @pytest.mark.parametrize("rows_a_block", [1, 3, 1000])
 def test_the_nearest_are_those_of_all(tmp_path, monkeypatch, kept, rows_a_block):
     monkeypatch.setattr(nearest, "BLOCK", rows_a_block * 4 * WIDTH)
-    rows = Rows.create(tmp_path / "i", {**HEADER, "kept": kept})
+    rows = IndexRows.create(tmp_path / "i", {**HEADER, "kept": kept})
     rows.add([added("a", 20, 1), added("b", 20, 2), added("c", 20, 3)])
     rows.forget(["b"])
     asked = 3 * vectors(5, 9)  # of any length
@@ -120,15 +120,15 @@ def test_the_nearest_are_those_of_all(tmp_path, monkeypatch, kept, rows_a_block)
 
 
 def test_equal_ones_come_in_their_order(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     one = added("a", 1, 1)
     rows.add([Added(name, "d", one.passages, one.vectors, True) for name in "abcdefgh"])
     assert [row for _, row in rows.nearest(one.vectors, 3)[0]] == [0, 1, 2]
 
 
 def test_one_writer_at_a_time(tmp_path):
-    rows = Rows.create(tmp_path / "i", HEADER)
-    other = Rows.open(tmp_path / "i")
+    rows = IndexRows.create(tmp_path / "i", HEADER)
+    other = IndexRows.open(tmp_path / "i")
     with (
         rows.writing(),
         pytest.raises(GlassformerError, match="Another process is adding"),
@@ -139,15 +139,15 @@ def test_one_writer_at_a_time(tmp_path):
 
 def test_what_is_no_index(tmp_path):
     with pytest.raises(GlassformerError, match="holds no index"):
-        Rows.open(tmp_path)
+        IndexRows.open(tmp_path)
     (tmp_path / "x.txt").write_text("x", "utf-8")
     with pytest.raises(GlassformerError, match="is there and no index"):
-        Rows.create(tmp_path, HEADER)
+        IndexRows.create(tmp_path, HEADER)
     (tmp_path / "header.json").write_text("{}", "utf-8")
     with pytest.raises(GlassformerError, match="of no index that is known"):
-        Rows.open(tmp_path)
-    rows = Rows.create(tmp_path / "i", HEADER)
+        IndexRows.open(tmp_path)
+    rows = IndexRows.create(tmp_path / "i", HEADER)
     rows.add([added("a", 3, 1)])
     (tmp_path / "i" / "rows-1" / "vectors.bin").write_bytes(b"short")
     with pytest.raises(GlassformerError, match=r"vectors\.bin is cut off; make the index anew"):
-        Rows.open(tmp_path / "i")
+        IndexRows.open(tmp_path / "i")

@@ -10,9 +10,9 @@ from learned import QUESTIONS, command, finder  # noqa: F401
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.tasks.search import search
 from glassformer.tasks.embed import Embedder
-from glassformer.tasks.search.index import Rows
+from glassformer.tasks.search import search
+from glassformer.tasks.search.index import IndexRows
 
 ANSWERS = [*QUESTIONS.values()]
 
@@ -111,7 +111,7 @@ def test_an_interrupted_index_goes_on_where_it_was(tmp_path, model, texts, monke
     monkeypatch.setattr(search, "COMMIT", 2)
     whole = make(tmp_path, model, texts, length=12)
     broken = gf.open_index(tmp_path / "broken", model, texts, length=12)
-    real, commits = Rows.add, 0
+    real, commits = IndexRows.add, 0
 
     def killed(self, several):
         nonlocal commits
@@ -120,10 +120,10 @@ def test_an_interrupted_index_goes_on_where_it_was(tmp_path, model, texts, monke
         commits += 1
         real(self, several)
 
-    monkeypatch.setattr(Rows, "add", killed)
+    monkeypatch.setattr(IndexRows, "add", killed)
     with pytest.raises(KeyboardInterrupt):
         broken.update()
-    monkeypatch.setattr(Rows, "add", real)
+    monkeypatch.setattr(IndexRows, "add", real)
     again = gf.open_index(tmp_path / "broken", model)
     before = len(again)
     assert before == 2 * after

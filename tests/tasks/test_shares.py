@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from glassformer import GlassformerError
-from glassformer.tasks.monitor.statistics import Rule, Shares, fisher, holm, student, varying
+from glassformer.tasks.monitor.statistics import AlertRule, Shares, fisher, holm, student, varying
 
 LABELS = "abc"
 
@@ -47,7 +47,9 @@ def test_holms_correction():
     assert holm([0.9, 0.5]) == [1.0, 1.0] and holm([]) == []
 
 
-def stream(rule: Rule, days: int, spread: float | None, seed: int, jump=None, texts=80) -> Shares:
+def stream(
+    rule: AlertRule, days: int, spread: float | None, seed: int, jump=None, texts=80
+) -> Shares:
     """Days of about so many texts; with a `spread` their chances vary from day to day, too."""
     rng = np.random.default_rng(seed)
     shares = Shares(rule, LABELS)
@@ -65,19 +67,19 @@ def stream(rule: Rule, days: int, spread: float | None, seed: int, jump=None, te
 @pytest.mark.parametrize("spread", [None, 60.0])
 def test_false_alarms_are_no_more_than_was_said(spread):
     """Also where shares vary from day to day more than texts drawn at random would."""
-    shares = stream(Rule(alpha=0.05, change=0.0), 800, spread, seed=4)
+    shares = stream(AlertRule(alpha=0.05, change=0.0), 800, spread, seed=4)
     alarmed = {alert.bucket for alert in shares.alerts}
     assert 0 < len(alarmed) <= 0.05 * 800
 
 
 def test_the_usual_rule_hardly_ever_errs():
-    assert len({alert.bucket for alert in stream(Rule(), 800, None, seed=5).alerts}) <= 1
+    assert len({alert.bucket for alert in stream(AlertRule(), 800, None, seed=5).alerts}) <= 1
 
 
 def test_jumps_are_found():
     found = 0
     for seed in range(40):
-        shares = stream(Rule(), 31, None, seed, jump=(30, [0.35, 0.3, 0.35]), texts=120)
+        shares = stream(AlertRule(), 31, None, seed, jump=(30, [0.35, 0.3, 0.35]), texts=120)
         found += {alert.label for alert in shares.over[-1].alerts} == {"a", "c"}
     assert found >= 38
     alert = shares.over[-1].alerts[0]
@@ -100,12 +102,12 @@ def test_too_few_texts_too_few_buckets_and_small_changes_raise_nothing():
         (10, (28, 1), []),  # fewer than thirty texts
         (10, (27, 23), []),  # four points
     ]:
-        shares = Shares(Rule())
+        shares = Shares(AlertRule())
         for day in range(days):
             add(shares, day, 25, 25)
         add(shares, days, *last)
         assert [alert.label for alert in shares.judge()] == wanted
-    many = Shares(Rule())
+    many = Shares(AlertRule())
     for day in range(10):
         add(many, day, 2500, 2500)
     add(many, 10, 2700, 2300)  # as sure as anything, and of no interest
@@ -113,7 +115,7 @@ def test_too_few_texts_too_few_buckets_and_small_changes_raise_nothing():
 
 
 def test_one_text_of_a_label_never_seen_is_no_jump():
-    shares = Shares(Rule(change=0.0))
+    shares = Shares(AlertRule(change=0.0))
     for day in range(10):
         add(shares, day, 50, 0)
     add(shares, 10, 49, 1)
@@ -121,7 +123,7 @@ def test_one_text_of_a_label_never_seen_is_no_jump():
 
 
 def test_what_goes_on_is_said_and_what_comes_late_is_counted():
-    shares = Shares(Rule())
+    shares = Shares(AlertRule())
     for day in range(20):
         add(shares, day, 50, 50)
     add(shares, 20, 90, 10)
@@ -139,10 +141,10 @@ def test_what_goes_on_is_said_and_what_comes_late_is_counted():
 )
 def test_rules_that_are_none(wrong):
     with pytest.raises(GlassformerError):
-        Rule(**wrong)
+        AlertRule(**wrong)
 
 
 def test_the_rule_says_itself():
-    said = str(Rule(alpha=0.01, baseline=14))
+    said = str(AlertRule(alpha=0.01, baseline=14))
     for word in ("14 buckets", "5.0%", "30 texts", "Fisher", "t-test", "Holm", "below 0.01"):
         assert word in said

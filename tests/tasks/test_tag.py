@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import glassformer as gf
 from glassformer.cli import app
 from glassformer.tasks.tag import Tagger
-from glassformer.tasks.windows import Frame, encode_many_words, windows
+from glassformer.tasks.windows import WindowFrame, encode_many_words, windows
 from glassformer.tasks.words import find_words
 from glassformer.train.data import DataSettings
 from glassformer.train.data.records import Records
@@ -210,7 +210,7 @@ def test_two_hundred_pages(folder):
 def test_a_long_text_is_never_held_in_tokens():
     """Windows of a text five times as long take hardly more memory."""
     tokenizer = longtexts.tokenizer("wordpiece")
-    frame = Frame.of(tokenizer)
+    frame = WindowFrame.of(tokenizer)
 
     def peak(characters: int) -> int:
         text = longtexts.text(characters)

@@ -11,8 +11,8 @@ import pytest
 from small_models import REVIEWS, reviews, train_classifier
 
 import glassformer as gf
-from glassformer.tasks.monitor.statistics import Rule
-from glassformer.tasks.monitor.monitor import Watch, begin_of, date_of, given_labels, watch
+from glassformer.tasks.monitor.monitor import Monitor, begin_of, date_of, given_labels, watch
+from glassformer.tasks.monitor.statistics import AlertRule
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -66,7 +66,7 @@ def test_buckets():
     assert begin_of(date, "day") == datetime(2026, 11, 15, tzinfo=UTC)
     assert begin_of(date, "week") == datetime(2026, 11, 9, tzinfo=UTC)
     with pytest.raises(gf.GlassformerError, match="hour, day or week, not of 'month'"):
-        Watch(every="month")
+        Monitor(every="month")
 
 
 def test_labels_that_records_carry():
@@ -81,7 +81,7 @@ def test_the_order_of_texts_makes_no_difference_unless_they_are_followed():
     rows = [{k: row[k] for k in ("date", "label")} for row in dated(20, jump=15)]
     mixed = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
     assert set(map(str, watch(mixed).alerts)) == set(map(str, watch(rows).alerts))
-    live, raised = Watch(live=True), {}
+    live, raised = Monitor(live=True), {}
     for number, row in enumerate(rows):
         for alert in live.add(date_of(row["date"]), [row["label"]]):
             raised[str(alert)] = number
@@ -90,7 +90,7 @@ def test_the_order_of_texts_makes_no_difference_unless_they_are_followed():
 
 
 @pytest.fixture
-def report() -> Watch:
+def report() -> Monitor:
     return watch([{**row, "label": f"<{row['label']}>"} for row in dated(20, jump=15)])
 
 
@@ -109,7 +109,7 @@ def test_the_picture_shows_shares_alerts_and_dates(report):
 def test_the_page_stands_alone(report):
     page = report.html()
     assert not re.search(r"""(src|href)=|url\(|@import|https?://|<script""", page)
-    assert "<svg" in page and str(Rule()).split(",")[0] in page and "2 alerts" in page
+    assert "<svg" in page and str(AlertRule()).split(",")[0] in page and "2 alerts" in page
     assert page.count('<tr class="alert">') == 1 and "<bad>" not in page and "&lt;bad&gt;" in page
     (row,) = re.findall(r'<tr class="alert"><td>2026-03-16</td><td>40</td>(.*?)</tr>', page)
     bucket = next(one for one in report.shares.over if one.name == "2026-03-16")

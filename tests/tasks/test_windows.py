@@ -12,14 +12,14 @@ from glassformer.errors import GlassformerError
 from glassformer.tasks.windows import (
     BLOCK,
     MANY,
-    Frame,
+    WindowFrame,
     encode_long,
     encode_many_words,
     encode_words,
     windows,
 )
 from glassformer.tasks.words import find_words
-from glassformer.text import Encoded
+from glassformer.text import TextEncoding
 
 
 @pytest.mark.parametrize("kind", longtexts.KINDS)
@@ -29,7 +29,7 @@ def test_blocks_of_a_long_text_are_its_tokens(kind, extra):
     text = longtexts.text(BLOCK + extra, seed=extra)
     whole = tokenizer.encode(text, special=False)
     blocks = list(encode_long(tokenizer, text))
-    together = Encoded.joined(blocks)
+    together = TextEncoding.joined(blocks)
     assert len(blocks) == -(-len(text) // BLOCK)
     assert together.ids == whole.ids
     assert together.offsets == whole.offsets
@@ -42,16 +42,16 @@ def test_many_words_as_few(kind):
     words = [text[start:stop] for start, stop in find_words(text)]
     assert len(words) > 2 * MANY
     blocks = list(encode_many_words(tokenizer, words))
-    together, whole = Encoded.joined(blocks), encode_words(tokenizer, words)
+    together, whole = TextEncoding.joined(blocks), encode_words(tokenizer, words)
     assert len(blocks) > 2
     assert together.ids == whole.ids
     assert together.words == whole.words
     assert {*whole.words} - {None} == {*range(len(words))}
 
 
-def numbered(count: int) -> Encoded:
+def numbered(count: int) -> TextEncoding:
     """Tokens whose ids say their place."""
-    nothing = Encoded.joined([])
+    nothing = TextEncoding.joined([])
     return replace(
         nothing,
         ids=[*range(count)],
@@ -99,13 +99,13 @@ def test_a_frame_is_what_the_tokenizer_puts_around(kind):
     tokenizer = longtexts.tokenizer(kind)
     text, question = "Nebel river", "Was there anything left?"
     alone = tokenizer.encode(text, special=False)
-    assert Frame.of(tokenizer).around(alone).ids == tokenizer.encode(text).ids
-    assert Frame.of(tokenizer).around(alone).segments == tokenizer.encode(text).segments
+    assert WindowFrame.of(tokenizer).around(alone).ids == tokenizer.encode(text).ids
+    assert WindowFrame.of(tokenizer).around(alone).segments == tokenizer.encode(text).segments
     pair = tokenizer.encode(question, text)
-    frame = Frame.of(tokenizer, question, 64)
+    frame = WindowFrame.of(tokenizer, question, 64)
     assert frame.around(alone).ids == pair.ids
     assert frame.around(alone).segments == pair.segments
-    short = Frame.of(tokenizer, question, 3)
+    short = WindowFrame.of(tokenizer, question, 3)
     assert len(frame) - len(short) == len(tokenizer.encode(question, special=False)) - 3
     assert frame.room(len(frame) + 1) == 1
     with pytest.raises(GlassformerError, match="leaves no room for the text"):

@@ -4,8 +4,8 @@ import pytest
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.text.prefetch import Ahead
 from glassformer.text.backend import Text
+from glassformer.text.prefetch import PrefetchEncoder
 
 TEXTS: list[Text] = ["the old miller", "a river, and the mill", ("who?", "the old miller"), ""]
 
@@ -22,7 +22,7 @@ def tokenizer() -> Tokenizer:
 def test_what_was_read_ahead_is_the_same(
     tokenizer: Tokenizer, special: bool, length: int | None
 ) -> None:
-    ahead = Ahead(tokenizer)
+    ahead = PrefetchEncoder(tokenizer)
     ahead.read(TEXTS[1:], special=special)
     for text in TEXTS:
         both = text if isinstance(text, tuple) else (text,)
@@ -32,7 +32,7 @@ def test_what_was_read_ahead_is_the_same(
 
 
 def test_what_is_no_text_is_named_where_it_is_asked_for(tokenizer: Tokenizer) -> None:
-    ahead = Ahead(tokenizer)
+    ahead = PrefetchEncoder(tokenizer)
     ahead.read(["the mill", "ab\ud83d", None, 3, ["a"]])  # type: ignore[list-item]
     assert ahead.encode("the mill") == tokenizer.encode("the mill")
     for text, said in (("ab\ud83d", "lone surrogate"), (["a"], "must be a str")):

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backends.unigram_segmenter import Segmenter
+from glassformer.text.backends.unigram_segmenter import UnigramSegmenter
 from glassformer.text.loading.sentencepiece_model import SentencePieceModel
 
 VARIANTS = {
@@ -50,14 +50,14 @@ def samples(texts: list[str]) -> list[str]:
 def test_segments_as_sentencepiece_does(variant: str, corpus: list[str], texts: list[str]) -> None:
     content = trained(corpus, **VARIANTS[variant])
     reference = sentencepiece.SentencePieceProcessor(model_proto=content)
-    segmenter = Segmenter(SentencePieceModel.parse(content))
+    segmenter = UnigramSegmenter(SentencePieceModel.parse(content))
     for text in samples(texts):
         pieces = [piece for piece, _, _ in segmenter.segment(text)]
         assert pieces == reference.encode(text, out_type=str), text
 
 
 def test_places_are_in_the_original_text(corpus: list[str]) -> None:
-    segmenter = Segmenter(SentencePieceModel.parse(trained(corpus)))
+    segmenter = UnigramSegmenter(SentencePieceModel.parse(trained(corpus)))
     text = "  ﬁne　ＡＢＣ e\u0301cole 😀 你好"
     cuts = segmenter.segment(text)
     covered = {i for _, start, end in cuts for i in range(start, end)}
@@ -70,10 +70,10 @@ def test_places_are_in_the_original_text(corpus: list[str]) -> None:
 def test_only_unigram(folders: dict[str, Path]) -> None:
     model = SentencePieceModel.read(folders["llama"] / "tokenizer.model")
     with pytest.raises(GlassformerError, match="of kind bpe"):
-        Segmenter(model)
+        UnigramSegmenter(model)
 
 
 def test_byte_pieces_are_refused(corpus: list[str]) -> None:
     model = SentencePieceModel.parse(trained(corpus, byte_fallback=True, vocab_size=700))
     with pytest.raises(GlassformerError, match="byte pieces"):
-        Segmenter(model)
+        UnigramSegmenter(model)

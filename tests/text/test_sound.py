@@ -11,8 +11,8 @@ import torch
 import transformers
 
 import glassformer as gf
-from glassformer.signals.audio_features import SoundReader
-from glassformer.signals.wav import read_wave, resample
+from glassformer.signals.audio_features import AudioProcessor
+from glassformer.signals.wav import read_wav, resample
 
 
 def noise(samples: int, seed: int = 0) -> np.ndarray:
@@ -31,20 +31,20 @@ def test_spectrograms_equal_the_references(bands, seconds):
     sounds = [noise(round(16_000 * seconds), seed) for seed in range(2)]
     extractor = transformers.WhisperFeatureExtractor(feature_size=bands)
     theirs = extractor(sounds, sampling_rate=16_000, return_tensors="pt").input_features
-    ours = SoundReader(bands=bands)(*sounds)
+    ours = AudioProcessor(bands=bands)(*sounds)
     assert ours.shape == theirs.shape == (2, bands, 3000)
     assert float((ours - theirs).abs().max()) <= 1e-5
     short = extractor(
         sounds, sampling_rate=16_000, return_tensors="pt", padding="do_not_pad"
     ).input_features
-    assert float((SoundReader(bands=bands)(*sounds, pad=False) - short).abs().max()) <= 1e-5
+    assert float((AudioProcessor(bands=bands)(*sounds, pad=False) - short).abs().max()) <= 1e-5
 
 
 def test_settings_are_read_and_written_as_the_reference_does(tmp_path):
     other = {"feature_size": 40, "hop_length": 80, "n_fft": 200, "chunk_length": 2}
     transformers.WhisperFeatureExtractor(**other).save_pretrained(tmp_path / "theirs")
-    reader = SoundReader.load(tmp_path / "theirs")
-    assert reader == SoundReader(bands=40, hop=80, window=200, seconds=2)
+    reader = AudioProcessor.load(tmp_path / "theirs")
+    assert reader == AudioProcessor(bands=40, hop=80, window=200, seconds=2)
     reader.save(tmp_path / "ours")
     theirs = transformers.WhisperFeatureExtractor.from_pretrained(tmp_path / "ours")
     sound = noise(20_000)
@@ -53,7 +53,7 @@ def test_settings_are_read_and_written_as_the_reference_does(tmp_path):
     settings = json.loads((tmp_path / "ours" / "preprocessor_config.json").read_text())
     nested = {"feature_extractor": settings}
     (tmp_path / "processor_config.json").write_text(json.dumps(nested))
-    assert SoundReader.load(tmp_path) == reader
+    assert AudioProcessor.load(tmp_path) == reader
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -69,11 +69,11 @@ def test_wave_files_of_every_width(tmp_path, size, channels):
         file.setsampwidth(size)
         file.setframerate(16_000)
         file.writeframes(data)
-    found, rate = read_wave(path)
+    found, rate = read_wav(path)
     assert rate == 16_000 and found.shape == (300,)
     exact = (whole / 2 ** (8 * size - 1)).mean(1)
     assert np.abs(found.numpy() - exact).max() < 1e-7
-    assert torch.equal(SoundReader()(path), SoundReader()(found))
+    assert torch.equal(AudioProcessor()(path), AudioProcessor()(found))
 
 
 @pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
@@ -90,7 +90,7 @@ def test_resampling_leaves_out_what_is_too_high():
 
 
 def test_other_rates_are_brought_to_the_readers():
-    reader = SoundReader(seconds=1)
+    reader = AudioProcessor(seconds=1)
     far = reader(tone(440.0, 48_000, 1.0), rate=48_000) - reader(tone(440.0, 16_000, 1.0))
     loud = reader(tone(440.0, 16_000, 1.0)) > 0.5
     assert float(far[loud][5:-5].abs().mean()) < 0.02
@@ -103,7 +103,7 @@ def spoiled(tmp_path, content: bytes):
 
 
 def test_bad_sounds_get_one_sentence(tmp_path):
-    reader = SoundReader()
+    reader = AudioProcessor()
     with pytest.raises(gf.GlassformerError, match="does not exist"):
         reader(tmp_path / "none.wav")
     with pytest.raises(gf.GlassformerError, match=r"PCM \.wav file .* ffmpeg"):
@@ -131,20 +131,20 @@ def test_bad_sounds_get_one_sentence(tmp_path):
 def test_settings_that_are_not_ours_are_named(tmp_path, settings, said):
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
     with pytest.raises(gf.GlassformerError, match=said):
-        SoundReader.load(tmp_path)
+        AudioProcessor.load(tmp_path)
 
 
 def test_a_model_brings_its_reader(tmp_path):
     model = gf.create("whisper-tiny", encoder_layers=1, decoder_layers=1, vocab_size=60, d_model=12,
                       encoder_ffn_dim=8, decoder_ffn_dim=8)  # fmt: skip
-    assert model.reader == SoundReader()
+    assert model.reader == AudioProcessor()
     model.save(tmp_path)
     theirs = transformers.WhisperFeatureExtractor.from_pretrained(tmp_path)
     assert theirs.nb_max_frames == 3000
     path = tmp_path / "preprocessor_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "processor_class": "X"}))
     again = gf.load(tmp_path)
-    assert again.reader == SoundReader()
+    assert again.reader == AudioProcessor()
     again.save(tmp_path / "again")
     assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
     assert gf.create("bert-base", num_hidden_layers=1, vocab_size=9).reader is None

@@ -238,10 +238,10 @@ def test_languages_are_tokens_before_a_text(tmp_path):
     tokenizer.save(tmp_path)
     again = Tokenizer.load(tmp_path)
     for one in (tokenizer, again):
-        assert one.addresses == ("en", "fr")
-        same, before = one.toward("de", "fr")
+        assert one.language_tokens == ("en", "fr")
+        same, before = one.for_translation("de", "fr")
         assert (same, before) == (one, ">>fr<< ")
         ids = one.encode(f"{before}Guten Morgen").ids
         assert ids[0] == one.id(">>fr<<") and one.decode(ids) == "Guten Morgen"
         with pytest.raises(GlassformerError, match="no language 'it'; its languages are en, fr"):
-            one.toward(None, "it")
+            one.for_translation(None, "it")

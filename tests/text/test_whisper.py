@@ -10,9 +10,9 @@ import transformers
 
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer
+from glassformer.text.backends.whisper import LANGUAGES, start_tokens
 from glassformer.text.loading.load import holds_tokenizer
 from glassformer.text.loading.tiktoken import byte_letters
-from glassformer.text.backends.whisper import LANGUAGES, start_tokens
 
 
 @pytest.fixture

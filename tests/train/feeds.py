@@ -9,7 +9,7 @@ from glassformer.train.recipe import TrainSettings
 
 
 class Rows:
-    """A `Feed` of examples, drawn anew in every epoch."""
+    """A `DataFeed` of examples, drawn anew in every epoch."""
 
     def __init__(self, objective: Objective, train, valid, settings: TrainSettings) -> None:
         self.objective, self.settings = objective, settings

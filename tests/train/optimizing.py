@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import glassformer as gf
-from glassformer.core import Net
-from glassformer.families import families, translate
+from glassformer.core import Transformer
+from glassformer.families import families, spec_from_config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,10 @@ def task(net: nn.Module, **beside: nn.Module) -> nn.Module:
     return nn.ModuleDict({"net": net, **beside})
 
 
-def net(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Net:
+def net(model_type: str, architecture: str, index: int = 0, **changed: Any) -> Transformer:
     """Of a family's tiny config."""
     config = {"model_type": model_type, **families()[model_type].TINY[index], **changed}
-    return gf.create(translate(config, architecture)).net
+    return gf.create(spec_from_config(config, architecture)).net
 
 
 def give_gradients(module: nn.Module, seed: int) -> None:

@@ -12,7 +12,7 @@ from together import forked
 
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
-from glassformer.train.distributed import find_place, open_place
+from glassformer.train.distributed import find_worker, init_distributed
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective, objectives
 from glassformer.train.recipe import Recipe, read_recipe
@@ -70,9 +70,9 @@ def main(cases: list[str], rank: int) -> int:
         "scale": {"device": "cpu", "tensor": 2, "parallel": "fsdp"},
     }
     recipe = read_recipe(tables)
-    with open_place("cpu", recipe.scale) as place:
+    with init_distributed("cpu", recipe.scale) as place:
         for case in cases:
-            alone, split = loop_of(case, recipe, find_place("cpu")), loop_of(case, recipe, place)
+            alone, split = loop_of(case, recipe, find_worker("cpu")), loop_of(case, recipe, place)
             rows = split.feed.batches
             split.feed.batches = lambda step, rows=rows: shares(rows(step), place)
             for _ in range(4):

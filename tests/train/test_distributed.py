@@ -22,7 +22,7 @@ from test_resume import TEXT, files, metrics
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.families import find_preset, translate
+from glassformer.families import find_preset, spec_from_config
 from glassformer.train import toml
 from glassformer.train.tensor_parallel import check_shares, row_order
 
@@ -240,7 +240,7 @@ def test_what_cannot_be_shared_is_said(tmp_path, monkeypatch, world, said, why):
 )
 def test_layers_that_cannot_be_split_are_named(preset, settings, degree, why):
     config = {**find_preset(preset), **settings}
-    spec = translate(config, config["architectures"][0])
+    spec = spec_from_config(config, config["architectures"][0])
     with pytest.raises(GlassformerError, match=why):
         check_shares(spec, degree)
 

@@ -130,7 +130,7 @@ def test_one_graph_when_compiled(rows_at_once):
     assert all(torch.allclose(mine, other, atol=1e-6) for mine, other in pairs)
 
 
-TRANSFORM = spec.Transform(width=16, activation="gelu", norm=spec.Norm())
+TRANSFORM = spec.TransformSpec(width=16, activation="gelu", norm=spec.NormSpec())
 HEADS = {
     "plain": {},
     "bias": {"bias": "learned"},
@@ -138,8 +138,8 @@ HEADS = {
     "transform": {"transform": TRANSFORM, "bias": "learned"},
     "scaled and capped": {"scale": 0.5, "softcap": 3.0},
     "mixed": {"mixes": 3},
-    "adaptive": {"adaptive": spec.Adaptive(cutoffs=(10, 30), width=32, shrink=2)},
-    "one cluster": {"adaptive": spec.Adaptive(cutoffs=(), width=32, shrink=1)},
+    "adaptive": {"adaptive": spec.AdaptiveSpec(cutoffs=(10, 30), width=32, shrink=2)},
+    "one cluster": {"adaptive": spec.AdaptiveSpec(cutoffs=(), width=32, shrink=1)},
     "activation": {"activation": "tanh"},
 }
 

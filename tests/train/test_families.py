@@ -9,18 +9,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from glassformer.families import classes_of, families, translate
+from glassformer.families import classes_of, families, spec_from_config
 from glassformer.model import Model
-from glassformer.spec import Frames, Hop, ModelSpec, Patches
+from glassformer.spec import AudioFramesSpec, MemoryHopSpec, ModelSpec, PatchEmbeddingSpec
 from glassformer.text import train as train_tokenizer
 from glassformer.train.build_model import build, config_of
-from glassformer.train.distributed import find_place
+from glassformer.train.distributed import find_worker
 from glassformer.train.loop import Loop
-from glassformer.train.objectives import Batch, Objective, make_objective
+from glassformer.train.objectives import Objective, TrainingBatch, make_objective
 from glassformer.train.recipe import ModelSettings, read_recipe
-from glassformer.weights.initialize import first_values
-from glassformer.weights.load import put, tie
-from glassformer.weights.mapping import make_net, tied_names
+from glassformer.weights.initialize import initial_value
+from glassformer.weights.load import assign_tensor, tie_weights
+from glassformer.weights.mapping import build_transformer, tied_names
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 TEXT = f"{LETTERS} the cat sat on the mat and the dog sat on the log."
@@ -42,7 +42,9 @@ def fitting(spec: ModelSpec) -> str | None:
     """The objective for a model of this kind, by what it has."""
     names = {head.name for head in spec.heads}
     first = (spec.encoder or spec.last_stack).embed
-    if isinstance(first, Frames | Patches) or isinstance(spec.last_stack.blocks[0], Hop):
+    if isinstance(first, AudioFramesSpec | PatchEmbeddingSpec) or isinstance(
+        spec.last_stack.blocks[0], MemoryHopSpec
+    ):
         return "plain" if {"lm", "classify", "answer"} & names else None
     if "replaced" in names:
         return "replaced-token"
@@ -59,7 +61,7 @@ def choose(model_type: str) -> tuple[str, str]:
     family = families()[model_type]
     for architecture in classes_of(family, model_type):
         config = {"model_type": model_type, **family.TINY[0]}
-        objective = fitting(translate(config, architecture))
+        objective = fitting(spec_from_config(config, architecture))
         if objective is not None:
             return architecture, objective
     raise AssertionError(f"no class of {model_type} can be trained")
@@ -86,10 +88,10 @@ def make(model_type: str, architecture: str) -> Model:
         )
         return build(recipe, lambda: [TEXT])
     config = {"model_type": model_type, **family.TINY[0], "architectures": [architecture]}
-    net = make_net(translate(config, architecture))
+    net = build_transformer(spec_from_config(config, architecture))
     for name, *_ in tied_names(net):
-        put(net, name, first_values(net, name, 0))
-    tie(net)
+        assign_tensor(net, name, initial_value(net, name, 0))
+    tie_weights(net)
     tokenizer = train_tokenizer("char", texts=[TEXT])
     return Model(net, config, architecture, tokenizer=tokenizer)
 
@@ -110,9 +112,9 @@ class Plain(Objective):
     def collate(self, examples):
         draw, spec = torch.Generator().manual_seed(1), self.spec
         first = (spec.encoder or spec.last_stack).embed
-        if isinstance(first, Patches):
+        if isinstance(first, PatchEmbeddingSpec):
             inputs = {"tokens": torch.randn(4, first.channels, *first.image, generator=draw)}
-        elif isinstance(first, Frames):
+        elif isinstance(first, AudioFramesSpec):
             frames = 2 * first.position.length
             inputs = {
                 "source": torch.randn(4, first.bands, frames, generator=draw),
@@ -123,7 +125,7 @@ class Plain(Objective):
                 "tokens": torch.randint(1, 50, (4, 5), generator=draw),
                 "source": torch.randint(1, 50, (4, 3, 6), generator=draw),
             }
-        return Batch(inputs, {"seed": torch.tensor(2)}, {"plain": 4.0}, 4)
+        return TrainingBatch(inputs, {"seed": torch.tensor(2)}, {"plain": 4.0}, 4)
 
     def forward(self, net, batch):
         logits = net(**batch.inputs).logits
@@ -162,7 +164,7 @@ def test_the_loss_falls(model_type):
     recipe = read_recipe(
         {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": settings}
     )
-    loop = Loop(recipe, model, objective, feed, find_place("cpu"))
+    loop = Loop(recipe, model, objective, feed, find_worker("cpu"))
     model.net.eval()
     losses = []
     for _ in range(12):
@@ -177,7 +179,7 @@ def test_the_size_words_mean_something_for_every_preset():
         for preset, (architecture, _) in family.PRESETS.items():
             if architecture not in classes_of(family, model_type):
                 continue
-            whole = translate({**_preset(preset), **config_of(ModelSettings(preset=preset), None)},
+            whole = spec_from_config({**_preset(preset), **config_of(ModelSettings(preset=preset), None)},
                               architecture)  # fmt: skip
             words = {"layers": 4, "dropout": 0.25}
             if whole.last_stack.attention_blocks:
@@ -185,7 +187,7 @@ def test_the_size_words_mean_something_for_every_preset():
             if model_type in ("awd-lstm", "lstm", "cnn", "memory-network"):
                 words = {"layers": 4}
             settings = config_of(ModelSettings(preset=preset, **words), None)
-            spec = translate({**_preset(preset), **settings}, architecture)
+            spec = spec_from_config({**_preset(preset), **settings}, architecture)
             assert len(spec.last_stack.order) == 4, preset
             for block in spec.last_stack.attention_blocks:
                 assert (spec.last_stack.width, block.attention.heads) == (64, 4), preset
@@ -216,6 +218,6 @@ def test_layers_that_are_computed_again_learn_the_same(model_type):
                 "train": {"checkpoint": again},
             }
         )
-        loop = Loop(recipe, model, objective, feed, find_place("cpu"))
+        loop = Loop(recipe, model, objective, feed, find_worker("cpu"))
         lengths.append([float(loop.take_step().gradient) for _ in range(2)])
     assert lengths[0] == pytest.approx(lengths[1], rel=1e-6)

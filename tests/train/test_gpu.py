@@ -11,13 +11,13 @@ import glassformer as gf
 from glassformer.families import families
 from glassformer.train import activation_checkpointing as recompute
 from glassformer.train import cuda_graphs as record
-from glassformer.train.distributed import find_place
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.cuda_graphs import Recorded
+from glassformer.train.distributed import find_worker
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads
 from glassformer.train.recipe import read_recipe
-from glassformer.train.cuda_graphs import Recorded
 from glassformer.train.trainer import dry_run
 
 pytestmark = [
@@ -31,7 +31,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, kind):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     gf.train(recipe(whole, kind, deterministic=True), device="cuda")
     again = recipe(stopped, kind, deterministic=True)
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         gf.train(again, device="cuda", reporters=[Interrupting(5)])
     gf.train(again, device="cuda")
     assert_same_run(whole, stopped)
@@ -124,7 +124,7 @@ def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
     given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": precision}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, RECORDS[name], 24)
-    loop = Loop(read_recipe(whole), model, objective, feed, find_place("cuda"))
+    loop = Loop(read_recipe(whole), model, objective, feed, find_worker("cuda"))
     return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
 
 
@@ -156,7 +156,7 @@ def mixed_steps(device: str) -> tuple[list[float], Loop]:
     given = {"steps": 6, "learning_rate": 0.01, "warmup": 0, "precision": "bfloat16"}
     whole = {"model": {"preset": "gpt2"}, "data": {"train": "unread"}, "train": given}
     feed = OneBatch(objective, records, 24)
-    loop = Loop(read_recipe(whole), model, objective, feed, find_place(device))
+    loop = Loop(read_recipe(whole), model, objective, feed, find_worker(device))
     return [loop.entry(loop.take_step())["loss"] for _ in range(6)], loop
 
 

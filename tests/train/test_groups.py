@@ -11,8 +11,9 @@ from optimizing import Settings, give_gradients, net, task
 from torch import Tensor, nn
 
 from glassformer import GlassformerError
-from glassformer.core import Net
-from glassformer.families import classes_of, families, translate
+from glassformer.core import Transformer
+from glassformer.families import classes_of, families, spec_from_config
+from glassformer.train.optimizers import make_optimizer
 from glassformer.train.parameter_groups import (
     body_matrices,
     depths,
@@ -21,9 +22,8 @@ from glassformer.train.parameter_groups import (
     row_blocks,
     unfreeze,
 )
-from glassformer.train.optimizers import make_optimizer
 from glassformer.train.schedules import schedule, set_rate
-from glassformer.weights.mapping import make_net
+from glassformer.weights.mapping import build_transformer
 
 ULMFIT = ("awd-lstm", "AwdLstmForSequenceClassification")
 
@@ -86,7 +86,9 @@ def test_every_parameter_of_every_family_has_a_place(model_type):
     family = families()[model_type]
     for architecture in classes_of(family, model_type):
         for config in family.TINY:
-            made = make_net(translate({"model_type": model_type, **config}, architecture))
+            made = build_transformer(
+                spec_from_config({"model_type": model_type, **config}, architecture)
+            )
             found = depths(task(made))
             assert set(found) == {f"net.{name}" for name, _ in made.named_parameters()}
             shared = {
@@ -211,7 +213,7 @@ def test_ulmfits_recipe():
     assert tune(judge, second, sort) < 0.1
 
 
-def tune(made: Net, settings: Settings, loss_of) -> float:
+def tune(made: Transformer, settings: Settings, loss_of) -> float:
     """The loss, as a mean of the last ten steps."""
     optimizer, factor = make_optimizer(task(made.train()), settings), schedule(settings)
     draw = torch.Generator().manual_seed(0)

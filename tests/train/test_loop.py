@@ -18,10 +18,10 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
 from glassformer.train import fused_cross_entropy as entropy
-from glassformer.train.distributed import find_place
+from glassformer.train.distributed import find_worker
+from glassformer.train.estimate import _attention_flops, estimate_run
 from glassformer.train.loop import Loop
 from glassformer.train.objectives import make_objective
-from glassformer.train.estimate import _attention_flops, make_plan
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.run_folder import open_run
 
@@ -51,12 +51,12 @@ def loop_of(recipe: Recipe, *, valid: bool = True, **settings) -> Loop:
     ids = np.array(TOKENIZER.encode(TEXT, special=False).ids, dtype=np.int32)
     rows = [{"tokens": ids[i : i + 17]} for i in range(0, len(ids) - 17, 16)]
     feed = Rows(objective, rows[4:], rows[:4] if valid else [], recipe.train)
-    return Loop(recipe, model, objective, feed, find_place("cpu"))
+    return Loop(recipe, model, objective, feed, find_worker("cpu"))
 
 
 def go(loop: Loop) -> tuple[Path, list[dict]]:
     with open_run(loop.recipe) as run:
-        loop.go(run, make_plan(loop), ())
+        loop.go(run, estimate_run(loop), ())
         return run.folder, run.entries()
 
 
@@ -197,9 +197,9 @@ def test_layers_that_are_computed_again_give_the_same_gradients():
 
 
 def test_a_plan_counts_the_vocabulary_in_chunks_too(monkeypatch):
-    whole = make_plan(loop_of(recipe())).flops_token
+    whole = estimate_run(loop_of(recipe())).flops_token
     monkeypatch.setattr(entropy, "BYTES", {"cpu": 4})
-    assert make_plan(loop_of(recipe())).flops_token == whole > 6 * 16 * TOKENIZER.size
+    assert estimate_run(loop_of(recipe())).flops_token == whole > 6 * 16 * TOKENIZER.size
 
 
 def test_heads_that_share_keys_are_counted_as_torch_counts_them():
@@ -208,8 +208,8 @@ def test_heads_that_share_keys_are_counted_as_torch_counts_them():
 
 
 def test_layers_that_are_computed_again_hold_less():
-    plain = make_plan(loop_of(recipe()), measure=True)
-    again = make_plan(loop_of(recipe(checkpoint=True)), measure=True)
+    plain = estimate_run(loop_of(recipe()), measure=True)
+    again = estimate_run(loop_of(recipe(checkpoint=True)), measure=True)
     assert again.memory.activations < plain.memory.activations / 2
 
 
@@ -297,7 +297,7 @@ def test_it_stops_when_nothing_gets_better(tmp_path):
 def test_an_average_is_what_is_judged_and_published(tmp_path):
     loop = loop_of(recipe(tmp_path / "run", average=0.5, steps=3))
     folder, entries = go(loop)
-    loop.publish(folder / "model")
+    loop.export_model(folder / "model")
     published = gf.load(folder / "model").net
     name, average = next(iter(loop.average.tensors.items()))
     assert torch.equal(published.get_parameter(name.removeprefix("net.")), average)

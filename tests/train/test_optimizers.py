@@ -16,9 +16,9 @@ from optimizing import Settings, give_gradients, net, task
 from torch import Tensor, nn
 
 from glassformer import GlassformerError
-from glassformer.train.parameter_groups import body_matrices, row_blocks
 from glassformer.train.optimizers import OPTIMIZERS, make_optimizer, state_tensors
 from glassformer.train.optimizers.muon import newton_schulz, orthogonalized
+from glassformer.train.parameter_groups import body_matrices, row_blocks
 from glassformer.train.schedules import schedule, set_rate
 
 MODEL = ("llama", "LlamaForCausalLM")  # joined matrices, with and without neighbors

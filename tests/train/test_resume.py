@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import glassformer as gf
 from glassformer.text import train as train_tokenizer
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run
 from glassformer.train.trainer import dry_run
@@ -33,7 +33,10 @@ MOMENTS = [
     ("glassformer.train.state.sync_folder", 2),  # before it gets its name
     ("glassformer.train.state.sync_folder", 3),  # after: the older one is still there
     ("glassformer.train.manifest.Manifest._remove", 0),  # while the older one is taken away
-    ("glassformer.train.weight_averaging.Average.update", 4),  # weights have changed, averages have not
+    (
+        "glassformer.train.weight_averaging.Average.update",
+        4,
+    ),  # weights have changed, averages have not
     ("glassformer.train.run_folder.Run.log", 1),  # a step is done, and not logged
     ("glassformer.model.Model.save", 0),  # while the best model is written
     ("os.replace", 3),
@@ -174,7 +177,9 @@ class Interrupting(Reporter):
 def test_an_interrupted_run_is_saved_and_says_how_to_go_on(tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     gf.train(recipe(whole))
-    with pytest.raises(Interrupted, match=r"Stopped after step 6 of 32, which is saved in .*same"):
+    with pytest.raises(
+        TrainingInterrupted, match=r"Stopped after step 6 of 32, which is saved in .*same"
+    ):
         gf.train(recipe(stopped), reporters=[Interrupting(5)])
     gf.train(recipe(stopped))
     assert_same_run(whole, stopped)

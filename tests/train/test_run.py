@@ -17,11 +17,11 @@ from test_resume import Interrupting, assert_same_run, metrics, recipe
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.errors import explained, model_explained
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import TrainSettings, read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import open_run
-from glassformer.train.errors import explained, model_explained
 from glassformer.zoo import folder_of
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_option_is_named_before_the_folder_is_looked_at(tmp_path):
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     whole = recipe(tmp_path / "run")
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(4)])
     (tmp_path / "data/train").write_text("the cat sat on the mat.\n" * 20)
     with pytest.raises(GlassformerError, match=r"had 1,488 tokens when .* and has 480 now"):

@@ -16,7 +16,7 @@ from test_resume import Interrupting, assert_same_run, files, metrics, recipe
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.train import manifest
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import open_run
@@ -92,7 +92,7 @@ def test_a_run_begins_in_an_empty_folder(tmp_path, names):
 def interrupted(folder: Path, **settings) -> dict:
     whole = recipe(folder, **{"steps": 6, "save_every": 2, "evaluate_every": 2, **settings})
     whole["run"]["keep_every"] = 1
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(3)])
     return whole
 
@@ -234,7 +234,7 @@ def test_a_run_of_version_0_1_goes_on(tmp_path):
     settings = {"steps": 6, "save_every": 2, "evaluate_every": 2}
     gf.train(recipe(tmp_path / "whole", **settings))
     whole, folder = recipe(tmp_path / "run", **settings), tmp_path / "run"
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         gf.train(whole, reporters=[Interrupting(3)])
     as_version_0_1(folder)
     before = laid_out(folder, ["mine.txt", "data/mine.csv", "best/mine.txt"])
@@ -291,7 +291,7 @@ class Asked(Reporter):
 def test_ctrl_c_and_sigterm_are_one_sentence(tmp_path, number, during, said):
     whole = recipe(tmp_path / "run", steps=6)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Interrupted, match=said):
+    with pytest.raises(TrainingInterrupted, match=said):
         gf.train(whole, reporters=[Asked(number, during)])
     assert signal.getsignal(signal.SIGTERM) is before
     assert gf.train(whole).finished["step"] == 6

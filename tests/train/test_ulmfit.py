@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 
 import glassformer as gf
-from glassformer.train.weight_averaging import has_settled
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.recipe import read_recipe
 from glassformer.train.reporter import Reporter
+from glassformer.train.weight_averaging import has_settled
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 WORDS = {"sea": "wave ship sail tide gull mast", "wood": "tree leaf moss bark deer fern"}
@@ -117,7 +117,7 @@ def test_the_average_is_the_mean_of_all_weights_since(place, language_model):
     said["run"]["folder"] = str(place / "again")
     watch = Watch(place / "again", stops=(since // 2, since + 1, STEPS - 4))
     for _ in watch.stops:
-        with pytest.raises(Interrupted):
+        with pytest.raises(TrainingInterrupted):
             gf.train(said, reporters=[watch])
     gf.train(said, reporters=[watch])
     assert sorted(watch.seen) == list(range(1, STEPS + 1))

@@ -24,7 +24,7 @@ from killed import kill_in
 
 import glassformer as gf
 import glassformer.train.trainer
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.objectives import objectives
 from glassformer.train.reporter import Reporter
 
@@ -74,7 +74,7 @@ def train(run: dict, rank: int) -> int:
         torch.compile = partial(torch.compile, backend="aot_eager")
     try:
         gf.train(run["recipe"], run.get("said", []), reporters=[Stop(stop)] if stop else [])
-    except Interrupted:
+    except TrainingInterrupted:
         return 0 if stop else 1
     return 0
 

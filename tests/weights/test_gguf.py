@@ -14,8 +14,8 @@ import torch
 from gguf import GGMLQuantizationType as Type
 
 import glassformer as gf
+from glassformer.weights.formats.gguf import GgufTensors
 from glassformer.weights.formats.gguf_dequantize import FORMATS
-from glassformer.weights.formats.gguf import Gguf
 from tests.weights.gguf_files import GPT2, LLAMA, add_tokenizer, write, write_model
 
 TOKENS = torch.arange(40).view(2, 20) % 29
@@ -290,7 +290,7 @@ def test_the_command_line_shows_it(path):
 
 
 def test_the_header_is_read_as_the_gguf_package_reads_it(path):
-    ours, theirs = Gguf(path), gguf.GGUFReader(path)
+    ours, theirs = GgufTensors(path), gguf.GGUFReader(path)
     fields = {k: f.contents() for k, f in theirs.fields.items() if not k.startswith("GGUF.")}
     assert ours.metadata.keys() == fields.keys()
     for key, value in fields.items():

@@ -73,8 +73,10 @@ REFUSED = {
         rf"lacks {NORM}.weight, {NORM}.bias; without the whole body there is no model",
     ),
     "the body has other names": (
-        bert("BertForMaskedLM", lambda t: {n.replace("encoder.layer", "block"): v
-                                           for n, v in t.items()}),
+        bert(
+            "BertForMaskedLM",
+            lambda t: {n.replace("encoder.layer", "block"): v for n, v in t.items()},
+        ),
         "and has bert.block.0.* without the whole body",
     ),
     "a tensor that nothing explains": (
@@ -92,12 +94,16 @@ REFUSED = {
     "bidirectional": (llama(is_causal=False), "sets is_causal to False"),
     "a window": (llama(sliding_window=64), "sets sliding_window to 64"),
     "windows in layers": (
-        llama(layer_types=["sliding_attention", "full_attention"]), "sets layer_types to"),
+        llama(layer_types=["sliding_attention", "full_attention"]),
+        "sets layer_types to",
+    ),
     "a share of the rotations": (llama(partial_rotary_factor=0.5), "sets partial_rotary_factor"),
     "quantized": (llama(quantization_config={"bits": 4}), r"\(quantization_config in config.json"),
     "compressed": (llama(compression_config={"bits": 4}), r"\(compression_config in config.json"),
     "quantized by MLX": (
-        llama(quantization={"bits": 4}), r"quantized these weights \(quantization in config.json"),
+        llama(quantization={"bits": 4}),
+        r"quantized these weights \(quantization in config.json",
+    ),
     "foreign code": (llama(auto_map=FOREIGN), r"auto_map: modeling_x.LlamaBidirectionalModel\)"),
     "a foreign class": (
         of("x", "llama", "LlamaForCausalLM", plus(**STRAY), named="LlamaMoeForCausalLM"),
@@ -128,8 +134,10 @@ def test_foreign_code_can_be_replaced_by_a_class_of_ours(tmp_path):
 
 def test_no_other_class_is_offered_where_the_named_one_is_whole(tmp_path):
     """The head of a tagger and that of a classifier have one name."""
-    folder = published(tmp_path, bert("BertForSequenceClassification", plus(**STRAY),
-                                      named="BertForTokenClassification"))
+    folder = published(
+        tmp_path,
+        bert("BertForSequenceClassification", plus(**STRAY), named="BertForTokenClassification"),
+    )
     with pytest.raises(gf.GlassformerError, match="drop=") as caught:
         gf.load(folder)
     assert "architecture=" not in str(caught.value)
@@ -166,8 +174,10 @@ def test_the_report_notes_keys_that_may_have_been_meant(tmp_path):
 def test_the_report_notes_a_class_that_was_not_named(tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.name == "a class of one's own")
     notes = gf.load(published(tmp_path, layout)).report.notes
-    assert notes == ["config.json names the class BertForSentiment; the tensors fit "
-                     "BertForSequenceClassification"]
+    assert notes == [
+        "config.json names the class BertForSentiment; the tensors fit "
+        "BertForSequenceClassification"
+    ]
 
 
 def test_what_is_no_tensor_is_reported(tmp_path):

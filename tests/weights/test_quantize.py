@@ -13,8 +13,8 @@ import glassformer as gf
 from glassformer import native
 from glassformer.core.linear import Linear
 from glassformer.native.instructions import architecture
-from glassformer.weights import int4 as nibbles
 from glassformer.weights import huge_pages as pages
+from glassformer.weights import int4 as nibbles
 from glassformer.weights.quantization import GROUP, QuantizedLinear
 
 KINDS = ["int8", "int4"]
@@ -136,7 +136,7 @@ def test_scales_of_another_dtype_are_read_as_such(kind):
 def test_portions_are_where_they_are_looked_for(height):
     """A group's 32 codes, then scale and zero, for 16 outputs at a time."""
     codes = QuantizedLinear(drawn(64, height - 1 + 14), "int4")
-    laid = nibbles.Nibbles(codes.codes, codes.scale, codes.zero).blocks
+    laid = nibbles.Int4Weight(codes.codes, codes.scale, codes.zero).blocks
     assert laid.shape == (-(-codes.out_features // 16), 2, 320)
     for out, row in enumerate(codes.codes.tolist()):
         block, lane = divmod(out, 16)

@@ -62,22 +62,22 @@ def test_a_place_that_cannot_be_written_is_named(folder):
 def test_a_model_of_no_family_is_saved_by_its_spec(tmp_path):
     from glassformer import spec
 
-    block = spec.Block(
-        attention=spec.Attention(heads=2, kv_heads=1, head_dim=8, score="additive"),
-        ffn=spec.FFN(width=20, gated=True),
-        norm=spec.Norm(kind="batch"),
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(heads=2, kv_heads=1, head_dim=8, score="additive"),
+        ffn=spec.FeedForwardSpec(width=20, gated=True),
+        norm=spec.NormSpec(kind="batch"),
         placement="sandwich",
-        position=spec.Shaw(max_distance=4),
-        pattern=spec.Pattern(left=5, right=5, dilation=2),
+        position=spec.ShawSpec(max_distance=4),
+        pattern=spec.AttentionPattern(left=5, right=5, dilation=2),
     )
     model = spec.ModelSpec(
-        encoder=spec.Stack(
+        encoder=spec.StackSpec(
             width=16,
-            embed=spec.Embed(vocabulary=30, factor=6, languages=2),
+            embed=spec.TokenEmbeddingSpec(vocabulary=30, factor=6, languages=2),
             blocks=(block,),
             order=(0, 0),
         ),
-        heads=(spec.Head(name="tag", outputs=4),),
+        heads=(spec.HeadSpec(name="tag", outputs=4),),
         labels=("a", "b", "c", "d"),
     )
     made = gf.create(model, seed=5)

@@ -9,10 +9,10 @@ import pytest
 import glassformer as gf
 from glassformer import zoo
 from glassformer.page import Session
-from glassformer.page.request_args import Asked
 from glassformer.page.handlers.models import models
 from glassformer.page.handlers.text import read
 from glassformer.page.model_sources import find_sources
+from glassformer.page.request_args import RequestArgs
 
 
 @pytest.mark.parametrize("name", zoo.names())
@@ -24,7 +24,7 @@ def test_every_model_has_samples_that_it_reads(name):
         assert set(sample) <= {"text", "pair", "target"} and sample["text"]
         ids = model.tokenizer.encode(sample["text"], sample.get("pair")).ids
         assert len(ids) > 3 and model.tokenizer.special.get("unk") not in ids
-        told = read(session, Asked({"model": name, **sample}))
+        told = read(session, RequestArgs({"model": name, **sample}))
         assert any(told[stack] for stack in ("encoder", "decoder"))
     assert session.close()
 
@@ -33,7 +33,7 @@ def test_a_visitor_is_shown_all_of_them():
     names = zoo.for_a_visitor()
     assert sorted(names) == zoo.names()
     session = Session([f"zoo:{name}" for name in names])
-    told = models(session, Asked({}))
+    told = models(session, RequestArgs({}))
     assert [one["id"] for one in told["models"]] == names
     assert [one["examples"] for one in told["models"]] == [zoo.samples_of(one) for one in names]
     assert told["start"] == {"model": names[0], **zoo.samples_of(names[0])[0]}

@@ -1,4 +1,4 @@
-"""Room 3, core: memory-compressed attention (Liu et al., 2018). Of every few keys one is made.
+"""Memory-compressed attention (Liu et al., 2018). Of every few keys one is made.
 
 A convolution whose kernel is as long as its stride joins `factor` neighbors; queries stay as many
 as they were. As tensor2tensor has it, a query sees the joined keys that lie wholly before it, and
@@ -11,18 +11,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.pass_context import Context
-from glassformer.core.attention.mask import Visible, with_blind
+from glassformer.core.attention.mask import AttentionMask, with_blind
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
 
 
-class Compression(nn.Module):
+class KeyCompression(nn.Module):
     def __init__(self, width: int, factor: int) -> None:
         super().__init__()
         self.factor = factor
         self.over_tokens = nn.Conv1d(width, width, factor, stride=factor)
 
-    def share(self, x: Tensor, ctx: Context) -> Tensor:
+    def share(self, x: Tensor, ctx: PassContext) -> Tensor:
         """What each token adds to the one it becomes part of, [batch, position, width]; the first
         token stays as it is."""
         batch, new, width = x.shape
@@ -39,7 +39,7 @@ class Compression(nn.Module):
         shares = torch.einsum("bgiw,owi->bgio", groups, self.over_tokens.weight)
         return torch.where(places[..., None] == 0, x, shares.flatten(1, 2).gather(1, at))
 
-    def join(self, shares: Tensor, ctx: Context) -> Tensor:
+    def join(self, shares: Tensor, ctx: PassContext) -> Tensor:
         """The first token, then the groups: [batch, head, position, dim] to [.., group, dim]."""
         if ctx.key_mask is not None:  # real tokens to the front, so that groups stand alike
             order = (~ctx.key_mask).int().argsort(stable=True, dim=-1)[:, None, :, None]
@@ -58,7 +58,7 @@ class Compression(nn.Module):
         return torch.cat((first, joined + bias.view(heads, 1, dim)), 2)
 
 
-def visible_groups(ctx: Context, factor: int) -> Visible:
+def visible_groups(ctx: PassContext, factor: int) -> AttentionMask:
     """Group g >= 1 holds the tokens up to factor * g; a query sees it from the next token on."""
     if ctx.documents is not None or ctx.prefix is not None:
         raise GlassformerError(
@@ -70,5 +70,5 @@ def visible_groups(ctx: Context, factor: int) -> Visible:
         ends = torch.arange(len(ctx.k_slot) // factor + 1, device=ctx.k_slot.device) * factor
         places = ctx.places[:, -len(ctx.q_slot) :]
         ctx.memo[key] = with_blind((ends <= places[..., None])[:, None])
-    seen: Visible = ctx.memo[key]
+    seen: AttentionMask = ctx.memo[key]
     return seen

@@ -1,21 +1,21 @@
-"""Room 3, core: cross-attention. A stack asks, another stack's output answers."""
+"""Cross-attention. A stack asks, another stack's output answers."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from glassformer.core.attention.self_attention import Attend, join_heads, split_heads
-from glassformer.core.pass_context import Context
-from glassformer.core.linear import Linear
 from glassformer.core.attention.mask import memory_visible
+from glassformer.core.attention.self_attention import Attend, join_heads, split_heads
+from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
-from glassformer.spec import Attention
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import AttentionSpec
 
 
 class CrossAttention(nn.Module):
     """Queries come from the stream, keys and values from the other stack's last layer."""
 
-    def __init__(self, width: int, memory_width: int, spec: Attention) -> None:
+    def __init__(self, width: int, memory_width: int, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
@@ -27,17 +27,17 @@ class CrossAttention(nn.Module):
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
-    def forward(self, x: Tensor, ctx: Context) -> Tensor:
+    def forward(self, x: Tensor, ctx: PassContext) -> Tensor:
         q = split_heads(self.q(x), self.spec.head_dim)
         if self.spec.qk_norm is not None:
             q = self.q_norm(q)
-        q = ctx.see("cross.q", q)
+        q = ctx.hook_point("cross.q", q)
         k, v = self.read_memory(ctx)
-        k, v = ctx.see("cross.k", k), ctx.see("cross.v", v)
+        k, v = ctx.hook_point("cross.k", k), ctx.hook_point("cross.v", v)
         z = self.attend(q, k, v, ctx, memory_visible(ctx), scope="cross.")
-        return ctx.see("cross.attn_out", self.out(join_heads(z)))
+        return ctx.hook_point("cross.attn_out", self.out(join_heads(z)))
 
-    def read_memory(self, ctx: Context) -> tuple[Tensor, Tensor]:
+    def read_memory(self, ctx: PassContext) -> tuple[Tensor, Tensor]:
         held = None if ctx.cache is None else ctx.cache.cross(ctx.layer)
         if held is None:
             k, v = self.kv(ctx.memory).split(self.kv.parts, -1)

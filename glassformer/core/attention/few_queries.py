@@ -1,4 +1,4 @@
-"""Room 3, core: attention of the branches of a text, a few queries that all see something. A CPU's
+"""Attention of the branches of a text, a few queries that all see something. A CPU's
 fused kernel is made for many, and takes twice as long for a handful as two products do."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Room 3, core: FlexAttention for patterns that leave most of a long text out.
+"""FlexAttention for patterns that leave most of a long text out.
 
 A compiled kernel skips the blocks of keys that no query of a block sees, so that time and memory
 go with what is seen, not with the square of the length.
@@ -12,19 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.pass_context import Context
 from glassformer.core.attention.mask import within
-from glassformer.spec import Blocks, Pattern
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import AttentionPattern, BlockSparsePattern
 
 FROM_LENGTH = 1024  # below it a dense mask is cheaper than the block mask
 FROM_LENGTH_COMPILED = 256  # where making the block mask is a part of what is compiled
 SMALLEST_HEAD = 16  # what the kernel can compute
 
 
-def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
+def prefers_flex(
+    q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
+) -> bool:
     """A window or packed documents over a long text on a GPU, with as many queries as keys; within
     a compiled step, which other kernels for masks would slow down, also padding."""
-    if isinstance(pattern, Blocks) or ctx.global_tokens is not None or not q.is_cuda:
+    if isinstance(pattern, BlockSparsePattern) or ctx.global_tokens is not None or not q.is_cuda:
         return False
     compiling = torch.compiler.is_compiling()
     padded = compiling and ctx.key_mask is not None
@@ -35,9 +37,14 @@ def prefers_flex(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) 
 
 
 def flex_attention(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern | Blocks
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    ctx: PassContext,
+    pattern: AttentionPattern | BlockSparsePattern,
 ) -> Tensor:
-    assert isinstance(pattern, Pattern)
+    assert isinstance(pattern, AttentionPattern)
     key = ("flex", pattern)
     if key not in ctx.memo:
         ctx.memo[key] = block_mask(ctx, pattern, q.shape[0])
@@ -47,7 +54,7 @@ def flex_attention(
     return out
 
 
-def block_mask(ctx: Context, pattern: Pattern, batch: int) -> Any:
+def block_mask(ctx: PassContext, pattern: AttentionPattern, batch: int) -> Any:
     """The same rule as `mask.visible`, as a function of one query and one key."""
     documents, prefix, real = ctx.documents, ctx.prefix, ctx.key_mask
 

@@ -1,4 +1,4 @@
-"""Room 3, core: PyTorch's fused attention, by kernels that are right and ready."""
+"""PyTorch's fused attention, by kernels that are right and ready."""
 
 from __future__ import annotations
 

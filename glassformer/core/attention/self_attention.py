@@ -1,4 +1,4 @@
-"""Room 3, core: attention. Every query takes a weighted mean of the values it may see."""
+"""Attention. Every query takes a weighted mean of the values it may see."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.attention.compressed import Compression, visible_groups
-from glassformer.core.pass_context import Context
+from glassformer.core.attention.compressed import KeyCompression, visible_groups
 from glassformer.core.attention.few_queries import prefers_products, products
 from glassformer.core.attention.flex import flex_attention, prefers_flex
-from glassformer.core.linear import Linear
-from glassformer.core.attention.mask import Visible, visible
-from glassformer.core.norm import make_norm
-from glassformer.core.positions.transformer_xl import Band
-from glassformer.core.attention.varlen import prefers_runs, runs_attention
+from glassformer.core.attention.mask import AttentionMask, visible
 from glassformer.core.attention.sdpa import scaled_attention
 from glassformer.core.attention.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.core.attention.varlen import prefers_runs, runs_attention
+from glassformer.core.linear import Linear
+from glassformer.core.norm import make_norm
+from glassformer.core.pass_context import PassContext
+from glassformer.core.positions.transformer_xl import RelativeBias
 from glassformer.native import attention as cpu
-from glassformer.spec import FULL, Attention, Blocks, Disentangled, Pattern, Position, Relative
+from glassformer.spec import (
+    FULL,
+    AttentionPattern,
+    AttentionSpec,
+    BlockSparsePattern,
+    DisentangledSpec,
+    PositionSpec,
+    RelativePositionSpec,
+)
 
 
 class Attend(nn.Module):
@@ -29,7 +37,7 @@ class Attend(nn.Module):
     or when `ctx.eager` asks for it.
     """
 
-    def __init__(self, spec: Attention) -> None:
+    def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
         self.spec = spec
         self.scale = spec.head_dim**-0.5 if spec.scale is None else spec.scale
@@ -41,9 +49,9 @@ class Attend(nn.Module):
         q: Tensor,  # [batch, head, query, dim]
         k: Tensor,  # [batch, key head, key, dim]
         v: Tensor,
-        ctx: Context,
-        sight: Visible | Pattern | Blocks,
-        bias: Tensor | Band | None = None,
+        ctx: PassContext,
+        sight: AttentionMask | AttentionPattern | BlockSparsePattern,
+        bias: Tensor | RelativeBias | None = None,
         position: nn.Module | None = None,
         wide: Projected | None = None,  # where global tokens have projections of their own
         scope: str = "",
@@ -53,13 +61,16 @@ class Attend(nn.Module):
         plain = ctx.eager or on_values or special
         z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
         if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
-            seen, whole = _resolved(sight, ctx), bias.whole() if isinstance(bias, Band) else bias
+            seen, whole = (
+                _resolved(sight, ctx),
+                bias.whole() if isinstance(bias, RelativeBias) else bias,
+            )
             scores = self.scores(q, k, seen, whole)
             if wide is not None:
                 scores = _at_global(ctx, self.scores(*wide[:2], seen, whole), scores)
-            shown_scores = ctx.see(f"{scope}scores", scores)
+            shown_scores = ctx.hook_point(f"{scope}scores", scores)
             weights = _softmax(shown_scores, seen)
-            shown = ctx.see(f"{scope}pattern", weights)
+            shown = ctx.hook_point(f"{scope}pattern", weights)
             if z is None or shown_scores is not scores or shown is not weights:
                 shown = F.dropout(shown, self.spec.dropout, self.training)
                 z = shown @ self.repeat(v)
@@ -68,20 +79,20 @@ class Attend(nn.Module):
                 if on_values and position is not None:
                     z = position.add_values(z, shown, ctx)  # type: ignore[operator]
         assert z is not None
-        return ctx.see(f"{scope}z", z)
+        return ctx.hook_point(f"{scope}z", z)
 
     def fused(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        ctx: Context,
-        sight: Visible | Pattern | Blocks,
-        bias: Tensor | Band | None,
+        ctx: PassContext,
+        sight: AttentionMask | AttentionPattern | BlockSparsePattern,
+        bias: Tensor | RelativeBias | None,
         wide: Projected | None,
     ) -> Tensor:
         dropout = self.spec.dropout if self.training else 0.0
-        if not isinstance(sight, Visible) and bias is None and ctx.permutation is None:
+        if not isinstance(sight, AttentionMask) and bias is None and ctx.permutation is None:
             if prefers_runs(q, k, sight, ctx):
                 return runs_attention(q, k, v, self.scale, ctx, sight, dropout)
             if not dropout and prefers_flex(q, k, sight, ctx):
@@ -89,13 +100,13 @@ class Attend(nn.Module):
             if prefers_sparse(q, k, sight, ctx):
                 given = {"scale": self.scale, "dropout": dropout}
                 return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
-        if ctx.newest is not None and isinstance(sight, Pattern) and bias is None:
+        if ctx.newest is not None and isinstance(sight, AttentionPattern) and bias is None:
             return ctx.newest(q, k, v, ctx, sight, self.scale)
         seen = _resolved(sight, ctx)
         if ctx.branches is not None and bias is None and prefers_products(q, k):
             return products(q, k, v, seen.mask, self.scale)
-        if isinstance(bias, Band):
-            pattern = sight if isinstance(sight, Pattern) and ctx.prefix is None else FULL
+        if isinstance(bias, RelativeBias):
+            pattern = sight if isinstance(sight, AttentionPattern) and ctx.prefix is None else FULL
             return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)
         z = self.kernel(q, k, v, seen, bias, dropout)
         return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
@@ -105,10 +116,10 @@ class Attend(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        ctx: Context,
-        seen: Visible,
-        bias: Band,
-        pattern: Pattern,
+        ctx: PassContext,
+        seen: AttentionMask,
+        bias: RelativeBias,
+        pattern: AttentionPattern,
         dropout: float,
     ) -> Tensor:
         """A block of queries at a time, with the keys that it may see."""
@@ -122,7 +133,13 @@ class Attend(nn.Module):
         return torch.cat(parts, 2)
 
     def kernel(
-        self, q: Tensor, k: Tensor, v: Tensor, seen: Visible, bias: Tensor | None, dropout: float
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        seen: AttentionMask,
+        bias: Tensor | None,
+        dropout: float,
     ) -> Tensor:
         if seen.block is not None and bias is None and seen.block < q.shape[2]:
             return self.in_blocks(q, k, v, seen.block, dropout)
@@ -148,11 +165,11 @@ class Attend(nn.Module):
             x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
             return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
 
-        z = self.kernel(cut(q), cut(k), cut(v), Visible(causal=True), None, dropout)
+        z = self.kernel(cut(q), cut(k), cut(v), AttentionMask(causal=True), None, dropout)
         z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
         return z[:, :, :length]
 
-    def scores(self, q: Tensor, k: Tensor, seen: Visible, bias: Tensor | None) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, seen: AttentionMask, bias: Tensor | None) -> Tensor:
         """Scaled, capped, biased and masked: [batch, head, query, key]."""
         k = self.repeat(k)
         if self.spec.score == "dot":
@@ -174,33 +191,35 @@ class Attend(nn.Module):
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
 
-def _resolved(sight: Visible | Pattern | Blocks, ctx: Context) -> Visible:
+def _resolved(
+    sight: AttentionMask | AttentionPattern | BlockSparsePattern, ctx: PassContext
+) -> AttentionMask:
     """A pattern's mask is made only where something needs it: its size is the length's square."""
-    return sight if isinstance(sight, Visible) else visible(ctx, sight)
+    return sight if isinstance(sight, AttentionMask) else visible(ctx, sight)
 
 
-def _summed(bias: Tensor | None, seen: Visible, dtype: torch.dtype) -> Tensor | None:
+def _summed(bias: Tensor | None, seen: AttentionMask, dtype: torch.dtype) -> Tensor | None:
     """What the position says, and how often keys count."""
     if seen.bias is None:
         return bias
     return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
 
 
-def _at_global(ctx: Context, those: Tensor, others: Tensor) -> Tensor:
+def _at_global(ctx: PassContext, those: Tensor, others: Tensor) -> Tensor:
     """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
     assert ctx.global_tokens is not None
     asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
     return torch.where(asking, those, others)
 
 
-def _softmax(scores: Tensor, seen: Visible) -> Tensor:
+def _softmax(scores: Tensor, seen: AttentionMask) -> Tensor:
     """A row with nothing to attend to becomes zeros."""
     weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
     mask = _explicit(seen, scores)
     return weights if mask is None else weights.masked_fill(~mask, 0.0)
 
 
-def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
+def _explicit(seen: AttentionMask, scores: Tensor) -> Tensor | None:
     if not seen.causal:
         return seen.mask
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -213,7 +232,7 @@ def _explicit(seen: Visible, scores: Tensor) -> Tensor | None:
 class SelfAttention(nn.Module):
     """Queries, keys and values all come from the stream itself."""
 
-    def __init__(self, width: int, spec: Attention, position: Position | None) -> None:
+    def __init__(self, width: int, spec: AttentionSpec, position: PositionSpec | None) -> None:
         super().__init__()
         self.spec = spec
         q, kv = spec.heads * spec.head_dim, spec.key_heads * spec.head_dim
@@ -221,27 +240,27 @@ class SelfAttention(nn.Module):
         self.qkv = Linear(width, (q, kv, kv), biased=biased)
         if spec.own_global:
             self.global_qkv = Linear(width, (q, kv, kv), biased=biased)
-        if isinstance(position, Disentangled) and not position.shared:
+        if isinstance(position, DisentangledSpec) and not position.shared:
             if position.to_position:
                 self.position_key = Linear(width, kv, bias=position.key_bias)
             if position.to_content:
                 self.position_query = Linear(width, q)
-        if isinstance(position, Relative):
+        if isinstance(position, RelativePositionSpec):
             self.position_key = Linear(width, q, bias=False)
         if spec.qk_norm is not None:
             self.q_norm = make_norm(spec.head_dim, spec.qk_norm)
             self.k_norm = make_norm(spec.head_dim, spec.qk_norm)
         if spec.compress is not None:
-            self.k_compress = Compression(kv, spec.compress)
-            self.v_compress = Compression(kv, spec.compress)
+            self.k_compress = KeyCompression(kv, spec.compress)
+            self.v_compress = KeyCompression(kv, spec.compress)
         self.attend = Attend(spec)
         self.out = Linear(q, width, bias=spec.out_bias)
 
     def forward(
         self,
         x: Tensor,
-        ctx: Context,
-        pattern: Pattern | Blocks,
+        ctx: PassContext,
+        pattern: AttentionPattern | BlockSparsePattern,
         position: nn.Module | None,
         blank: Tensor | None = None,
     ) -> Tensor:
@@ -260,30 +279,34 @@ class SelfAttention(nn.Module):
             q, k, bias = position(q, k, ctx, self)
         if ctx.cache is not None:
             k, v = ctx.cache.append(ctx.layer, k, v)
-        sight: Visible | Pattern | Blocks = pattern
+        sight: AttentionMask | AttentionPattern | BlockSparsePattern = pattern
         if self.spec.compress is not None:
             k, v = self.k_compress.join(k, ctx), self.v_compress.join(v, ctx)
             sight = visible_groups(ctx, self.spec.compress)
-        q, k, v = ctx.see("q", q), ctx.see("k", k), ctx.see("v", v)
+        q, k, v = ctx.hook_point("q", q), ctx.hook_point("k", k), ctx.hook_point("v", v)
         z = self.attend(q, k, v, ctx, sight, bias, position, self.read_global(x, ctx))
-        return ctx.see("attn_out", self.out(join_heads(z)))
+        return ctx.hook_point("attn_out", self.out(join_heads(z)))
 
-    def project(self, x: Tensor, ctx: Context) -> list[Tensor]:
+    def project(self, x: Tensor, ctx: PassContext) -> list[Tensor]:
         """Queries, keys and values of [batch, head, position, dim]."""
         q, k, v = self.qkv(x).split(self.qkv.parts, -1)
         if self.spec.compress is not None:
             k, v = self.k_compress.share(k, ctx), self.v_compress.share(v, ctx)
         return [split_heads(part, self.spec.head_dim) for part in (q, k, v)]
 
-    def read_global(self, x: Tensor, ctx: Context) -> Projected | None:
+    def read_global(self, x: Tensor, ctx: PassContext) -> Projected | None:
         if not self.spec.own_global or ctx.global_tokens is None:
             return None
         q, k, v = self.global_qkv(x).split(self.qkv.parts, -1)
         q, k, v = (split_heads(part, self.spec.head_dim) for part in (q, k, v))
-        return ctx.see("global.q", q), ctx.see("global.k", k), ctx.see("global.v", v)
+        return (
+            ctx.hook_point("global.q", q),
+            ctx.hook_point("global.k", k),
+            ctx.hook_point("global.v", v),
+        )
 
 
-def _after_blanks(x: Tensor, blank: Tensor, ctx: Context) -> Tensor:
+def _after_blanks(x: Tensor, blank: Tensor, ctx: PassContext) -> Tensor:
     """Keys or values behind those of an empty memory, which also stand for padding before a text:
     so all that is before it is the same, wherever it begins."""
     if ctx.before is not None:

@@ -1,4 +1,4 @@
-"""Room 3, core: patterns that leave most of a long text out, in time and memory that go with what
+"""Patterns that leave most of a long text out, in time and memory that go with what
 is seen, not with the square of the length.
 
 Queries are taken in groups that see nearly the same keys: neighbors, or with a dilation every d-th
@@ -13,11 +13,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core.pass_context import Context
 from glassformer.core.attention.flex import FROM_LENGTH
-from glassformer.core.attention.mask import counts, once, random_blocks, sees_all, text_lengths, within
+from glassformer.core.attention.mask import (
+    counts,
+    once,
+    random_blocks,
+    sees_all,
+    text_lengths,
+    within,
+)
 from glassformer.core.attention.sdpa import scaled_attention
-from glassformer.spec import Blocks, Pattern
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import AttentionPattern, BlockSparsePattern
 
 SMALLEST, LARGEST = 64, 256  # queries in a group: fewer waste the kernel, more see too much
 ROOM = 1 << 21  # numbers gathered at once, so that they stay in the processor's cache
@@ -26,7 +33,7 @@ UNSEEN = float("-inf")
 Projected = tuple[Tensor, Tensor, Tensor]  # queries, keys, values: [batch, head, position, dim]
 
 
-class Plan(NamedTuple):
+class SparsePlan(NamedTuple):
     """Which tokens go together, counted through the whole batch, row after row."""
 
     queries: Tensor  # [batch * group, query]
@@ -37,14 +44,16 @@ class Plan(NamedTuple):
     place: Tensor  # [batch * slot]: where a token's result stands, those of wide ones at the end
 
 
-def prefers_sparse(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
+def prefers_sparse(
+    q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
+) -> bool:
     """A long text of which a group of queries sees less than half, with as many queries as keys."""
     length = q.shape[2]
     if torch.compiler.is_compiling() or length != k.shape[2] or ctx.prefix is not None:
         return False
     if q.is_cuda and length < FROM_LENGTH:
         return False
-    if isinstance(pattern, Blocks):
+    if isinstance(pattern, BlockSparsePattern):
         return length > pattern.whole and ctx.documents is None and ctx.global_tokens is None
     if pattern.left is None or pattern.right is None or pattern.block is not None:
         return False
@@ -59,8 +68,8 @@ def _group_size(reach: int, length: int) -> int:
 def sparse_attention(
     plain: Projected,
     wide: Projected,  # of the tokens that see everything
-    ctx: Context,
-    pattern: Pattern | Blocks,
+    ctx: PassContext,
+    pattern: AttentionPattern | BlockSparsePattern,
     **given: Any,
 ) -> Tensor:
     """softmax(q k^T) v of [batch, head, query, dim]; the scale and the dropout are `given`."""
@@ -83,12 +92,14 @@ def sparse_attention(
     return z.view(batch, length, heads, dim).transpose(1, 2)
 
 
-def _planned(ctx: Context, pattern: Pattern | Blocks, batch: int) -> Plan:
+def _planned(
+    ctx: PassContext, pattern: AttentionPattern | BlockSparsePattern, batch: int
+) -> SparsePlan:
     key = once("sparse", ctx, pattern)
     if key not in ctx.memo:
-        make: Any = _block_plan if isinstance(pattern, Blocks) else _window_plan
+        make: Any = _block_plan if isinstance(pattern, BlockSparsePattern) else _window_plan
         ctx.memo[key] = make(ctx, pattern, batch)
-    plan: Plan = ctx.memo[key]
+    plan: SparsePlan = ctx.memo[key]
     return plan
 
 
@@ -114,7 +125,7 @@ def _gathered(tokens: Tensor, at: Tensor, dim: int) -> Tensor:
     return tokens.index_select(0, at.flatten()).view(*at.shape, -1, dim).transpose(1, 2)
 
 
-def _window_plan(ctx: Context, pattern: Pattern, batch: int) -> Plan:
+def _window_plan(ctx: PassContext, pattern: AttentionPattern, batch: int) -> SparsePlan:
     slots, step = ctx.k_slot, pattern.dilation
     assert pattern.left is not None and pattern.right is not None
     length, left, right = len(slots), pattern.left // step, pattern.right // step
@@ -142,7 +153,7 @@ def _window_plan(ctx: Context, pattern: Pattern, batch: int) -> Plan:
     return _plan(ctx, batch, queries, keys, bias, place[None], flags)
 
 
-def _block_plan(ctx: Context, pattern: Blocks, batch: int) -> Plan:
+def _block_plan(ctx: PassContext, pattern: BlockSparsePattern, batch: int) -> SparsePlan:
     """By places in each text, from its first token on, which are then looked up as slots."""
     at, total = ctx.places, text_lengths(ctx)  # [batch or 1, slot]
     real = at >= 0
@@ -173,14 +184,14 @@ def _block_plan(ctx: Context, pattern: Blocks, batch: int) -> Plan:
 
 
 def _plan(
-    ctx: Context,
+    ctx: PassContext,
     batch: int,
     queries: Tensor,
     keys: Tensor,
     bias: Tensor,
     place: Tensor,
     wide: Tensor | None,
-) -> Plan:
+) -> SparsePlan:
     """From the slots of a row, of [batch or 1, ...] each, to the tokens of the batch."""
     row = torch.arange(batch, device=place.device)[:, None]
     length, (groups, size) = place.shape[1], queries.shape[1:]
@@ -198,7 +209,7 @@ def _plan(
         if seen is not None:
             everything = torch.zeros((), device=place.device).masked_fill(~seen, UNSEEN)
         asking = asking + row * length
-    return Plan(
+    return SparsePlan(
         (queries + row[..., None] * length).flatten(0, 1),
         (keys + row[..., None] * length).flatten(0, 1),
         bias.expand(batch, -1, -1, -1).flatten(0, 1)[:, None],

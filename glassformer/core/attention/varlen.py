@@ -1,4 +1,4 @@
-"""Room 3, core: texts of several lengths as one long row, for a kernel that is told where each
+"""Texts of several lengths as one long row, for a kernel that is told where each
 begins. It spends nothing on masks, and knows dropout."""
 
 from __future__ import annotations
@@ -6,12 +6,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 from glassformer.native import attention as cpu
-from glassformer.spec import CAUSAL, FULL, Blocks, Pattern
+from glassformer.spec import CAUSAL, FULL, AttentionPattern, BlockSparsePattern
 
 
-def prefers_runs(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) -> bool:
+def prefers_runs(
+    q: Tensor, k: Tensor, pattern: AttentionPattern | BlockSparsePattern, ctx: PassContext
+) -> bool:
     """On a GPU in half precision, on a CPU by our own kernel, where the batch says how its texts
     lie."""
     plain = ctx.prefix is None and ctx.global_tokens is None and ctx.permutation is None
@@ -19,16 +21,24 @@ def prefers_runs(q: Tensor, k: Tensor, pattern: Pattern | Blocks, ctx: Context) 
         return False
     if pattern in (FULL, CAUSAL) and len(q) == 1 and not q.is_cuda:
         return cpu.prefers_attention(q, k, k, None, pattern == CAUSAL)
-    window = isinstance(pattern, Pattern) and pattern.dilation == 1 and pattern.block is None
+    window = (
+        isinstance(pattern, AttentionPattern) and pattern.dilation == 1 and pattern.block is None
+    )
     fits = q.is_cuda and q.dtype.itemsize == 2 and q.shape[2] == k.shape[2] and q.shape[3] % 8 == 0
     return window and fits
 
 
 def runs_attention(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, ctx: Context, pattern: Pattern | Blocks, p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    ctx: PassContext,
+    pattern: AttentionPattern | BlockSparsePattern,
+    p: float,
 ) -> Tensor:
     """`p` is the dropout's. What stands where there is only padding means nothing."""
-    assert ctx.runs is not None and isinstance(pattern, Pattern)
+    assert ctx.runs is not None and isinstance(pattern, AttentionPattern)
     if not q.is_cuda:
         return cpu.attend_runs(q, k, v, ctx.runs, pattern == CAUSAL, scale)
     batch, heads, length, dim = q.shape

@@ -1,4 +1,4 @@
-"""Room 3, core: DeBERTa's positions, where content and position score each other.
+"""DeBERTa's positions, where content and position score each other.
 
 The score of a query for a key at some distance is the same row of a table wherever they stand. So
 each query is multiplied with the distances that occur, [query, distance], and the band that belongs
@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.pass_context import Context
-from glassformer.core.linear import Linear, Origin
+from glassformer.core.linear import Linear, TensorVersion
 from glassformer.core.norm import make_norm
+from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.transformer_xl import shifted
-from glassformer.spec import Attention, Disentangled
+from glassformer.spec import AttentionSpec, DisentangledSpec
 
 BLOCK = 64  # rows at once: their scores stay in the processor's cache
 
@@ -28,7 +28,7 @@ BLOCK = 64  # rows at once: their scores stay in the processor's cache
 class DisentangledPosition(nn.Module):
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Disentangled, attention: Attention, width: int) -> None:
+    def __init__(self, spec: DisentangledSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.heads, self.dim = attention.heads, attention.head_dim
@@ -36,10 +36,10 @@ class DisentangledPosition(nn.Module):
         self.weight = nn.Parameter(torch.zeros(2 * spec.span, width))
         if spec.norm is not None:
             self.norm = make_norm(width, spec.norm)
-        self._packed: dict[tuple[nn.Module, str], tuple[Tensor, Origin]] = {}
+        self._packed: dict[tuple[nn.Module, str], tuple[Tensor, TensorVersion]] = {}
 
     def forward(
-        self, q: Tensor, k: Tensor, ctx: Context, attention: Any
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: Any
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         if not (self.spec.to_position or self.spec.to_content):
             return q, k, None
@@ -61,7 +61,7 @@ class DisentangledPosition(nn.Module):
                 bias[:, :, rows] += scores
         return q, k, bias
 
-    def storage(self, q: Tensor, ctx: Context) -> Tensor:
+    def storage(self, q: Tensor, ctx: PassContext) -> Tensor:
         """Room for [batch, head, query, key]; without gradients all layers write to the same."""
         if torch.is_grad_enabled():
             return q.new_empty(*q.shape[:3], q.shape[2])
@@ -79,7 +79,7 @@ class DisentangledPosition(nn.Module):
         for part in (part for part, used in terms.items() if used):
             with torch.no_grad():
                 rows = self.project(attention, part, self.table())
-            self._packed[attention, part] = rows, Origin(*self.sources(attention, part))
+            self._packed[attention, part] = rows, TensorVersion(*self.sources(attention, part))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": {}}

@@ -1,16 +1,16 @@
-"""Room 3, core: a convolution over neighboring tokens, beside a first layer."""
+"""A convolution over neighboring tokens, beside a first layer."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from glassformer.core.activation import ACTIVATIONS
-from glassformer.core.pass_context import Context
 from glassformer.core.norm import make_norm
-from glassformer.spec import Convolution as ConvolutionSpec
+from glassformer.core.pass_context import PassContext
+from glassformer.spec import ConvolutionSpec as ConvolutionSpec
 
 
-class Convolution(nn.Module):
+class DebertaConvolution(nn.Module):
     """Beside a stack's first layer."""
 
     def __init__(self, width: int, spec: ConvolutionSpec) -> None:
@@ -21,7 +21,7 @@ class Convolution(nn.Module):
         self.activation = ACTIVATIONS[spec.activation]
         self.norm = make_norm(width, spec.norm)
 
-    def forward(self, embedded: Tensor, x: Tensor, ctx: Context) -> Tensor:
+    def forward(self, embedded: Tensor, x: Tensor, ctx: PassContext) -> Tensor:
         near = self.over_tokens(embedded.transpose(1, 2)).transpose(1, 2)
         if ctx.key_mask is not None:
             near = near * ctx.key_mask[..., None]

@@ -1,4 +1,4 @@
-"""Room 3, core: how attention is told where tokens stand.
+"""How attention is told where tokens stand.
 
 Each module maps (q, k, ctx, attention) to (q, k, bias): rotary turns queries and keys, the others
 return a bias of [batch or 1, head, query, key] that is added to the scaled scores.
@@ -14,19 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.spec import (
-    Alibi,
-    Attention,
-    Buckets,
-    Disentangled,
-    Position,
-    Relative,
-    Rotary,
+    AlibiSpec,
+    AttentionSpec,
+    DisentangledSpec,
+    PositionSpec,
+    RelativePositionSpec,
     RotaryScaling,
-    Shaw,
+    RotarySpec,
+    ShawSpec,
+    T5BiasSpec,
 )
 
 Turned = tuple[Tensor, Tensor, Tensor | None]
@@ -35,11 +35,11 @@ Turned = tuple[Tensor, Tensor, Tensor | None]
 class RotaryPosition(nn.Module):
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Rotary, attention: Attention, width: int) -> None:
+    def __init__(self, spec: RotarySpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             ctx.memo[self] = self.angles(ctx.q_pos, q.dtype)
         cos, sin = ctx.memo[self]
@@ -67,14 +67,14 @@ class RotaryPosition(nn.Module):
         return turned if dim == x.shape[-1] else torch.cat((turned, rest), -1)
 
 
-def rotary_frequencies(spec: Rotary, device: torch.device) -> Tensor:
+def rotary_frequencies(spec: RotarySpec, device: torch.device) -> Tensor:
     """Radians per position, [dim / 2], in float32 as the published models compute them."""
     exponent = torch.arange(0, spec.dim, 2, dtype=torch.float32, device=device) / spec.dim
     periods = spec.theta**exponent
     return 1.0 / periods if spec.scaling is None else _stretched(spec, spec.scaling, periods)
 
 
-def _stretched(spec: Rotary, scaling: RotaryScaling, periods: Tensor) -> Tensor:
+def _stretched(spec: RotarySpec, scaling: RotaryScaling, periods: Tensor) -> Tensor:
     plain = 1.0 / periods
     if scaling.kind == "linear":
         return plain / scaling.factor
@@ -99,17 +99,17 @@ def _stretched(spec: Rotary, scaling: RotaryScaling, periods: Tensor) -> Tensor:
     return 1.0 / (scaling.factor * periods) * (1 - keep) + plain * keep
 
 
-class BucketBias(nn.Module):
+class T5Bias(nn.Module):
     """Small distances have buckets of their own, larger ones share them on a log scale (T5)."""
 
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Buckets, attention: Attention, width: int) -> None:
+    def __init__(self, spec: T5BiasSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.weight = nn.Parameter(torch.zeros(spec.buckets, attention.heads))
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             distance = ctx.k_slot[None, :] - ctx.q_slot[:, None]
             bias = self.weight[self.bucket(distance)]  # [query, key, head]
@@ -135,11 +135,11 @@ class AlibiBias(nn.Module):
 
     per_layer: ClassVar[bool] = False
 
-    def __init__(self, spec: Alibi, attention: Attention, width: int) -> None:
+    def __init__(self, spec: AlibiSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.heads = attention.heads
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
         if self not in ctx.memo:
             distance = (ctx.k_slot[None, :] - ctx.q_slot[:, None]).abs()
             slopes = torch.tensor(alibi_slopes(self.heads), device=q.device)
@@ -165,7 +165,7 @@ class ShawPosition(nn.Module):
 
     per_layer: ClassVar[bool] = True
 
-    def __init__(self, spec: Shaw, attention: Attention, width: int) -> None:
+    def __init__(self, spec: ShawSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.scale = attention.scale or attention.head_dim**-0.5
@@ -176,7 +176,7 @@ class ShawPosition(nn.Module):
         self.keys = nn.Parameter(torch.zeros(shape))
         self.values = nn.Parameter(torch.zeros(shape)) if spec.values else None
 
-    def forward(self, q: Tensor, k: Tensor, ctx: Context, attention: nn.Module) -> Turned:
+    def forward(self, q: Tensor, k: Tensor, ctx: PassContext, attention: nn.Module) -> Turned:
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
         # a prefix is seen by those before it too; otherwise nothing ahead has to be scored
         ahead = 0 if self.spec.backward and ctx.prefix is None else queries - 1
@@ -185,7 +185,7 @@ class ShawPosition(nn.Module):
         by_distance = q @ (vectors * self.scale).transpose(-1, -2)  # [..., query, distance]
         return q, k, skew(by_distance, keys)
 
-    def add_values(self, z: Tensor, pattern: Tensor, ctx: Context) -> Tensor:
+    def add_values(self, z: Tensor, pattern: Tensor, ctx: PassContext) -> Tensor:
         assert self.values is not None
         rows = self.row(ctx.k_slot[None, :] - ctx.q_slot[:, None]).expand_as(pattern)
         by_distance = pattern.new_zeros(*pattern.shape[:-1], self.values.shape[-2])
@@ -207,14 +207,14 @@ def skew(by_distance: Tensor, keys: int) -> Tensor:
 
 
 MODULES: dict[type, Callable[..., nn.Module]] = {
-    Disentangled: DisentangledPosition,
-    Relative: RelativePosition,
-    Rotary: RotaryPosition,
-    Buckets: BucketBias,
-    Alibi: AlibiBias,
-    Shaw: ShawPosition,
+    DisentangledSpec: DisentangledPosition,
+    RelativePositionSpec: RelativePosition,
+    RotarySpec: RotaryPosition,
+    T5BiasSpec: T5Bias,
+    AlibiSpec: AlibiBias,
+    ShawSpec: ShawPosition,
 }
 
 
-def make_position(spec: Position, attention: Attention, width: int) -> nn.Module:
+def make_position(spec: PositionSpec, attention: AttentionSpec, width: int) -> nn.Module:
     return MODULES[type(spec)](spec, attention, width)

@@ -1,4 +1,4 @@
-"""Room 3, core: positions relative to each other, as Transformer-XL and XLNet score them.
+"""Positions relative to each other, as Transformer-XL and XLNet score them.
 
 The score of a query for a distance does not depend on where they stand. So a block of queries is
 multiplied with the distances it can meet, [query, distance], and every row is moved one place
@@ -15,15 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core.pass_context import Context
+from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import Attention, Pattern, Relative
+from glassformer.spec import AttentionPattern, AttentionSpec, RelativePositionSpec
 
 BLOCK = 128  # queries at once: few enough that later keys are left out, enough for the kernels
 
 
 @dataclass
-class Band:
+class RelativeBias:
     """A bias that goes by distance, for as many queries and keys at a time as are asked for."""
 
     q: Tensor  # [batch, head, query, dim], scaled
@@ -38,7 +38,7 @@ class Band:
         """How many queries are tokens, that stand in the last slots, one behind the other."""
         return self.q.shape[2] - (0 if self.asked is None else self.asked.shape[1])
 
-    def blocks(self, pattern: Pattern) -> Iterator[tuple[slice, slice]]:
+    def blocks(self, pattern: AttentionPattern) -> Iterator[tuple[slice, slice]]:
         """Blocks of queries, each with the keys that it may see."""
         first = self.keys - self.tokens  # the first token's slot
         for start in range(0, self.tokens, BLOCK):
@@ -89,7 +89,7 @@ class RelativePosition(nn.Module):
     """(q + u) . k + (q + v) . W r[distance] + (q + s) . segment, where u goes with the query and
     the rest is the bias."""
 
-    def __init__(self, spec: Relative, attention: Attention, width: int) -> None:
+    def __init__(self, spec: RelativePositionSpec, attention: AttentionSpec, width: int) -> None:
         super().__init__()
         self.spec = spec
         self.per_layer = not spec.shared
@@ -102,15 +102,15 @@ class RelativePosition(nn.Module):
             self.segments = nn.Parameter(torch.zeros(2, self.heads, self.dim))
 
     def forward(
-        self, q: Tensor, k: Tensor, ctx: Context, attention: Any
-    ) -> tuple[Tensor, Tensor, Band]:
+        self, q: Tensor, k: Tensor, ctx: PassContext, attention: Any
+    ) -> tuple[Tensor, Tensor, RelativeBias]:
         if ctx.prefix is not None and not self.spec.both_ways:
             raise GlassformerError(
                 "This model knows no distance to later tokens; leave `prefix` out."
             )
         keys = len(ctx.k_slot)
         asked = None if ctx.askers is None else ctx.askers + keys - len(ctx.q_slot)
-        band = Band(
+        band = RelativeBias(
             (q + self.position[:, None]) * self.scale, self.rows(ctx, attention), keys, asked
         )
         if ctx.segments is not None:
@@ -119,7 +119,7 @@ class RelativePosition(nn.Module):
             band.other = self.other(ctx, ctx.segments)
         return q + self.content[:, None], k, band
 
-    def rows(self, ctx: Context, attention: Any) -> Tensor:
+    def rows(self, ctx: PassContext, attention: Any) -> Tensor:
         """W r of every distance that occurs: [head, distance, dim]. Distances d and -d have the
         same cosines and opposite sines, so each is projected once for both."""
         queries, keys = len(ctx.q_slot), len(ctx.k_slot)
@@ -145,7 +145,7 @@ class RelativePosition(nn.Module):
         angle = slots[:farthest, None].float() * frequency
         return angle.sin(), angle.cos()
 
-    def other(self, ctx: Context, segments: Tensor) -> Tensor:
+    def other(self, ctx: PassContext, segments: Tensor) -> Tensor:
         """Whether query and key are of different segments: [batch, query, key]."""
         if "segments" not in ctx.memo:
             own = segments[:, -len(ctx.q_slot) :]

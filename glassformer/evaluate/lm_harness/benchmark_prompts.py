@@ -1,4 +1,4 @@
-"""Evaluate room, language models: what a benchmark's record asks.
+"""What a benchmark's record asks.
 
 Each reader knows its benchmark's published records and prepared ones, in which the prompt is
 written out: `query`, `choices`, `gold`; `context_options`, `continuation`, `gold`; or `context`,
@@ -19,7 +19,7 @@ DELIMITER = " "  # between what is asked and what is answered
 
 
 @dataclass(frozen=True)
-class Question:
+class BenchmarkQuestion:
     """How probable is each continuation behind its context? `choices` are the answers as their
     length is counted, `gold` is the right one's number, and `shown` the whole, answered rightly,
     as an example before another question."""
@@ -31,7 +31,7 @@ class Question:
     shown: str
 
     @classmethod
-    def of_choices(cls, context: str, choices: Sequence[str], gold: int) -> Question:
+    def of_choices(cls, context: str, choices: Sequence[str], gold: int) -> BenchmarkQuestion:
         """One context; its continuations are to choose from."""
         number = within(gold, choices)
         return cls(
@@ -43,7 +43,7 @@ class Question:
         )
 
     @classmethod
-    def of_contexts(cls, contexts: Sequence[str], end: str, gold: int) -> Question:
+    def of_contexts(cls, contexts: Sequence[str], end: str, gold: int) -> BenchmarkQuestion:
         """Contexts are to choose from, which all end alike: only the end is scored."""
         number = within(gold, contexts)
         return cls(
@@ -55,29 +55,29 @@ class Question:
         )
 
     @classmethod
-    def of_word(cls, context: str, word: str) -> Question:
+    def of_word(cls, context: str, word: str) -> BenchmarkQuestion:
         """Nothing to choose from: would the model say this word?"""
         said = " " + word
         return cls((context,), (said,), (said,), 0, context + DELIMITER + said)
 
 
-def lambada(record: Record) -> Question:
+def lambada(record: Record) -> BenchmarkQuestion:
     if "continuation" in record:
         context, word = text_of(record, "context"), text_of(record, "continuation")
-        return Question.of_word(context, word.removeprefix(" "))
+        return BenchmarkQuestion.of_word(context, word.removeprefix(" "))
     before, _, word = text_of(record, "text").rpartition(" ")
     if not before:
         raise GlassformerError("a passage has a word to guess and others before it")
-    return Question.of_word(before, word)
+    return BenchmarkQuestion.of_word(before, word)
 
 
-def hellaswag(record: Record) -> Question:
+def hellaswag(record: Record) -> BenchmarkQuestion:
     if "endings" not in record:
         return prepared(record)
     context = f"{text_of(record, 'ctx_a')} {str(record.get('ctx_b', '')).capitalize()}"
     asked = cleaned(f"{text_of(record, 'activity_label')}: {context}")
     endings = [cleaned(ending) for ending in texts_of(record, "endings")]
-    return Question.of_choices(asked, endings, number_of(record, "label"))
+    return BenchmarkQuestion.of_choices(asked, endings, number_of(record, "label"))
 
 
 def cleaned(text: str) -> str:
@@ -86,24 +86,24 @@ def cleaned(text: str) -> str:
     return text.replace("  ", " ")
 
 
-def piqa(record: Record) -> Question:
+def piqa(record: Record) -> BenchmarkQuestion:
     if "goal" not in record:
         return prepared(record, after="\nAnswer:")
     choices = [text_of(record, "sol1"), text_of(record, "sol2")]
     asked = f"Question: {text_of(record, 'goal')}\nAnswer:"
-    return Question.of_choices(asked, choices, number_of(record, "label"))
+    return BenchmarkQuestion.of_choices(asked, choices, number_of(record, "label"))
 
 
-def arc(record: Record) -> Question:
+def arc(record: Record) -> BenchmarkQuestion:
     if "answerKey" not in record:
         return prepared(record, after="\nAnswer:")
     question, choices, gold = keyed(record, "question")
-    return Question.of_choices(f"Question: {question}\nAnswer:", choices, gold)
+    return BenchmarkQuestion.of_choices(f"Question: {question}\nAnswer:", choices, gold)
 
 
-def openbookqa(record: Record) -> Question:
+def openbookqa(record: Record) -> BenchmarkQuestion:
     return (
-        Question.of_choices(*keyed(record, "question_stem"))
+        BenchmarkQuestion.of_choices(*keyed(record, "question_stem"))
         if "answerKey" in record
         else prepared(record)
     )
@@ -131,49 +131,53 @@ def keyed(record: Record, name: str) -> tuple[str, list[str], int]:
         ) from None
 
 
-def boolq(record: Record) -> Question:
+def boolq(record: Record) -> BenchmarkQuestion:
     if "passage" not in record:
         asked = prepared(record, before="Passage: ", after="\nAnswer:")
-        return Question.of_choices(asked.contexts[0], asked.choices, asked.gold)
+        return BenchmarkQuestion.of_choices(asked.contexts[0], asked.choices, asked.gold)
     passage, question = text_of(record, "passage"), text_of(record, "question")
     label = record["label"] if "label" in record else record.get("answer")
     context = f"{passage}\nQuestion: {question}?\nAnswer:"
-    return Question.of_choices(context, ["no", "yes"], int(label is True or label == 1))
+    return BenchmarkQuestion.of_choices(context, ["no", "yes"], int(label is True or label == 1))
 
 
-def copa(record: Record) -> Question:
+def copa(record: Record) -> BenchmarkQuestion:
     """Two spaces stand before a choice, as in the harness."""
     if "premise" not in record:
         asked = prepared(record)
         choices = [" " + choice.lstrip() for choice in asked.choices]
-        return Question.of_choices(asked.contexts[0], choices, asked.gold)
+        return BenchmarkQuestion.of_choices(asked.contexts[0], choices, asked.gold)
     joint = {"cause": "because", "effect": "therefore"}.get(record.get("question", ""))
     if joint is None:
         raise GlassformerError('question must be "cause" or "effect"')
     choices = [text_of(record, name) for name in ("choice1", "choice2")]
     context = f"{text_of(record, 'premise').strip()[:-1]} {joint}"
     lowered = [f" {choice[0].lower()}{choice[1:]}" for choice in choices]
-    return Question.of_choices(context, lowered, number_of(record, "label"))
+    return BenchmarkQuestion.of_choices(context, lowered, number_of(record, "label"))
 
 
-def winogrande(record: Record) -> Question:
+def winogrande(record: Record) -> BenchmarkQuestion:
     if "sentence" not in record:
         return prepared(record)
     before, gap, after = text_of(record, "sentence").partition("_")
     if not gap:
         raise GlassformerError("the sentence has no _ where an option belongs")
     contexts = [before + text_of(record, name) for name in ("option1", "option2")]
-    return Question.of_contexts(contexts, after.strip(), number_of(record, "answer") - 1)
+    return BenchmarkQuestion.of_contexts(contexts, after.strip(), number_of(record, "answer") - 1)
 
 
-def prepared(record: Record, before: str = "", after: str = "") -> Question:
+def prepared(record: Record, before: str = "", after: str = "") -> BenchmarkQuestion:
     """Of a record in which the prompt is written out, but for these words around it."""
     if "context_options" in record:
         contexts, end = texts_of(record, "context_options"), text_of(record, "continuation")
-        return Question.of_contexts(contexts, end.removeprefix(" "), number_of(record, "gold"))
+        return BenchmarkQuestion.of_contexts(
+            contexts, end.removeprefix(" "), number_of(record, "gold")
+        )
     asked = text_of(record, "query").removeprefix(before)
     asked = asked.rstrip("\n") + after if after else asked
-    return Question.of_choices(asked, texts_of(record, "choices"), number_of(record, "gold"))
+    return BenchmarkQuestion.of_choices(
+        asked, texts_of(record, "choices"), number_of(record, "gold")
+    )
 
 
 # --- helpers -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Evaluate room, language models: the benchmarks by name."""
+"""The benchmarks by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.evaluate.lm_harness import benchmark_prompts as questions
-from glassformer.evaluate.lm_harness.benchmark_prompts import Question, Record
+from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion, Record
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Benchmark:
     plain text are, where the benchmark is told so."""
 
     about: str
-    ask: Callable[[Record], Question]
+    ask: Callable[[Record], BenchmarkQuestion]
     by_length: bool = False
     word: bool = False
     plain: Plain | None = None

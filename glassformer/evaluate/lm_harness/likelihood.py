@@ -1,4 +1,4 @@
-"""Evaluate room, language models: how probable continuations are. Requests come in, in any order;
+"""How probable continuations are. Requests come in, in any order;
 results go out in the same order, computed in batches of about equal length.
 
 A context that several requests share is read once: its keys and values serve all of them.
@@ -12,11 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Net
-from glassformer.evaluate.lm_harness.requests import Request
+from glassformer.core import Cache, Transformer
+from glassformer.evaluate.lm_harness.requests import LikelihoodRequest
 from glassformer.generate.prefix import can_share
 from glassformer.generate.runner import padded
-from glassformer.tasks.batching import ROOMS, Room, buckets, chunks, device_of
+from glassformer.tasks.batching import ROOMS, BatchLimits, batched, buckets, device_of
 
 LEAST = 8  # tokens; a shorter context is read again for less than a pass of its own costs
 
@@ -28,11 +28,13 @@ class Likelihood(NamedTuple):
     greedy: bool
 
 
-def likelihoods(net: Net, groups: Sequence[Sequence[Request]]) -> Iterator[list[Likelihood]]:
+def likelihoods(
+    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+) -> Iterator[list[Likelihood]]:
     """Of groups of requests, the choices of a question each."""
     room = ROOMS.get(device_of(net).type, ROOMS["cuda"])
     shares = can_share(net)
-    for pool in chunks(groups):
+    for pool in batched(groups):
         found: list[list[Likelihood]] = [[] for _ in pool]
         together = [i for i, group in enumerate(pool) if shares and worth_sharing(group)]
         for bucket in buckets({i: size_of(pool[i]) for i in together}, room):
@@ -47,18 +49,20 @@ def likelihoods(net: Net, groups: Sequence[Sequence[Request]]) -> Iterator[list[
         yield from found
 
 
-def worth_sharing(group: Sequence[Request]) -> bool:
+def worth_sharing(group: Sequence[LikelihoodRequest]) -> bool:
     first = group[0].context
     return len(group) > 1 and len(first) > LEAST and all(one.context == first for one in group)
 
 
-def size_of(group: Sequence[Request]) -> int:
+def size_of(group: Sequence[LikelihoodRequest]) -> int:
     """What a group takes of a batch: its context, or where that is more, all its targets."""
     longest = max(len(one.target) for one in group)
     return max(len(group[0].context), len(group) * longest)
 
 
-def fitting(net: Net, groups: Sequence[Sequence[Request]], rows: list[int]) -> Iterator[list[int]]:
+def fitting(
+    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
+) -> Iterator[list[int]]:
     """Parts of a batch in which the longest target of any has room behind the longest context of
     any, since both are padded."""
     table = net.spec.last_stack.embed.position
@@ -75,7 +79,9 @@ def fitting(net: Net, groups: Sequence[Sequence[Request]], rows: list[int]) -> I
     yield part
 
 
-def read_apart(net: Net, requests: Sequence[Request], room: Room) -> list[Likelihood]:
+def read_apart(
+    net: Transformer, requests: Sequence[LikelihoodRequest], room: BatchLimits
+) -> list[Likelihood]:
     found: dict[int, Likelihood] = {}
     sizes = {i: len(one.context) + len(one.target) - 1 for i, one in enumerate(requests)}
     for rows in buckets(sizes, room):
@@ -89,7 +95,9 @@ def read_apart(net: Net, requests: Sequence[Request], room: Room) -> list[Likeli
     return [found[i] for i in range(len(requests))]
 
 
-def read_shared(net: Net, groups: Sequence[Sequence[Request]]) -> list[list[Likelihood]]:
+def read_shared(
+    net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
+) -> list[list[Likelihood]]:
     """The contexts, but for their last tokens; behind the cache of these a row a request."""
     requests = [one for group in groups for one in group]
     cache, device = Cache(), device_of(net)
@@ -105,13 +113,13 @@ def read_shared(net: Net, groups: Sequence[Sequence[Request]]) -> list[list[Like
     return [[next(likely) for _ in group] for group in groups]
 
 
-def read_of(request: Request) -> tuple[int, ...]:
+def read_of(request: LikelihoodRequest) -> tuple[int, ...]:
     """What the net reads: all but the last token, which is only asked for."""
     return (request.context + request.target)[:-1]
 
 
 def judged(
-    logits: Tensor, requests: Sequence[Request], ends: Sequence[int]
+    logits: Tensor, requests: Sequence[LikelihoodRequest], ends: Sequence[int]
 ) -> Iterator[Likelihood]:
     """Of logits, [request, slot, token], the slots before `ends` are about a request's target."""
     for row, request, end in zip(logits, requests, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Evaluate room, language models: requests as tokens. A context and a continuation come in."""
+"""Requests as tokens. A context and a continuation come in."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from glassformer.text import Tokenizer
 Ids = tuple[int, ...]
 
 
-class Request(NamedTuple):
+class LikelihoodRequest(NamedTuple):
     """How probable is `target` behind `context`?"""
 
     context: Ids
     target: Ids
 
 
-def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> Request:
+def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> LikelihoodRequest:
     """Both are read as one text, and the context's own tokens are taken off its beginning. Spaces
     that end a context belong to the word behind them: tokens begin with their space."""
     if not context:
@@ -26,12 +26,14 @@ def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> Req
         if first is None:
             raise GlassformerError("The tokenizer has no token to begin a text with.")
         return (
-            Request((first,), target) if target[:1] != (first,) else Request(target[:1], target[1:])
+            LikelihoodRequest((first,), target)
+            if target[:1] != (first,)
+            else LikelihoodRequest(target[:1], target[1:])
         )
     text = context.rstrip()
     whole = text_ids(tokenizer, context + continuation)
     known = text_ids(tokenizer, text)
-    return Request(known, whole[len(known) :])
+    return LikelihoodRequest(known, whole[len(known) :])
 
 
 def text_ids(tokenizer: Tokenizer, text: str) -> Ids:
@@ -41,7 +43,7 @@ def text_ids(tokenizer: Tokenizer, text: str) -> Ids:
     return tuple(tokenizer.encode(text, special=not begun).ids)
 
 
-def fitted(request: Request, limit: int | None) -> Request:
+def fitted(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
     """What the net reads is at most so many tokens, without the last of all, which is only asked
     for: the context loses its beginning."""
     context, target = request
@@ -54,4 +56,4 @@ def fitted(request: Request, limit: int | None) -> Request:
             f"A continuation has {len(target)} tokens, and the model's context {limit}."
         )
     room = limit + 1 - len(target)
-    return Request(context[-room:], target)
+    return LikelihoodRequest(context[-room:], target)

@@ -1,4 +1,4 @@
-"""Evaluate room, language models: a benchmark's questions, put to a model. Records come in, one
+"""A benchmark's questions, put to a model. Records come in, one
 judgment a question goes out; and of all of them the figures."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluate.evaluator import Judge
+from glassformer.evaluate.evaluator import Evaluator
+from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion, Record
 from glassformer.evaluate.lm_harness.benchmarks import Benchmark
 from glassformer.evaluate.lm_harness.likelihood import Likelihood, likelihoods
-from glassformer.evaluate.lm_harness.benchmark_prompts import Question, Record
-from glassformer.evaluate.lm_harness.requests import Request, encode_request, fitted
+from glassformer.evaluate.lm_harness.requests import LikelihoodRequest, encode_request, fitted
 from glassformer.generate.context import context_length
-from glassformer.metrics.bootstrap import Draws, Figure, Numbers, bootstrap_sums
-from glassformer.tasks.model_protocol import Model, purpose, require_tokenizer
+from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
+from glassformer.tasks.model_protocol import TaskModel, purpose, require_tokenizer
 
 BETWEEN = "\n\n"  # examples
 LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # in config.json
@@ -25,10 +25,10 @@ SEED = 1234  # from which the harness draws examples
 
 
 @dataclass(frozen=True)
-class Judgment:
+class BenchmarkResult:
     """`likelihoods` has one for every choice."""
 
-    question: Question
+    question: BenchmarkQuestion
     likelihoods: tuple[Likelihood, ...]
 
     @property
@@ -59,11 +59,11 @@ def best(numbers: Sequence[float]) -> int:
 
 
 def with_examples(
-    questions: Sequence[Question],
+    questions: Sequence[BenchmarkQuestion],
     shots: int,
-    pool: Sequence[Question] | None = None,
+    pool: Sequence[BenchmarkQuestion] | None = None,
     seed: int = SEED,
-) -> list[Question]:
+) -> list[BenchmarkQuestion]:
     """Questions behind so many others with their answers: from `pool`, or else from among
     themselves, but for the question itself. They are drawn as the harness draws them."""
     if not shots:
@@ -84,15 +84,15 @@ def with_examples(
     return told
 
 
-class BenchmarkJudge(Judge[Question, Judgment]):
+class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
     """Questions behind so many `shots`, drawn from `examples` or else from among themselves."""
 
-    def __init__(self, model: Model, benchmark: Benchmark) -> None:
+    def __init__(self, model: TaskModel, benchmark: Benchmark) -> None:
         require_language_model(model)
         self.model, self.benchmark = model, benchmark
         self.form = "jsonl" if benchmark.plain is None else "text"
         self.shots = 0
-        self.examples: list[Question] | None = None
+        self.examples: list[BenchmarkQuestion] | None = None
 
     def records(self, record: Record) -> Iterable[Record]:
         """A file of plain text holds one in every so many lines."""
@@ -111,10 +111,12 @@ class BenchmarkJudge(Judge[Question, Judgment]):
             for i in starts
         ]
 
-    def ask(self, record: Record) -> Question:
+    def ask(self, record: Record) -> BenchmarkQuestion:
         return self.benchmark.ask(record)
 
-    def answers(self, asked: Iterable[Question]) -> Iterator[Judgment | GlassformerError]:
+    def answers(
+        self, asked: Iterable[BenchmarkQuestion]
+    ) -> Iterator[BenchmarkResult | GlassformerError]:
         told = with_examples(list(asked), self.shots, self.examples)
         groups = [requests_or_error(self.model, question) for question in told]
         fitting = [group for group in groups if not isinstance(group, GlassformerError)]
@@ -123,28 +125,33 @@ class BenchmarkJudge(Judge[Question, Judgment]):
             if isinstance(group, GlassformerError):
                 yield group
             else:
-                yield Judgment(question, tuple(next(likely)))
+                yield BenchmarkResult(question, tuple(next(likely)))
 
     def figures(
-        self, asked: Sequence[Question], answers: Sequence[Judgment], draws: Draws
-    ) -> dict[str, Figure]:
+        self,
+        asked: Sequence[BenchmarkQuestion],
+        answers: Sequence[BenchmarkResult],
+        draws: Resamples,
+    ) -> dict[str, MetricWithCI]:
         return figures(self.benchmark, answers, draws)
 
 
-def requests_of(model: Model, question: Question) -> list[Request]:
+def requests_of(model: TaskModel, question: BenchmarkQuestion) -> list[LikelihoodRequest]:
     tokenizer, limit = require_tokenizer(model), context_of(model)
     pairs = zip(question.contexts, question.continuations, strict=True)
     return [fitted(encode_request(tokenizer, *pair), limit) for pair in pairs]
 
 
-def requests_or_error(model: Model, question: Question) -> list[Request] | GlassformerError:
+def requests_or_error(
+    model: TaskModel, question: BenchmarkQuestion
+) -> list[LikelihoodRequest] | GlassformerError:
     try:
         return requests_of(model, question)
     except GlassformerError as error:
         return error
 
 
-def context_of(model: Model) -> int | None:
+def context_of(model: TaskModel) -> int | None:
     """How many tokens are read at most: as many as the model was made for, also where it has no
     table that ends."""
     said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
@@ -154,7 +161,7 @@ def context_of(model: Model) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def require_language_model(model: Model) -> None:
+def require_language_model(model: TaskModel) -> None:
     spec = model.spec
     if (
         spec.decoder is None
@@ -168,11 +175,11 @@ def require_language_model(model: Model) -> None:
 
 
 def figures(
-    benchmark: Benchmark, judgments: Sequence[Judgment], draws: Draws | None = None
-) -> dict[str, Figure]:
+    benchmark: Benchmark, judgments: Sequence[BenchmarkResult], draws: Resamples | None = None
+) -> dict[str, MetricWithCI]:
     """Named, and defined, as in the harness. Of a word the perplexity is that of all words: of a
     word's tokens together, not of each."""
-    draws = draws or Draws()
+    draws = draws or Resamples()
     if benchmark.word:
         hits = [one.likelihoods[0].greedy for one in judgments]
         totals = [[one.totals[0], 1.0] for one in judgments]

@@ -1,36 +1,35 @@
-"""Room 4, families: what the recurrent and the convolutional baseline share: heads, and names."""
+"""What the recurrent and the convolutional baseline share: heads, and names."""
 
 from __future__ import annotations
 
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
-from glassformer.spec import Head, Init, ModelSpec, Stack
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
+from glassformer.spec import HeadSpec, InitSpec, ModelSpec, StackSpec
 
 KINDS = ("ForCausalLM", "ForSequenceClassification", "ForTokenClassification")
 RULES = (
-    Rule("{base}embedding", "{stack}.embed.token"),
-    Rule("lm_head", "heads.lm.out"),
-    Rule("classifier", "heads.classify.out"),
-    Rule("classifier", "heads.tag.out"),
+    WeightRule("{base}embedding", "{stack}.embed.token"),
+    WeightRule("lm_head", "heads.lm.out"),
+    WeightRule("classifier", "heads.classify.out"),
+    WeightRule("classifier", "heads.tag.out"),
 )
 
 
-def reads_both_ways(config: Config, kind: str) -> bool:
+def reads_both_ways(config: ConfigReader, kind: str) -> bool:
     """What writes text cannot."""
     return config.flag("bidirectional", True) and kind != "ForCausalLM"
 
 
-def assemble(config: Config, kind: str, stack: Stack, init: Init) -> ModelSpec:
+def assemble(config: ConfigReader, kind: str, stack: StackSpec, init: InitSpec) -> ModelSpec:
     """An encoder, or a decoder where it reads from left to right alone. The classifier reads the
     maximum over time (Kim, 2014; Conneau et al., 2017)."""
     count, dropout = len(common.labels(config)), config.number("classifier_dropout", 0.1)
-    chosen: tuple[Head, ...] = {
+    chosen: tuple[HeadSpec, ...] = {
         "Model": (),
         "ForCausalLM": (heads.language_model(stack.embed.vocabulary),),
         "ForSequenceClassification": (
-            Head(name="classify", pick="max", outputs=count, dropout=dropout),
+            HeadSpec(name="classify", pick="max", outputs=count, dropout=dropout),
         ),
         "ForTokenClassification": (heads.tag(count, dropout),),
     }[kind]

@@ -1,9 +1,9 @@
-"""Room 4, families: what several families' config files have in common."""
+"""What several families' config files have in common."""
 
 from __future__ import annotations
 
 from glassformer.errors import GlassformerError
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.spec import Activation, SpecialTokens
 
 ACTIVATION_NAMES: dict[str, Activation] = {
@@ -26,7 +26,7 @@ ACTIVATION_NAMES: dict[str, Activation] = {
 }
 
 
-def activation(config: Config, key: str, default: str) -> Activation:
+def activation(config: ConfigReader, key: str, default: str) -> Activation:
     name = config.word(key, default)
     if name not in ACTIVATION_NAMES:
         raise GlassformerError(
@@ -36,7 +36,7 @@ def activation(config: Config, key: str, default: str) -> Activation:
     return ACTIVATION_NAMES[name]
 
 
-def head_dim(config: Config, width: int, heads: int, key: str | None = None) -> int:
+def head_dim(config: ConfigReader, width: int, heads: int, key: str | None = None) -> int:
     """The width over the heads. `key` is the family's word for it, which may say nothing else."""
     if heads < 1 or width % heads:
         raise GlassformerError(
@@ -47,7 +47,7 @@ def head_dim(config: Config, width: int, heads: int, key: str | None = None) -> 
     return width // heads
 
 
-def labels(config: Config, default: int = 2) -> tuple[str, ...]:
+def labels(config: ConfigReader, default: int = 2) -> tuple[str, ...]:
     """The classes of a classification head, by `id2label` or just counted."""
     names = config.optional("id2label")
     config.optional("label2id")
@@ -61,7 +61,7 @@ def labels(config: Config, default: int = 2) -> tuple[str, ...]:
         raise config.wrong("id2label", "a name for every id from 0 on") from None
 
 
-def special_tokens(config: Config, **defaults: int | None) -> SpecialTokens:
+def special_tokens(config: ConfigReader, **defaults: int | None) -> SpecialTokens:
     return SpecialTokens(
         pad=config.id("pad_token_id", defaults.get("pad")),
         bos=config.id("bos_token_id", defaults.get("bos")),

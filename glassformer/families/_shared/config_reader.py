@@ -1,4 +1,4 @@
-"""Room 4, families: reading a config.json so that every key is accounted for."""
+"""Reading a config.json so that every key is accounted for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WITHOUT_EFFECT = {
 }
 
 
-class Config:
+class ConfigReader:
     """A config.json that notices which of its keys were read, and of what type they are. A key of
     `synonyms` sets the key that the family reads, before that key's own value: as the reference
     does."""
@@ -90,10 +90,10 @@ class Config:
                 f"with {' or '.join(map(repr, known))} alone."
             )
 
-    def assuming(self, defaults: Mapping[str, Any]) -> Config:
+    def assuming(self, defaults: Mapping[str, Any]) -> ConfigReader:
         """The same file, read with other values for the keys that are absent or null."""
         missing = {key: value for key, value in defaults.items() if self.values.get(key) is None}
-        other = Config({**self.values, **missing}, self.family)
+        other = ConfigReader({**self.values, **missing}, self.family)
         other.used = self.used
         return other
 

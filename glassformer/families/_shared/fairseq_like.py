@@ -1,4 +1,4 @@
-"""Room 4, families: what the encoder-decoders of the fairseq line share."""
+"""What the encoder-decoders of the fairseq line share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from math import sqrt
 
 from glassformer import spec
 from glassformer.families._shared import common
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import ROW, Rule, projections
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import ROW, WeightRule, projections
 
 IGNORED: Mapping[str, str] = {
     "classif_dropout": "an older name of classifier_dropout",
@@ -18,22 +18,36 @@ IGNORED: Mapping[str, str] = {
     "extra_pos_embeddings": "the offset of learned positions, always 2",
     "force_bos_token_to_be_generated": "a default of text generation",
 }
-SMALL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-         "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 48,
-         "max_position_embeddings": 160}
-UNEVEN = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 2,
-          "decoder_attention_heads": 6, "encoder_ffn_dim": 40, "decoder_ffn_dim": 56,
-          "max_position_embeddings": 144}
+SMALL = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 160,
+}
+UNEVEN = {
+    "d_model": 24,
+    "encoder_layers": 1,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 6,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 56,
+    "max_position_embeddings": 144,
+}
 
 
 def stack(
-    config: Config,
+    config: ConfigReader,
     side: str,
     vocabulary: int,
-    positions: spec.Table,
-    norm: spec.Norm | None,
+    positions: spec.PositionTableSpec,
+    norm: spec.NormSpec | None,
     pre: bool = False,
-) -> spec.Stack:
+) -> spec.StackSpec:
     """One side: bias everywhere; the decoder is causal and reads the other. Norms stand after the
     sum, or with `pre` before each part and once more at the end."""
     config.only("normalize_before", pre)
@@ -43,41 +57,41 @@ def stack(
     width = config.integer("d_model", 1024)
     heads = config.integer(f"{side}_attention_heads", 16)
     dropout = config.number("dropout", 0.1)
-    attention = spec.Attention(
+    attention = spec.AttentionSpec(
         heads=heads,
         head_dim=common.head_dim(config, width, heads),
         dropout=config.number("attention_dropout", 0.0),
     )
-    block = spec.Block(
+    block = spec.BlockSpec(
         attention=attention,
         cross=attention if side == "decoder" else None,
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer(f"{side}_ffn_dim", 4096),
             activation=common.activation(config, "activation_function", "gelu"),
             dropout=config.number("activation_dropout", 0.0),
         ),
-        norm=spec.Norm(),
+        norm=spec.NormSpec(),
         placement="pre" if pre else "post",
         pattern=spec.CAUSAL if side == "decoder" else spec.FULL,
         dropout=dropout,
     )
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=vocabulary,
         scale=sqrt(width) if config.flag("scale_embedding", False) else 1.0,
         position=positions,
         norm=norm,
         dropout=dropout,
     )
-    return spec.Stack(
+    return spec.StackSpec(
         width=width,
         embed=embed,
         blocks=(block,) * config.integer(f"{side}_layers", 12),
-        final_norm=spec.Norm() if pre else None,
+        final_norm=spec.NormSpec() if pre else None,
         layer_dropout=config.number(f"{side}_layerdrop", 0.0),
     )
 
 
-def ties(stacks: tuple[str, ...], heads: tuple[spec.Head, ...]) -> tuple[tuple[str, str], ...]:
+def ties(stacks: tuple[str, ...], heads: tuple[spec.HeadSpec, ...]) -> tuple[tuple[str, str], ...]:
     """One matrix for these stacks' inputs and the output layer."""
     names = [f"{name}.embed.token.weight" for name in stacks]
     names += ["heads.lm.out.weight" for head in heads if head.name == "lm"]
@@ -87,26 +101,28 @@ def ties(stacks: tuple[str, ...], heads: tuple[spec.Head, ...]) -> tuple[tuple[s
 LAYER, OURS = "{base}{stack}.layers.{i}", "{stack}.blocks.{i}"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 BODY = (
-    Rule("{base}{stack}.embed_positions", "{stack}.embed.position"),
-    Rule("{base}{stack}.layernorm_embedding", "{stack}.embed.norm"),
+    WeightRule("{base}{stack}.embed_positions", "{stack}.embed.position"),
+    WeightRule("{base}{stack}.layernorm_embedding", "{stack}.embed.norm"),
     *projections(f"{LAYER}.self_attn.", f"{OURS}.attention", *PROJECTIONS),
-    Rule(f"{LAYER}.self_attn_layer_norm", f"{OURS}.attention_norm"),
+    WeightRule(f"{LAYER}.self_attn_layer_norm", f"{OURS}.attention_norm"),
     *projections(f"{LAYER}.encoder_attn.", f"{OURS}.cross", *PROJECTIONS),
-    Rule(f"{LAYER}.encoder_attn_layer_norm", f"{OURS}.cross_norm"),
-    Rule(f"{LAYER}.fc1", f"{OURS}.ffn.up"),
-    Rule(f"{LAYER}.fc2", f"{OURS}.ffn.down"),
-    Rule(f"{LAYER}.final_layer_norm", f"{OURS}.ffn_norm"),
-    Rule("{base}{stack}.layer_norm", "{stack}.final_norm"),
-    Rule("lm_head", "heads.lm.out"),
-    Rule("final_logits_bias", "heads.lm.out.bias", ROW, optional=True),
+    WeightRule(f"{LAYER}.encoder_attn_layer_norm", f"{OURS}.cross_norm"),
+    WeightRule(f"{LAYER}.fc1", f"{OURS}.ffn.up"),
+    WeightRule(f"{LAYER}.fc2", f"{OURS}.ffn.down"),
+    WeightRule(f"{LAYER}.final_layer_norm", f"{OURS}.ffn_norm"),
+    WeightRule("{base}{stack}.layer_norm", "{stack}.final_norm"),
+    WeightRule("lm_head", "heads.lm.out"),
+    WeightRule("final_logits_bias", "heads.lm.out.bias", ROW, optional=True),
 )
-FIXED_POSITIONS = (Rule("{base}{stack}.embed_positions", "{stack}.embed.position", optional=True),)
+FIXED_POSITIONS = (
+    WeightRule("{base}{stack}.embed_positions", "{stack}.embed.position", optional=True),
+)
 
 
-def embeddings(shared: bool) -> tuple[Rule, ...]:
+def embeddings(shared: bool) -> tuple[WeightRule, ...]:
     """Where the token table stands: once for both stacks, or in each."""
-    each = Rule("{base}{stack}.embed_tokens", "{stack}.embed.token")
+    each = WeightRule("{base}{stack}.embed_tokens", "{stack}.embed.token")
     if not shared:
         return (each,)
-    once = Rule("{base}shared", "encoder.embed.token", also=("{base}encoder.embed_tokens",))
+    once = WeightRule("{base}shared", "encoder.embed.token", also=("{base}encoder.embed_tokens",))
     return (once, each)

@@ -1,4 +1,4 @@
-"""Room 4, families: the heads that several families have, by what their class names end in."""
+"""The heads that several families have, by what their class names end in."""
 
 from __future__ import annotations
 
@@ -6,43 +6,45 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from glassformer.families._shared.common import labels
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import Rule
-from glassformer.spec import Activation, Beam, Head, Norm, Transform
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import WeightRule
+from glassformer.spec import Activation, HeadSpec, NormSpec, SpanBeamSpec, TransformSpec
 
 
-def pooler(width: int, act: Activation = "tanh") -> Head:
+def pooler(width: int, act: Activation = "tanh") -> HeadSpec:
     """The first token's vector through a dense layer: a text in one vector."""
-    return Head(name="pooler", pick="first", transform=Transform(width=width, activation=act))
+    return HeadSpec(
+        name="pooler", pick="first", transform=TransformSpec(width=width, activation=act)
+    )
 
 
-def language_model(vocabulary: int, **details: Any) -> Head:
-    return Head(name="lm", outputs=vocabulary, **{"bias": "none", **details})
+def language_model(vocabulary: int, **details: Any) -> HeadSpec:
+    return HeadSpec(name="lm", outputs=vocabulary, **{"bias": "none", **details})
 
 
-def masked_language_model(vocabulary: int, width: int, act: Activation, norm: Norm) -> Head:
+def masked_language_model(vocabulary: int, width: int, act: Activation, norm: NormSpec) -> HeadSpec:
     """BERT's: a dense layer, its activation and a norm before the tied projection with bias."""
-    transform = Transform(width=width, activation=act, norm=norm)
-    return Head(name="lm", transform=transform, outputs=vocabulary)
+    transform = TransformSpec(width=width, activation=act, norm=norm)
+    return HeadSpec(name="lm", transform=transform, outputs=vocabulary)
 
 
-def classify_last(outputs: int) -> Head:
+def classify_last(outputs: int) -> HeadSpec:
     """GPT's: the last real token's vector, projected."""
-    return Head(name="classify", pick="last", outputs=outputs, bias="none")
+    return HeadSpec(name="classify", pick="last", outputs=outputs, bias="none")
 
 
-def tag(outputs: int, dropout: float = 0.0) -> Head:
-    return Head(name="tag", outputs=outputs, dropout=dropout)
+def tag(outputs: int, dropout: float = 0.0) -> HeadSpec:
+    return HeadSpec(name="tag", outputs=outputs, dropout=dropout)
 
 
-def span() -> Head:
+def span() -> HeadSpec:
     """Start and end scores of an answer for every position."""
-    return Head(name="span", outputs=2)
+    return HeadSpec(name="span", outputs=2)
 
 
 def encoder_heads(
-    pooled: Head, masked: Head, count: int, dropout: float, dropout_in: float = 0.0
-) -> dict[str, tuple[Head, ...]]:
+    pooled: HeadSpec, masked: HeadSpec, count: int, dropout: float, dropout_in: float = 0.0
+) -> dict[str, tuple[HeadSpec, ...]]:
     """The heads of BERT and its children, by what their class names end in."""
     classify = replace(
         pooled, name="classify", outputs=count, dropout=dropout, dropout_in=dropout_in
@@ -61,27 +63,27 @@ def encoder_heads(
 
 
 def tie_head(
-    config: Config, heads: tuple[Head, ...], embedding: str, default: bool = True
+    config: ConfigReader, heads: tuple[HeadSpec, ...], embedding: str, default: bool = True
 ) -> tuple[tuple[str, str], ...]:
     """The language-model head, if there is one, shares the embedding's matrix."""
     tied = config.flag("tie_word_embeddings", default) and any(head.name == "lm" for head in heads)
     return ((embedding, "heads.lm.out.weight"),) if tied else ()
 
 
-def masked_bias(theirs: str, tied: bool) -> Rule:
+def masked_bias(theirs: str, tied: bool) -> WeightRule:
     """The vocabulary's bias stands in the file twice, as one tensor if the weights are tied."""
     outer, inner = f"{theirs}bias", f"{theirs}decoder.bias"
     if tied:
-        return Rule(outer, "heads.lm.out.bias", also=(inner,))
-    return Rule(inner, "heads.lm.out.bias")
+        return WeightRule(outer, "heads.lm.out.bias", also=(inner,))
+    return WeightRule(inner, "heads.lm.out.bias")
 
 
-def classify_at_end(width: int, count: int, dropout: float) -> Head:
+def classify_at_end(width: int, count: int, dropout: float) -> HeadSpec:
     """BART's: reads the decoder where the text ends, when it has seen all of it."""
-    return Head(
+    return HeadSpec(
         name="classify",
         pick="eos",
-        transform=Transform(width=width, activation="tanh"),
+        transform=TransformSpec(width=width, activation="tanh"),
         outputs=count,
         dropout_in=dropout,
         dropout=dropout,
@@ -89,14 +91,14 @@ def classify_at_end(width: int, count: int, dropout: float) -> Head:
 
 
 def decoder_heads(
-    config: Config, kind: str, vocabulary: int, dropout: float, lm_bias: bool = False
-) -> tuple[Head, ...]:
+    config: ConfigReader, kind: str, vocabulary: int, dropout: float, lm_bias: bool = False
+) -> tuple[HeadSpec, ...]:
     """The heads of GPT and its children."""
     lm = language_model(vocabulary, bias="learned" if lm_bias else "none")
     count = len(labels(config))
     if kind == "DoubleHeadsModel":
         return (lm, rivals(config))
-    heads: dict[str, tuple[Head, ...]] = {
+    heads: dict[str, tuple[HeadSpec, ...]] = {
         "Model": (),
         "LMHeadModel": (lm,),
         "ForCausalLM": (lm,),
@@ -107,15 +109,18 @@ def decoder_heads(
     return heads[kind]
 
 
-def rivals(config: Config) -> Head:
+def rivals(config: ConfigReader) -> HeadSpec:
     """The multiple-choice head of the GPT papers, which reads the end of each rival text."""
     picks: dict[str, Literal["last", "first", "mean"]] = {
-        "cls_index": "last", "last": "last", "first": "first", "mean": "mean"
+        "cls_index": "last",
+        "last": "last",
+        "first": "first",
+        "mean": "mean",
     }
     config.only("summary_type", *picks)
     config.only("summary_use_proj", True)
     config.only("summary_proj_to_labels", True)
-    return Head(
+    return HeadSpec(
         name="choose",
         pick=picks[config.word("summary_type", "cls_index")],
         outputs=1,
@@ -125,19 +130,19 @@ def rivals(config: Config) -> Head:
     )
 
 
-def answer(config: Config, norm: Norm) -> Head:
+def answer(config: ConfigReader, norm: NormSpec) -> HeadSpec:
     """XLNet's and XLM's: so many starts of an answer, and for each so many ends."""
     starts, ends = config.integer("start_n_top", 5), config.integer("end_n_top", 5)
-    beam = Beam(starts=starts, ends=ends, norm=norm)
-    return Head(name="answer", outputs=1, scalar=True, beam=beam)
+    beam = SpanBeamSpec(starts=starts, ends=ends, norm=norm)
+    return HeadSpec(name="answer", outputs=1, scalar=True, beam=beam)
 
 
-def answer_rules(theirs: str) -> tuple[Rule, ...]:
+def answer_rules(theirs: str) -> tuple[WeightRule, ...]:
     return (
-        Rule(f"{theirs}start_logits.dense", "heads.answer.out"),
-        Rule(f"{theirs}end_logits.dense_0", "heads.answer.end.dense"),
-        Rule(f"{theirs}end_logits.LayerNorm", "heads.answer.end.norm"),
-        Rule(f"{theirs}end_logits.dense_1", "heads.answer.end_out"),
-        Rule(f"{theirs}answer_class.dense_0", "heads.answer.possible.dense"),
-        Rule(f"{theirs}answer_class.dense_1", "heads.answer.possible_out"),
+        WeightRule(f"{theirs}start_logits.dense", "heads.answer.out"),
+        WeightRule(f"{theirs}end_logits.dense_0", "heads.answer.end.dense"),
+        WeightRule(f"{theirs}end_logits.LayerNorm", "heads.answer.end.norm"),
+        WeightRule(f"{theirs}end_logits.dense_1", "heads.answer.end_out"),
+        WeightRule(f"{theirs}answer_class.dense_0", "heads.answer.possible.dense"),
+        WeightRule(f"{theirs}answer_class.dense_1", "heads.answer.possible_out"),
     )

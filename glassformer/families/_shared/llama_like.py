@@ -1,4 +1,4 @@
-"""Room 4, families: what Llama's line shares. Mistral, Qwen and Gemma are Llama with a few changes,
+"""What Llama's line shares. Mistral, Qwen and Gemma are Llama with a few changes,
 and are described as such: the common decoder, then what each layer has of its own."""
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 from glassformer import spec
 from glassformer.errors import GlassformerError
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import rotary
-from glassformer.families._shared.weight_rules import JOINED, Rule, projections
+from glassformer.families._shared.weight_rules import JOINED, WeightRule, projections
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defaults:
+class LlamaDefaults:
     """What the library that published a family takes where its config file is silent."""
 
     width: int = 4096
@@ -35,8 +34,8 @@ class Defaults:
     activation_key: str = "hidden_act"
 
 
-def decoder(
-    config: Config, kind: str, default: Defaults, unit_offset: bool = False
+def llama_like_spec(
+    config: ConfigReader, kind: str, default: LlamaDefaults, unit_offset: bool = False
 ) -> spec.ModelSpec:
     """Llama: rotary positions, RMSNorm before each part, grouped heads, gated feed-forward.
     No bias anywhere; `kind` is what the class name ends in."""
@@ -44,9 +43,9 @@ def decoder(
     count = config.integer("num_attention_heads", default.heads)
     dim = config.integer("head_dim", default.head_dim or width // max(count, 1))
     eps = config.number("rms_norm_eps", 1e-6)
-    norm = spec.Norm(kind="rms", eps=eps, bias=False, unit_offset=unit_offset)
-    block = spec.Block(
-        attention=spec.Attention(
+    norm = spec.NormSpec(kind="rms", eps=eps, bias=False, unit_offset=unit_offset)
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             kv_heads=config.integer("num_key_value_heads", default.kv_heads or count),
             head_dim=dim,
@@ -54,7 +53,7 @@ def decoder(
             out_bias=False,
             dropout=config.number("attention_dropout", 0.0),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", default.ffn),
             activation=common.activation(config, default.activation_key, default.activation),
             gated=True,
@@ -66,9 +65,9 @@ def decoder(
     vocabulary = config.integer("vocab_size", default.vocabulary)
     chosen = heads.decoder_heads(config, kind, vocabulary, dropout=0.0)
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
-            embed=spec.Embed(vocabulary=vocabulary),
+            embed=spec.TokenEmbeddingSpec(vocabulary=vocabulary),
             blocks=(block,) * config.integer("num_hidden_layers", default.layers),
             final_norm=norm,
         ),
@@ -76,11 +75,13 @@ def decoder(
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight", default=default.tied),
         tokens=common.special_tokens(config, pad=default.pad, bos=default.bos, eos=default.eos),
         labels=common.labels(config),
-        init=spec.Init(std=config.number("initializer_range", 0.02)),
+        init=spec.InitSpec(std=config.number("initializer_range", 0.02)),
     )
 
 
-def turned(config: Config, model: spec.ModelSpec, default: Defaults) -> spec.ModelSpec:
+def with_rotary(
+    config: ConfigReader, model: spec.ModelSpec, default: LlamaDefaults
+) -> spec.ModelSpec:
     """With the same rotary positions in every layer."""
     longest = config.integer("max_position_embeddings", default.longest)
     position = rotary(config, model.last_stack.attention_blocks[0].attention.head_dim, longest)
@@ -88,7 +89,7 @@ def turned(config: Config, model: spec.ModelSpec, default: Defaults) -> spec.Mod
 
 
 def each_layer(
-    model: spec.ModelSpec, change: Callable[[int, spec.Block], spec.Block]
+    model: spec.ModelSpec, change: Callable[[int, spec.BlockSpec], spec.BlockSpec]
 ) -> spec.ModelSpec:
     """The model with `change(layer, block)` in place of every block of its decoder."""
     assert model.decoder is not None
@@ -97,16 +98,16 @@ def each_layer(
     return replace(model, decoder=replace(model.decoder, blocks=blocks))
 
 
-def with_bias(block: spec.Block, qkv: bool, out: bool) -> spec.Block:
+def with_bias(block: spec.BlockSpec, qkv: bool, out: bool) -> spec.BlockSpec:
     return replace(block, attention=replace(block.attention, bias=qkv, out_bias=out))
 
 
-def window(size: int | None) -> spec.Pattern:
+def window(size: int | None) -> spec.AttentionPattern:
     """The token itself and those before it, `size` in all; None is without limit."""
-    return spec.CAUSAL if size is None else spec.Pattern(left=size - 1, right=0)
+    return spec.CAUSAL if size is None else spec.AttentionPattern(left=size - 1, right=0)
 
 
-def local_layers(config: Config, default: Sequence[bool]) -> list[bool]:
+def local_layers(config: ConfigReader, default: Sequence[bool]) -> list[bool]:
     """Which layers see no further than the window, by `layer_types`."""
     names = config.optional("layer_types")
     if names is None:
@@ -122,19 +123,19 @@ def local_layers(config: Config, default: Sequence[bool]) -> list[bool]:
 
 THEIRS, OURS = "{base}layers.{i}", "decoder.blocks.{i}"
 BODY_RULES = (
-    Rule("{base}embed_tokens", "decoder.embed.token"),
-    Rule(f"{THEIRS}.input_layernorm", f"{OURS}.attention_norm"),
+    WeightRule("{base}embed_tokens", "decoder.embed.token"),
+    WeightRule(f"{THEIRS}.input_layernorm", f"{OURS}.attention_norm"),
     *projections(
         f"{THEIRS}.self_attn.", f"{OURS}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
     ),
-    Rule(f"{THEIRS}.self_attn.q_norm", f"{OURS}.attention.q_norm"),
-    Rule(f"{THEIRS}.self_attn.k_norm", f"{OURS}.attention.k_norm"),
-    Rule((f"{THEIRS}.mlp.gate_proj", f"{THEIRS}.mlp.up_proj"), f"{OURS}.ffn.up", JOINED),
-    Rule(f"{THEIRS}.mlp.down_proj", f"{OURS}.ffn.down"),
-    Rule("{base}norm", "decoder.final_norm"),
-    Rule("lm_head", "heads.lm.out"),
-    Rule("score", "heads.classify.out"),
-    Rule("score", "heads.tag.out"),
-    Rule("qa_outputs", "heads.span.out"),
+    WeightRule(f"{THEIRS}.self_attn.q_norm", f"{OURS}.attention.q_norm"),
+    WeightRule(f"{THEIRS}.self_attn.k_norm", f"{OURS}.attention.k_norm"),
+    WeightRule((f"{THEIRS}.mlp.gate_proj", f"{THEIRS}.mlp.up_proj"), f"{OURS}.ffn.up", JOINED),
+    WeightRule(f"{THEIRS}.mlp.down_proj", f"{OURS}.ffn.down"),
+    WeightRule("{base}norm", "decoder.final_norm"),
+    WeightRule("lm_head", "heads.lm.out"),
+    WeightRule("score", "heads.classify.out"),
+    WeightRule("score", "heads.tag.out"),
+    WeightRule("qa_outputs", "heads.span.out"),
 )
-RULES = (*BODY_RULES, Rule(f"{THEIRS}.post_attention_layernorm", f"{OURS}.ffn_norm"))
+RULES = (*BODY_RULES, WeightRule(f"{THEIRS}.post_attention_layernorm", f"{OURS}.ffn_norm"))

@@ -1,4 +1,4 @@
-"""Room 4, families: rotary positions as config files describe them, in both generations of keys."""
+"""Rotary positions as config files describe them, in both generations of keys."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.families._shared.config_reader import Config
-from glassformer.spec import Rotary, RotaryScaling
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.spec import RotaryScaling, RotarySpec
 
 WITHOUT_EFFECT = {
     "finetuned": "says how the weights were trained",
@@ -16,27 +16,27 @@ WITHOUT_EFFECT = {
 }
 
 
-def rotary(config: Config, dim: int, longest: int) -> Rotary:
+def rotary(config: ConfigReader, dim: int, longest: int) -> RotarySpec:
     """From `rope_parameters`, or the older `rope_theta` and `rope_scaling`."""
     values = {"rope_theta": config.number("rope_theta", 10_000.0), **rope_parameters(config)}
     return rotary_of(config, values, dim, longest)
 
 
 def partial_rotary(
-    config: Config, dim: int, longest: int, share: float, share_key: str, theta_key: str
-) -> Rotary:
+    config: ConfigReader, dim: int, longest: int, share: float, share_key: str, theta_key: str
+) -> RotarySpec:
     """One that turns a share of each head's dimensions; the two keys are those of older files."""
     values: dict[str, Any] = {
         "rope_theta": config.number(theta_key, 10_000.0),
         "partial_rotary_factor": config.number(share_key, share),
         **rope_parameters(config),
     }
-    share = Config(values, config.family).number("partial_rotary_factor")
+    share = ConfigReader(values, config.family).number("partial_rotary_factor")
     del values["partial_rotary_factor"]
     return rotary_of(config, values, int(dim * share), longest)
 
 
-def rope_parameters(config: Config) -> dict[str, Any]:
+def rope_parameters(config: ConfigReader) -> dict[str, Any]:
     """Where a file has both generations of keys, the reference reads `rope_scaling`; a length that
     stands beside them goes before one inside."""
     new, old = config.optional("rope_parameters", {}), config.optional("rope_scaling", {})
@@ -48,7 +48,7 @@ def rope_parameters(config: Config) -> dict[str, Any]:
     return {**values} if beside is None else {**values, key: beside}
 
 
-def rope_by_layer(config: Config) -> Mapping[str, Any]:
+def rope_by_layer(config: ConfigReader) -> Mapping[str, Any]:
     """`rope_parameters` of a family whose layers with a window have their own."""
     values = config.optional("rope_parameters", {})
     other = set(values) - {"full_attention", "sliding_attention"}
@@ -57,9 +57,11 @@ def rope_by_layer(config: Config) -> Mapping[str, Any]:
     return values  # type: ignore[no-any-return]
 
 
-def rotary_of(config: Config, values: Mapping[str, Any], dim: int, longest: int) -> Rotary:
+def rotary_of(
+    config: ConfigReader, values: Mapping[str, Any], dim: int, longest: int
+) -> RotarySpec:
     """Every key of `values` has its effect, has none by the formula of its type, or is an error."""
-    read = Config(values, config.family)
+    read = ConfigReader(values, config.family)
     kind = read.word("rope_type", read.word("type", "default"))
     theta = read.number("rope_theta")
     scaling = None if kind == "default" else scaling_of(read, kind, longest)
@@ -75,10 +77,10 @@ def rotary_of(config: Config, values: Mapping[str, Any], dim: int, longest: int)
         )
     if scaling is not None and kind != "llama3":  # whose `longest` counts the stretched positions
         longest = max(longest, int(scaling.trained_length * scaling.factor))
-    return Rotary(dim=dim, theta=theta, scaling=scaling, length=longest)
+    return RotarySpec(dim=dim, theta=theta, scaling=scaling, length=longest)
 
 
-def scaling_of(read: Config, kind: str, longest: int) -> RotaryScaling:
+def scaling_of(read: ConfigReader, kind: str, longest: int) -> RotaryScaling:
     if kind == "linear":
         return RotaryScaling(kind="linear", factor=read.number("factor"), trained_length=longest)
     if kind not in ("llama3", "yarn"):
@@ -107,7 +109,7 @@ def scaling_of(read: Config, kind: str, longest: int) -> RotaryScaling:
     )
 
 
-def attention_factor(read: Config, factor: float) -> float:
+def attention_factor(read: ConfigReader, factor: float) -> float:
     """The one given; or with `mscale` and `mscale_all_dim` the ratio of theirs (DeepSeek-V2)."""
     over, under = read.number("mscale", 0.0), read.number("mscale_all_dim", 0.0)
     if over and under:

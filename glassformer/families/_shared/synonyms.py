@@ -1,4 +1,4 @@
-"""Room 4, families: words that the reference takes for a family's own keys. A config.json that has
+"""Words that the reference takes for a family's own keys. A config.json that has
 such a word sets the key with it."""
 
 from __future__ import annotations

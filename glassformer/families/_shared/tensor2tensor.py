@@ -1,4 +1,4 @@
-"""Room 4, families: what the decoders share that were made with the library tensor2tensor.
+"""What the decoders share that were made with the library tensor2tensor.
 
 The layer of 2017 without bias in attention, sinusoids, tokens times sqrt(width). The norm stands
 after the sum (`norm_first` false, the library's first settings) or before the part (its later
@@ -10,28 +10,27 @@ from __future__ import annotations
 import math
 
 from glassformer import spec
-from glassformer.families._shared import common
-from glassformer.families._shared import heads
-from glassformer.families._shared.config_reader import Config
-from glassformer.families._shared.weight_rules import UNWRITTEN, Rule, projections
+from glassformer.families._shared import common, heads
+from glassformer.families._shared.config_reader import ConfigReader
+from glassformer.families._shared.weight_rules import UNWRITTEN, WeightRule, projections
 
 
-def decoder(config: Config, kind: str) -> spec.ModelSpec:
+def decoder(config: ConfigReader, kind: str) -> spec.ModelSpec:
     """`kind` is what the class name ends in."""
     width = config.integer("hidden_size", 512)
     count = config.integer("num_attention_heads", 8)
     dropout = config.number("hidden_dropout", 0.1)
     first = config.flag("norm_first", True)
-    norm = spec.Norm(eps=config.number("layer_norm_eps", 1e-6))
-    block = spec.Block(
-        attention=spec.Attention(
+    norm = spec.NormSpec(eps=config.number("layer_norm_eps", 1e-6))
+    block = spec.BlockSpec(
+        attention=spec.AttentionSpec(
             heads=count,
             head_dim=common.head_dim(config, width, count),
             bias=False,
             out_bias=False,
             dropout=config.number("attention_dropout", 0.1),
         ),
-        ffn=spec.FFN(
+        ffn=spec.FeedForwardSpec(
             width=config.integer("intermediate_size", 2048),
             activation=common.activation(config, "hidden_act", "relu"),
             dropout=config.number("activation_dropout", 0.1),
@@ -42,15 +41,15 @@ def decoder(config: Config, kind: str) -> spec.ModelSpec:
         dropout=dropout,
     )
     longest = config.integer("max_position_embeddings", 2048)
-    embed = spec.Embed(
+    embed = spec.TokenEmbeddingSpec(
         vocabulary=config.integer("vocab_size"),
         scale=math.sqrt(width),
-        position=spec.Table(length=longest, layout="inclusive"),
+        position=spec.PositionTableSpec(length=longest, layout="inclusive"),
         dropout=dropout,
     )
     chosen = heads.decoder_heads(config, kind, embed.vocabulary, dropout=0.0)
     return spec.ModelSpec(
-        decoder=spec.Stack(
+        decoder=spec.StackSpec(
             width=width,
             embed=embed,
             blocks=(block,) * config.integer("num_hidden_layers", 6),
@@ -59,21 +58,21 @@ def decoder(config: Config, kind: str) -> spec.ModelSpec:
         heads=chosen,
         tie=heads.tie_head(config, chosen, "decoder.embed.token.weight"),
         tokens=common.special_tokens(config),
-        init=spec.Init(kind="xavier", std=1.0),
+        init=spec.InitSpec(kind="xavier", std=1.0),
     )
 
 
 THEIRS, OURS = "{base}layers.{i}", "decoder.blocks.{i}"
 RULES = (
-    Rule("{base}embed_tokens", "decoder.embed.token"),
-    Rule((), "decoder.embed.position", UNWRITTEN),
+    WeightRule("{base}embed_tokens", "decoder.embed.token"),
+    WeightRule((), "decoder.embed.position", UNWRITTEN),
     *projections(
         f"{THEIRS}.self_attn.", f"{OURS}.attention", "q_proj", "k_proj", "v_proj", "o_proj"
     ),
-    Rule(f"{THEIRS}.self_attn_layer_norm", f"{OURS}.attention_norm"),
-    Rule(f"{THEIRS}.mlp.up_proj", f"{OURS}.ffn.up"),
-    Rule(f"{THEIRS}.mlp.down_proj", f"{OURS}.ffn.down"),
-    Rule(f"{THEIRS}.mlp_layer_norm", f"{OURS}.ffn_norm"),
-    Rule("{base}norm", "decoder.final_norm"),
-    Rule("lm_head", "heads.lm.out"),
+    WeightRule(f"{THEIRS}.self_attn_layer_norm", f"{OURS}.attention_norm"),
+    WeightRule(f"{THEIRS}.mlp.up_proj", f"{OURS}.ffn.up"),
+    WeightRule(f"{THEIRS}.mlp.down_proj", f"{OURS}.ffn.down"),
+    WeightRule(f"{THEIRS}.mlp_layer_norm", f"{OURS}.ffn_norm"),
+    WeightRule("{base}norm", "decoder.final_norm"),
+    WeightRule("lm_head", "heads.lm.out"),
 )

@@ -1,4 +1,4 @@
-"""Room 4, families: keys of a config.json that a family does not read. A key that the reference
+"""Keys of a config.json that a family does not read. A key that the reference
 computes with in any family is refused unless its value is neutral; the others are reported."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.spec import ModelSpec, Rotary
+from glassformer.spec import ModelSpec, RotarySpec
 
 Change = Callable[[Any, Mapping[str, Any], ModelSpec], bool]  # of value, config.json and model
 
@@ -17,9 +17,9 @@ def _decodes(model: ModelSpec) -> bool:
     return model.decoder is not None
 
 
-def _rotations(model: ModelSpec) -> list[Rotary]:
+def _rotations(model: ModelSpec) -> list[RotarySpec]:
     blocks = model.last_stack.attention_blocks
-    return [block.position for block in blocks if isinstance(block.position, Rotary)]
+    return [block.position for block in blocks if isinstance(block.position, RotarySpec)]
 
 
 def _narrows(value: Any, config: Mapping[str, Any], model: ModelSpec) -> bool:
@@ -39,9 +39,9 @@ CHANGES: dict[str, Change] = {  # read by the reference from any config, in code
     "original_max_position_embeddings": lambda value, _, model: any(
         rotary.scaling is not None for rotary in _rotations(model)
     ),
-    "token_classification_bias": lambda value, _, model: value is False
-    and _decodes(model)
-    and any(head.name == "tag" for head in model.heads),
+    "token_classification_bias": lambda value, _, model: (
+        value is False and _decodes(model) and any(head.name == "tag" for head in model.heads)
+    ),
     **dict.fromkeys(
         ("text_config", "text_encoder", "decoder", "generator"),
         lambda value, _, model: isinstance(value, dict),

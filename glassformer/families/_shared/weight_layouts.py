@@ -1,4 +1,4 @@
-"""Room 4, families: operations for tensors that a file keeps with other dimensions than ours."""
+"""Operations for tensors that a file keeps with other dimensions than ours."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from glassformer.families._shared.weight_ops import Same, Shape
+from glassformer.families._shared.weight_ops import Identity, Shape
 
 
 @dataclass(frozen=True)
-class Pointwise(Same):
+class Pointwise(Identity):
     """A matrix that the file keeps as a convolution of single points; a bias stays as it is."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
@@ -27,7 +27,7 @@ class Pointwise(Same):
 
 
 @dataclass(frozen=True)
-class Single(Same):
+class Squeeze(Identity):
     """A vector that the file keeps with two dimensions of one before it."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
@@ -41,7 +41,7 @@ class Single(Same):
 
 
 @dataclass(frozen=True)
-class ByHead(Same):
+class PerHeadQKV(Identity):
     """Matrices that the file keeps as [width, head, dim], several of them the row blocks of ours;
     ours is [head * dim, width], or [width, head * dim] where it is not transposed."""
 
@@ -63,4 +63,4 @@ class ByHead(Same):
         return [tensor.reshape(len(tensor), self.heads, -1) for tensor in flat]
 
 
-POINTWISE, SINGLE = Pointwise(), Single()
+POINTWISE, SINGLE = Pointwise(), Squeeze()

@@ -1,4 +1,4 @@
-"""Room 4, families: what is done to a published tensor to make it ours, and how it is undone.
+"""What is done to a published tensor to make it ours, and how it is undone.
 
 An operation says which shapes it expects in the file, reads those tensors as one of ours, and
 writes ours as those; `parts` are the heights of the row blocks of a joined matrix.
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Same:
+class Identity:
     """One tensor, as it is."""
 
     copies: ClassVar[bool] = False  # whether reading makes a new tensor of the file's
@@ -33,7 +33,7 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Transposed(Same):
+class Transpose(Identity):
     """A weight that the file keeps as [in, out]; a bias stays as it is."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
@@ -47,7 +47,7 @@ class Transposed(Same):
 
 
 @dataclass(frozen=True)
-class Row(Same):
+class AsRow(Identity):
     """A vector that the file keeps as a matrix of one row."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
@@ -61,7 +61,7 @@ class Row(Same):
 
 
 @dataclass(frozen=True)
-class Joined(Same):
+class Concatenate(Identity):
     """Several tensors of the file are the row blocks of one of ours."""
 
     copies: ClassVar[bool] = True
@@ -77,7 +77,7 @@ class Joined(Same):
 
 
 @dataclass(frozen=True)
-class Woven(Same):
+class Interleave(Identity):
     """Queries, keys and values in one tensor, head by head: the file has the three parts of the
     first head, then those of the second; ours all queries, then all keys, then all values."""
 
@@ -94,7 +94,7 @@ class Woven(Same):
 
 
 @dataclass(frozen=True)
-class Unwritten(Same):
+class ReadOnly(Identity):
     """A fixed table that files leave out, because it can be computed; its rule names no tensor."""
 
     def shapes(self, ours: Shape, parts: Sequence[int]) -> list[Shape]:
@@ -104,5 +104,5 @@ class Unwritten(Same):
         return []
 
 
-SAME, TRANSPOSED, ROW, JOINED = Same(), Transposed(), Row(), Joined()
-UNWRITTEN = Unwritten()
+SAME, TRANSPOSED, ROW, JOINED = Identity(), Transpose(), AsRow(), Concatenate()
+UNWRITTEN = ReadOnly()

@@ -1,0 +1,1 @@
+"""Attribution of predictions to tokens and components."""

@@ -1,4 +1,4 @@
-"""Inside room, the walk back: a direction goes from the end of a stack to its embedding, and every
+"""A direction goes from the end of a stack to its embedding, and every
 part that wrote to the stream on the way is asked how much it counted."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.baselines.memory_network import Hop
-from glassformer.baselines.recurrent import Recurrent
+from glassformer.baselines.memory_network import MemoryNetworkHop
+from glassformer.baselines.recurrent import RecurrentLayer
 from glassformer.core.block import Block
-from glassformer.core.pass_context import positions_of
 from glassformer.core.embedding import Embedding
+from glassformer.core.pass_context import positions_of
 from glassformer.core.stack import Stack
 from glassformer.inside.attribute.linearize import Back, exact, linear_back, linear_of, norm_of
 from glassformer.inside.capture.names import names_of
@@ -41,7 +41,7 @@ def needed(view: View, neurons: Collection[int] = ()) -> list[str]:
     ]
 
 
-class Walk:
+class BackwardAttribution:
     """At some positions (`rows`) of a view's last stack; directions are [row, width]. The
     feed-forward part of the layers in `neurons` is told neuron by neuron."""
 
@@ -90,10 +90,10 @@ class Walk:
             self.add("convolution", depth, None, (u * near).sum())
         if isinstance(module, Block):
             u = self.block(depth, module, u)
-        elif isinstance(module, Recurrent):  # nothing goes around it
+        elif isinstance(module, RecurrentLayer):  # nothing goes around it
             self.add("recurrent layer", depth, None, (u * post).sum())
             return None
-        elif isinstance(module, Hop):
+        elif isinstance(module, MemoryNetworkHop):
             self.add("head", depth, 0, (u * self.at(depth, "attn_out")).sum())
             if module.project is not None:
                 u, _ = linear_back(module.project, u)

@@ -1,4 +1,4 @@
-"""Inside room, causal bases: the directions of a stage's stream that count most for what it says.
+"""The directions of a stage's stream that count most for what it says.
 
 One after the other, each at right angles to those before: the direction which, held at its mean
 over many texts, changes what the lens would say the most (Belrose et al., 2023). It starts from the
@@ -15,17 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.capture.cancellation import check_cancelled
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.capture.cancellation import pause
 from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
-from glassformer.inside.displayable import Shown
 from glassformer.inside.lens.stages import language_head, stage_at, stage_label
 from glassformer.inside.lens.tuned_lens import TunedLens
 from glassformer.inside.lens.unembed import Words, ranked, written
-from glassformer.spec import Head
-from glassformer.tasks.model_protocol import Model
+from glassformer.spec import HeadSpec
+from glassformer.tasks.model_protocol import TaskModel
 
 ROWS, SOME = 4096, 128  # tokens that are looked at, the first of the texts; and for a first guess
 TRIED, CLIMBED = 4, 3  # candidates of each kind, and how many of the best are started from
@@ -33,14 +33,14 @@ STEPS = 100  # of L-BFGS, at most
 
 
 @dataclass(frozen=True)
-class CausalBasis(Shown):
+class CausalBasis(Displayable):
     """`vectors` [rank, width] at right angles, of length 1; `energies` [rank], the mean KL in nats
     between what is said with and without each, the largest first; `words` at the two ends of each.
     """
 
     stage: str
-    energies: Named
-    vectors: Named
+    energies: NamedTensor
+    vectors: NamedTensor
     words: list[tuple[Words, Words]]
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class CausalBasis(Shown):
 
 
 def causal_basis(
-    model: Model,
+    model: TaskModel,
     texts: Iterable[Text],
     layer: int | None,
     count: int = 8,
@@ -90,7 +90,7 @@ def causal_basis(
             f"Directions at right angles are 1 to {model.spec.last_stack.widths[-1]}, and their "
             "mean is one over two tokens at least."
         )
-    search = Search(model, by, name, rows, tuned)
+    search = CausalBasisSearch(model, by, name, rows, tuned)
     basis = rows.new_zeros(0, rows.shape[1])
     energies: list[float] = []
     for number in range(count):
@@ -105,16 +105,16 @@ def causal_basis(
     through = basis if tuned is None else tuned.map(name, basis) - tuned.map(name, 0 * basis)
     return CausalBasis(
         stage_label(name),
-        Named(torch.tensor(energies)[order], ("rank",), labels, "energy"),
-        Named(basis, ("rank", "width"), labels, "causal basis"),
+        NamedTensor(torch.tensor(energies)[order], ("rank",), labels, "energy"),
+        NamedTensor(basis, ("rank", "width"), labels, "causal basis"),
         ranked(model, written(model, through), top),
     )
 
 
 @dataclass
-class Search:
-    model: Model
-    head: Head
+class CausalBasisSearch:
+    model: TaskModel
+    head: HeadSpec
     stage: str
     rows: Tensor  # [row, width]
     tuned: TunedLens | None
@@ -157,7 +157,7 @@ class Search:
         )
 
         def closure() -> Tensor:
-            pause()
+            check_cancelled()
             free.grad = None
             loss = torch.zeros((), device=free.device)
             for some in spans(len(self.rows), self.head):

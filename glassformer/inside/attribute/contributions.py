@@ -1,4 +1,4 @@
-"""Inside room, contributions: a logit as the sum of what every part has written to the stream.
+"""A logit as the sum of what every part has written to the stream.
 
 The way goes back from the logit: through the head and the final norm, and through the norms that
 stand behind a part where the model has them there, each frozen at what it did in this run (see
@@ -15,16 +15,16 @@ import torch
 
 from glassformer.core.heads import Head, pick
 from glassformer.errors import GlassformerError
+from glassformer.inside.attribute.backward_attribution import BackwardAttribution, Parts, needed
 from glassformer.inside.attribute.linearize import exact, head_direction
-from glassformer.inside.capture.named_tensor import Named
 from glassformer.inside.attribute.predictions import (
     default_position,
     head_with_outputs,
     output_id,
     output_text,
 )
-from glassformer.inside.displayable import Shown
-from glassformer.inside.attribute.backward_attribution import Parts, Walk, needed
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.displayable import Displayable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +35,7 @@ LOOSE = 0.02  # what half precision may lose, of a logit's size
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """`kind` is token, position, segment, head, cross head, feed-forward, attention bias, ...; of a
     neuron, too, `head` is its number."""
 
@@ -51,7 +51,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Contributions(Shown):
+class Contributions(Displayable):
     """Of the logit of `output` (`text`) at a position, or, with `versus`, of its difference to
     another's. `parts` add up to `logit`."""
 
@@ -59,14 +59,14 @@ class Contributions(Shown):
     text: str
     position: int | None
     logit: float
-    parts: tuple[Part, ...]
+    parts: tuple[Contribution, ...]
     versus: str | None = None
 
     @property
     def total(self) -> float:
         return sum(part.value for part in self.parts)
 
-    def top(self, count: int = 10) -> list[Part]:
+    def top(self, count: int = 10) -> list[Contribution]:
         """The largest, whatever their sign."""
         return sorted(self.parts, key=lambda part: -abs(part.value))[:count]
 
@@ -84,20 +84,20 @@ class Contributions(Shown):
         return found
 
     @property
-    def heads(self) -> Named:
+    def heads(self) -> NamedTensor:
         """[layer, head] of self-attention, 0 where a layer has fewer."""
         return self._of("head")
 
     @property
-    def cross_heads(self) -> Named:
+    def cross_heads(self) -> NamedTensor:
         return self._of("cross head")
 
     @property
-    def neurons(self) -> Named:
+    def neurons(self) -> NamedTensor:
         """[layer, neuron], 0 in the layers whose neurons were not asked for."""
         return self._of("neuron")
 
-    def _of(self, kind: str) -> Named:
+    def _of(self, kind: str) -> NamedTensor:
         found = [part for part in self.parts if part.kind == kind]
         if not found:
             raise GlassformerError(
@@ -112,7 +112,7 @@ class Contributions(Shown):
             table[part.layer or 0, part.head or 0] = part.value
         axis = "neuron" if kind == "neuron" else "head"
         labels = {"layer": list(map(str, range(layers))), axis: list(map(str, range(heads)))}
-        return Named(table, ("layer", axis), labels, f"contributions to {self.text!r}")
+        return NamedTensor(table, ("layer", axis), labels, f"contributions to {self.text!r}")
 
     def __repr__(self) -> str:
         best = ", ".join(f"{part.name} {part.value:+.2f}" for part in self.top(3))
@@ -166,7 +166,7 @@ def contributions(
         logit -= float(logits[against])
         for key, value in _parts(view, spec.name, at, against, logits, taken).items():
             parts[key] = parts.get(key, 0.0) - value
-    found = tuple(Part(*key, value) for key, value in parts.items())
+    found = tuple(Contribution(*key, value) for key, value in parts.items())
     whole = Contributions(output, text, at, logit, found, other)
     if abs(whole.total - logit) > LOOSE * (1 + abs(logit)):
         raise GlassformerError(
@@ -198,7 +198,7 @@ def _parts(
         (u,) = torch.autograd.grad(picked, leaf, direction)
         rows = u[0].abs().sum(-1).nonzero()[:, 0]
         u = u[0][rows]
-    walk = Walk(view, rows, neurons)
+    walk = BackwardAttribution(view, rows, neurons)
     for kind, value in added.items():
         walk.add(kind, None, None, value)
     walk.back(u)

@@ -1,4 +1,4 @@
-"""Inside room, gradients: how much each token of the input counts for an output.
+"""How much each token of the input counts for an output.
 
 Gradient x input multiplies each token's vector (the embedding, with its position) by the gradient
 of the logit there. Integrated gradients (Sundararajan et al., 2017) take the mean gradient on the
@@ -15,19 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.core import Capture
-from glassformer.core.transformer import Output
-from glassformer.core.audio_image_embedding import Signal
+from glassformer.core import ActivationCapture
+from glassformer.core.audio_image_embedding import SignalEmbedding
+from glassformer.core.transformer import ModelOutput
 from glassformer.errors import GlassformerError
-from glassformer.inside.intervene.editing import stacks_of
-from glassformer.inside.capture.named_tensor import Named
 from glassformer.inside.attribute.predictions import (
     default_position,
     head_with_outputs,
     output_id,
     output_text,
 )
-from glassformer.inside.displayable import Shown
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.displayable import Displayable
+from glassformer.inside.intervene.editing import stacks_of
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -37,7 +37,7 @@ NEUTRAL = ("pad", "mask", "unk", "eos")  # which token says least, where there i
 
 
 @dataclass(frozen=True, eq=False)
-class Saliency(Shown):
+class Saliency(Displayable):
     """`values` has a number for each token of the last stack, `source` for each that the encoder of
     an encoder-decoder reads. `difference` is how much the logit is above that of the baseline, and
     `missing` how far the numbers are from adding up to it."""
@@ -47,8 +47,8 @@ class Saliency(Shown):
     text: str
     position: int | None
     logit: float
-    values: Named
-    source: Named | None = None
+    values: NamedTensor
+    source: NamedTensor | None = None
     difference: float | None = None
 
     @property
@@ -77,7 +77,7 @@ class Saliency(Shown):
 
 
 @dataclass(frozen=True)
-class Question:
+class AttributedOutput:
     """An output of a head at a position, of which there is a logit for every row of a batch."""
 
     view: View
@@ -90,7 +90,7 @@ class Question:
     @classmethod
     def of(
         cls, view: View, token: int | str | None, position: int | None, head: str | None
-    ) -> Question:
+    ) -> AttributedOutput:
         spec = head_with_outputs(view.model, head or view.head)
         at = default_position(view, position) if spec.pick == "each" else None
         logits = view.output.heads[spec.name][0].float()
@@ -108,7 +108,7 @@ class Question:
         inputs = {k: v.expand(rows, *v.shape[1:]) for k, v in self.view.reading.inputs.items()}
         return self.of_output(self.view.run(Stand(embeddings), heads=(self.head,), **inputs))
 
-    def of_output(self, out: Output) -> Tensor:
+    def of_output(self, out: ModelOutput) -> Tensor:
         """[row]"""
         logits = out.heads[self.head]
         if self.position is not None:
@@ -116,7 +116,7 @@ class Question:
         return logits if logits.ndim == 1 else logits[:, self.output]
 
 
-class Stand(Capture):
+class Stand(ActivationCapture):
     """A tap that puts other tensors in their places, and may keep some that pass."""
 
     def __init__(self, instead: dict[str, Tensor], *kept: str) -> None:
@@ -135,7 +135,7 @@ def gradient_x_input(
     head: str | None = None,
 ) -> Saliency:
     """Of a token's logit, or a label's; None is what is predicted."""
-    question = Question.of(view, token, position, head)
+    question = AttributedOutput.of(view, token, position, head)
     read = _embeddings(view)
     slopes = _slopes(question, read)
     return _saliency(question, "gradient x input", {n: (read[n] * slopes[n])[0] for n in read})
@@ -156,7 +156,7 @@ def integrated_gradients(
     has added to a text stays there. `steps`: points on the way, those of Gauss and Legendre."""
     if steps < 1:
         raise GlassformerError(f"steps must be 1 or more, not {steps}.")
-    question = Question.of(view, token, position, head)
+    question = AttributedOutput.of(view, token, position, head)
     read, base = _embeddings(view), _baseline(view, baseline)
     points, weights = np.polynomial.legendre.leggauss(steps)
     total = {name: torch.zeros_like(x[0]) for name, x in read.items()}
@@ -181,7 +181,7 @@ def _between(base: dict[str, Tensor], read: dict[str, Tensor], points: Any) -> d
     }
 
 
-def _slopes(question: Question, embeddings: dict[str, Tensor]) -> dict[str, Tensor]:
+def _slopes(question: AttributedOutput, embeddings: dict[str, Tensor]) -> dict[str, Tensor]:
     with torch.enable_grad():
         leaves = {name: x.detach().requires_grad_() for name, x in embeddings.items()}
         logits = question.ask(leaves).sum()
@@ -209,7 +209,7 @@ def _embeddings(view: View) -> dict[str, Tensor]:
 @torch.no_grad()
 def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
     read = _embeddings(view)
-    signals = any(isinstance(stack.embed, Signal) for stack in stacks_of(view.model.net))
+    signals = any(isinstance(stack.embed, SignalEmbedding) for stack in stacks_of(view.model.net))
     if wanted == "zero" or signals or "source_mask" in view.reading.inputs:
         return {name: torch.zeros_like(x) for name, x in read.items()}
     id = _neutral(view) if wanted is None else wanted
@@ -225,7 +225,7 @@ def _baseline(view: View, wanted: int | str | None) -> dict[str, Tensor]:
             ids = view.reading.inputs[key]
             kept = torch.tensor([[token.special for token in tokens]], device=ids.device)
             inputs[key] = torch.where(kept, ids, id) if kept.shape == ids.shape else ids
-    seen = Capture(*_names(view))
+    seen = ActivationCapture(*_names(view))
     view.run(seen, **inputs)
     return {name: seen[name] for name in _names(view)}
 
@@ -238,7 +238,7 @@ def _neutral(view: View) -> int:
 
 
 def _saliency(
-    question: Question, kind: str, found: dict[str, Tensor], difference: float | None = None
+    question: AttributedOutput, kind: str, found: dict[str, Tensor], difference: float | None = None
 ) -> Saliency:
     named = {}
     for name, each in found.items():
@@ -246,7 +246,7 @@ def _saliency(
         stack = name.partition(".")[0]
         words = [token.text for token in getattr(question.view.reading, stack)]
         words = [*["·"] * (len(values) - len(words)), *words][-len(values) :]
-        named[stack] = Named(values, ("position",), {"position": words}, f"{kind} ({stack})")
+        named[stack] = NamedTensor(values, ("position",), {"position": words}, f"{kind} ({stack})")
     own = question.view.stack
     source = named.get("encoder") if own == "decoder" else None
     place = (question.output, question.text, question.position, question.logit)

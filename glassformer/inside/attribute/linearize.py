@@ -1,4 +1,4 @@
-"""Inside room, frozen parts: what is not linear is held at what it did in this run.
+"""What is not linear is held at what it did in this run.
 
 A norm divides by the size of what it read: held at that number it is linear. An activation, or a
 softcap, multiplies by what came out over what went in: held at that ratio it is linear too. So a

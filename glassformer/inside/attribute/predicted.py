@@ -1,4 +1,4 @@
-"""Inside room, what is predicted: rows of logits, of which each is a choice among named outcomes.
+"""Rows of logits, of which each is a choice among named outcomes.
 
 | what         | a row of logits is of              | and its outcomes are           |
 |--------------|------------------------------------|--------------------------------|
@@ -20,9 +20,9 @@ from torch import Tensor
 from glassformer.core.heads import pick
 from glassformer.errors import GlassformerError
 from glassformer.inside.capture.named_tensor import check_index
-from glassformer.spec import Head, head_among
-from glassformer.tasks.model_protocol import Model, kind_of, labels_of
+from glassformer.spec import HeadSpec, head_among
 from glassformer.tasks.classify import REGRESSION, has_several, problem_type
+from glassformer.tasks.model_protocol import TaskModel, kind_of, labels_of
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -40,7 +40,7 @@ class Predicts:
     is the logit itself which is said, of a regression."""
 
     what: str
-    head: Head
+    head: HeadSpec
     labels: tuple[str, ...] = ()
     several: bool = False
     number: bool = False
@@ -56,16 +56,16 @@ class Predicts:
         return self.tokens or (self.what == "tag" and len(self.labels) > 1)
 
 
-def predicting_heads(model: Model) -> list[Head]:
+def predicting_heads(model: TaskModel) -> list[HeadSpec]:
     """Those for the vocabulary, labels or answers."""
     return [head for head in _heads(model) if kind_of(head, model.spec) in PREDICT]
 
 
-def _heads(model: Model) -> list[Head]:
+def _heads(model: TaskModel) -> list[HeadSpec]:
     return [head for head in model.spec.heads if not (head.auxiliary or head.pixels)]
 
 
-def predicts(model: Model, name: str | None = None) -> Predicts:
+def predicts(model: TaskModel, name: str | None = None) -> Predicts:
     """By the head that is named, or else the first that says something of one text."""
     heads = predicting_heads(model)
     if not heads:
@@ -82,7 +82,7 @@ def predicts(model: Model, name: str | None = None) -> Predicts:
     return Predicts(kind, head, output_names(model, head), several, number)
 
 
-def _why_nothing(model: Model) -> str:
+def _why_nothing(model: TaskModel) -> str:
     kinds = dict.fromkeys(kind_of(head, model.spec) for head in _heads(model))
     if "choose" in kinds:
         return (
@@ -96,7 +96,7 @@ def _why_nothing(model: Model) -> str:
     )
 
 
-def output_names(model: Model, head: Head) -> tuple[str, ...]:
+def output_names(model: TaskModel, head: HeadSpec) -> tuple[str, ...]:
     """What a head's outputs are called that are no tokens; those without names go by number."""
     if kind_of(head, model.spec) == "span":
         return ENDS[: head.outputs]

@@ -1,4 +1,4 @@
-"""Inside room, predictions: what comes next, or what is said of a text."""
+"""What comes next, or what is said of a text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.attribute.predicted import Predicted, output_names
-from glassformer.inside.displayable import Shown
-from glassformer.spec import Head, head_among
-from glassformer.tasks.model_protocol import Model, kind_of
+from glassformer.inside.capture.named_tensor import check_index
+from glassformer.inside.displayable import Displayable
+from glassformer.spec import HeadSpec, head_among
+from glassformer.tasks.model_protocol import TaskModel, kind_of
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -27,7 +27,7 @@ class Prediction:
     logit: float
 
 
-class Predictions(list[Prediction], Shown):
+class Predictions(list[Prediction], Displayable):
     """The most probable first."""
 
     def _repr_html_(self) -> str:
@@ -59,7 +59,7 @@ def predictions(view: View, position: int | None, top: int, head: str | None) ->
     )
 
 
-def head_with_outputs(model: Model, name: str | None) -> Head:
+def head_with_outputs(model: TaskModel, name: str | None) -> HeadSpec:
     """The head whose logits are looked at: the one that is named, or else the first."""
     heads = [one for one in model.spec.heads if one.outputs is not None and not one.auxiliary]
     if not heads:
@@ -84,14 +84,14 @@ def default_position(view: View, position: int | None) -> int:
     return ids.index(mask) if mask is not None and mask in ids else 0
 
 
-def output_text(view: View, head: Head, id: int) -> str:
+def output_text(view: View, head: HeadSpec, id: int) -> str:
     """A token, or a label."""
     if kind_of(head, view.model.spec) == "lm":
         return view.token_text(id)
     return output_names(view.model, head)[id]
 
 
-def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) -> int:
+def output_id(view: View, head: HeadSpec, what: int | str | None, logits: Tensor) -> int:
     """A token or label by number, name or text; None is the most probable one."""
     count = logits.shape[-1]
     if what is None:
@@ -102,7 +102,7 @@ def output_id(view: View, head: Head, what: int | str | None, logits: Tensor) ->
     return _named_output(view, head, what)
 
 
-def _named_output(view: View, head: Head, what: str) -> int:
+def _named_output(view: View, head: HeadSpec, what: str) -> int:
     if kind_of(head, view.model.spec) != "lm":
         labels = output_names(view.model, head)
         if what in labels:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 
 if TYPE_CHECKING:
-    from glassformer.inside.capture.stack_view import Side
+    from glassformer.inside.capture.stack_view import StackView
 
 
 @torch.no_grad()
-def rollout(side: Side, residual: float = 0.5) -> Named:
+def rollout(side: StackView, residual: float = 0.5) -> NamedTensor:
     """[query, key], rows that sum to one: the product over layers of `residual` * identity + (1 -
     `residual`) * the mean pattern of the heads. For cross-attention the share of what the encoder
     has read, through its own layers, too; the rest of a row comes from the decoder's own tokens."""
@@ -43,9 +43,13 @@ def rollout(side: Side, residual: float = 0.5) -> Named:
             own = residual * own
     words = [token.text for token in side.tokens]
     if other is None:
-        return Named(own, ("query", "key"), {"query": words, "key": words}, "attention roll-out")
+        return NamedTensor(
+            own, ("query", "key"), {"query": words, "key": words}, "attention roll-out"
+        )
     keys = [token.text for token in side.sources]
-    return Named(other, ("query", "key"), {"query": words, "key": keys}, "roll-out to the source")
+    return NamedTensor(
+        other, ("query", "key"), {"query": words, "key": keys}, "roll-out to the source"
+    )
 
 
 def _mean(pattern: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Inside room, steering: a direction from one text to another, which an edit adds to a stream."""
+"""A direction from one text to another, which an edit adds to a stream."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.intervene.edit import Edit
 from glassformer.inside.capture.look import look
-from glassformer.inside.capture.names import full_name, names_of
 from glassformer.inside.capture.model_inputs import Text
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.capture.names import full_name, names_of
+from glassformer.inside.intervene.edit import Edit
+from glassformer.tasks.model_protocol import TaskModel
 
 
-def direction(model: Model, at: str, toward: Text, away: Text) -> Tensor:
+def direction(model: TaskModel, at: str, toward: Text, away: Text) -> Tensor:
     """[width]: the mean over tokens of what passes at a name when the model reads `toward`, less
     the same of `away` (Turner et al., 2023)."""
     return mean(model, at, [toward]) - mean(model, at, [away])
 
 
-def mean(model: Model, at: str, texts: Sequence[Text]) -> Tensor:
+def mean(model: TaskModel, at: str, texts: Sequence[Text]) -> Tensor:
     """[width]: over all tokens of some texts, what passes at a name; put in its place, it says what
     the model says on the whole (an ablation by the mean)."""
     name = full_name(model.spec, at)
@@ -33,13 +33,13 @@ def mean(model: Model, at: str, texts: Sequence[Text]) -> Tensor:
     return torch.cat([look(model, text, at=name).tap(name).array for text in texts]).mean(0)
 
 
-def resolved(model: Model, edits: Iterable[Edit | Mapping[str, Any]]) -> list[Edit]:
+def resolved(model: TaskModel, edits: Iterable[Edit | Mapping[str, Any]]) -> list[Edit]:
     """Edits of the kind "steer" ({"at", "toward", "away", "factor", "positions"}) become the
     vectors that they add."""
     return [_resolved(model, edit) for edit in edits]
 
 
-def _resolved(model: Model, edit: Edit | Mapping[str, Any]) -> Edit:
+def _resolved(model: TaskModel, edit: Edit | Mapping[str, Any]) -> Edit:
     if not isinstance(edit, Mapping) or edit.get("kind") != "steer":
         return Edit.of(edit)
     known = ("kind", "at", "toward", "away", "factor", "positions")

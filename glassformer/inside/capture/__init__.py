@@ -1,0 +1,1 @@
+"""Capturing activations of a forward pass."""

@@ -1,4 +1,4 @@
-"""Inside room, pauses: between two pieces of long work, whoever waits for it may end it."""
+"""Between two pieces of long work, whoever waits for it may end it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 _called: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
 
 
-def pause() -> None:
+def check_cancelled() -> None:
     """Called between two pieces: a pass and the next one, some rows of the lens and the next."""
     call = _called.get()
     if call is not None:
@@ -17,7 +17,7 @@ def pause() -> None:
 
 
 @contextmanager
-def pausing(call: Callable[[], None]) -> Iterator[None]:
+def cancellable(call: Callable[[], None]) -> Iterator[None]:
     """`call` is called in every pause of what is computed in here; what it raises ends that."""
     token = _called.set(call)
     try:

@@ -1,4 +1,4 @@
-"""Inside room, many texts: they come in one by one, and are read some at a time.
+"""They come in one by one, and are read some at a time.
 
 A text that is longer than a window becomes several, each with what the tokenizer puts around a
 text. Only numbers are kept of them, so that many fit into memory; whoever reads them as a stream
@@ -16,18 +16,18 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.cancellation import pause
-from glassformer.inside.capture.model_inputs import Text, read
-from glassformer.inside.capture.view import EnoughError, Until
-from glassformer.tasks.model_protocol import Model
-from glassformer.tasks.windows import Frame
+from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.capture.model_inputs import Text, read_inputs
+from glassformer.inside.capture.view import CaptureUntil, StopForwardError
+from glassformer.tasks.model_protocol import TaskModel
+from glassformer.tasks.windows import WindowFrame
 
 LENGTH, TOKENS = 256, 2048  # tokens of a window, and of a batch
 MASKS = {"tokens": "mask", "source": "source_mask"}  # who says which of them are real
 
 
 @dataclass(frozen=True)
-class Piece:
+class CorpusPiece:
     """A text, or a window of one: `inputs` is what the net is called with, [1, ...] each."""
 
     number: int  # of the text
@@ -47,8 +47,11 @@ class Piece:
 
 
 def pieces(
-    model: Model, texts: Iterable[Text], targets: Iterable[Text] | None = None, length: int = LENGTH
-) -> Iterator[Piece]:
+    model: TaskModel,
+    texts: Iterable[Text],
+    targets: Iterable[Text] | None = None,
+    length: int = LENGTH,
+) -> Iterator[CorpusPiece]:
     """As `look` reads them; of an encoder-decoder, `targets` are what its decoder has written of
     each text. Empty texts are passed over."""
     if isinstance(texts, str | Tensor):
@@ -69,13 +72,13 @@ def pieces(
             continue
         windows = [(0, text)] if both else _windows(model, text, length)
         for start, window in windows:
-            reading = read(model, window, target)
+            reading = read_inputs(model, window, target)
             stacks = {"encoder": reading.encoder, "decoder": reading.decoder}
             ids = {stack: [token.id for token in tokens] for stack, tokens in stacks.items()}
-            yield Piece(number, start, reading.inputs, ids)
+            yield CorpusPiece(number, start, reading.inputs, ids)
 
 
-def _windows(model: Model, text: Text, length: int) -> Iterator[tuple[int, Text]]:
+def _windows(model: TaskModel, text: Text, length: int) -> Iterator[tuple[int, Text]]:
     """Where each begins, and its tokens."""
     known, stack = model.tokenizer, model.spec.last_stack
     if not isinstance(text, str) or known is None:
@@ -86,16 +89,16 @@ def _windows(model: Model, text: Text, length: int) -> Iterator[tuple[int, Text]
     if len(whole) <= length:
         yield 0, text
         return
-    frame = Frame.of(known)
+    frame = WindowFrame.of(known)
     room = frame.room(length)
     ids = known.encode(text, special=False).ids
     for start in range(0, len(ids), room):
         yield start, [*frame.before.ids, *ids[start : start + room], *frame.behind.ids]
 
 
-def batches(given: Iterable[Piece], tokens: int) -> Iterator[list[Piece]]:
+def batches(given: Iterable[CorpusPiece], tokens: int) -> Iterator[list[CorpusPiece]]:
     """As many as are at most so many tokens with their padding, in their order; one at least."""
-    batch: list[Piece] = []
+    batch: list[CorpusPiece] = []
     longest = 0
     for piece in given:
         size = max(longest, piece.longest)
@@ -109,7 +112,7 @@ def batches(given: Iterable[Piece], tokens: int) -> Iterator[list[Piece]]:
         yield batch
 
 
-def together(batch: Sequence[Piece], pad: int) -> dict[str, Tensor]:
+def together(batch: Sequence[CorpusPiece], pad: int) -> dict[str, Tensor]:
     """What the net is called with for all of them; padding stands behind the shorter ones."""
     if len(batch) == 1:
         return batch[0].inputs
@@ -127,12 +130,14 @@ def together(batch: Sequence[Piece], pad: int) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def captured(model: Model, batch: Sequence[Piece], names: Sequence[str]) -> dict[str, Tensor]:
+def captured(
+    model: TaskModel, batch: Sequence[CorpusPiece], names: Sequence[str]
+) -> dict[str, Tensor]:
     """What passes under some names of one stack, [row, ...]: the real tokens of all pieces, one
     piece after the other. The pass ends with the last of them."""
-    pause()
-    seen = Until(names)
-    with suppress(EnoughError):
+    check_cancelled()
+    seen = CaptureUntil(names)
+    with suppress(StopForwardError):
         model.net(**together(batch, model.spec.tokens.pad or 0), tap=seen, heads=())
     if seen.left:
         raise GlassformerError(f"Nothing passed under the name {next(iter(seen.left))!r}.")

@@ -1,21 +1,21 @@
-"""Inside room, looking: a model and a text come in, a `View` goes out."""
+"""A model and a text come in, a `View` goes out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from glassformer.inside.attribute.predictions import head_with_outputs
+from glassformer.inside.capture.model_inputs import Text, read_inputs
+from glassformer.inside.capture.names import matching
+from glassformer.inside.capture.view import View
 from glassformer.inside.intervene.edit import Edit
 from glassformer.inside.intervene.editing import resolve
-from glassformer.inside.capture.names import matching
-from glassformer.inside.attribute.predictions import head_with_outputs
-from glassformer.inside.capture.model_inputs import Text, read
-from glassformer.inside.capture.view import View
-from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.model_protocol import TaskModel
 
 
 def look(
-    model: Model,
+    model: TaskModel,
     text: Text,
     target: Text | None = None,
     at: str | Iterable[str] = (),
@@ -31,6 +31,8 @@ def look(
         head_with_outputs(model, head)
     wanted = matching(model.spec, (at,) if isinstance(at, str) else at)
     edits = list(edits)
-    view = View(model, read(model, text, target), resolve(model, edits) if edits else None, head)
+    view = View(
+        model, read_inputs(model, text, target), resolve(model, edits) if edits else None, head
+    )
     view.begin(wanted)
     return view

@@ -1,4 +1,4 @@
-"""Inside room, its door: a text comes in, what a net is called with and its tokens go out."""
+"""A text comes in, what a net is called with and its tokens go out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.core.audio_image_embedding import SignalEmbedding
 from glassformer.core.shift import last_tokens, shifted_right
-from glassformer.core.audio_image_embedding import Signal
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.generate.prompt import as_ids
-from glassformer.spec import Hop
-from glassformer.tasks.model_protocol import Model
+from glassformer.spec import MemoryHopSpec
+from glassformer.tasks.model_protocol import TaskModel
 from glassformer.text import Tokenizer
 
 Text = str | tuple[str, str] | Sequence[int] | Tensor
@@ -23,7 +23,7 @@ Text = str | tuple[str, str] | Sequence[int] | Tensor
 
 
 @dataclass(frozen=True)
-class Token:
+class InputToken:
     """`text` is how it is written, with the space before it where the vocabulary has one there."""
 
     id: int | None  # None for a piece of a sound or an image
@@ -33,13 +33,13 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ModelInputs:
     """`inputs` is what the net is called with; the tokens are those of each stack."""
 
     inputs: dict[str, Tensor]
-    encoder: tuple[Token, ...] = ()
-    decoder: tuple[Token, ...] = ()
-    story: tuple[Token, ...] = ()  # a sentence each, for a model that asks a memory
+    encoder: tuple[InputToken, ...] = ()
+    decoder: tuple[InputToken, ...] = ()
+    story: tuple[InputToken, ...] = ()  # a sentence each, for a model that asks a memory
 
     def length(self, name: str, axis: str) -> int:
         """How many places of a tensor's axis are the text's own; an adapter's tokens, or an empty
@@ -50,15 +50,15 @@ class Reading:
         return len(own)
 
     @property
-    def last(self) -> tuple[Token, ...]:
+    def last(self) -> tuple[InputToken, ...]:
         """Of the stack whose output the heads read."""
         return self.decoder or self.encoder
 
 
-def read(model: Model, text: Text, target: Text | None = None) -> Reading:
+def read_inputs(model: TaskModel, text: Text, target: Text | None = None) -> ModelInputs:
     net, spec = model.net, model.spec
     both = net.encoder is not None and net.decoder is not None
-    if any(isinstance(layer, Hop) for layer in spec.last_stack.blocks):
+    if any(isinstance(layer, MemoryHopSpec) for layer in spec.last_stack.blocks):
         return _story(model, text, target)
     if target is not None and (not both or spec.shift_text):
         raise GlassformerError(
@@ -72,7 +72,7 @@ def read(model: Model, text: Text, target: Text | None = None) -> Reading:
         known = None if model.tokenizer is None else model.tokenizer.target
         _check(net.decoder, ids, "target")
         inputs = {"tokens": _row(ids, net), "source": source.to(_device(net))}
-        return Reading(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
+        return ModelInputs(inputs, tokens, _shown(known, ids, set(range(len(begun)))))
     stack = net.encoder if net.encoder is not None else net.decoder
     row, tokens = _stack_input(model, stack, text)
     inputs = {"tokens": row.to(_device(net))}
@@ -83,23 +83,25 @@ def read(model: Model, text: Text, target: Text | None = None) -> Reading:
     elif stack.spec.scores_segments:
         inputs["segments"] = torch.zeros_like(inputs["tokens"])
     if not both:
-        return Reading(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
+        return ModelInputs(inputs, *((tokens, ()) if net.decoder is None else ((), tokens)))
     last = last_tokens(row, None) if spec.start_from_last else None
     moved = shifted_right(row, None, spec.tokens.start if last is None else last)
-    return Reading(inputs, tokens, _shown(model.tokenizer, moved[0].tolist(), {0}))
+    return ModelInputs(inputs, tokens, _shown(model.tokenizer, moved[0].tolist(), {0}))
 
 
-def _stack_input(model: Model, stack: Stack | None, text: Text) -> tuple[Tensor, tuple[Token, ...]]:
+def _stack_input(
+    model: TaskModel, stack: Stack | None, text: Text
+) -> tuple[Tensor, tuple[InputToken, ...]]:
     """A row for a stack, [1, position] or a signal, and its tokens."""
     assert stack is not None
-    if isinstance(stack.embed, Signal):
+    if isinstance(stack.embed, SignalEmbedding):
         if not isinstance(text, Tensor) or not text.is_floating_point():
             raise GlassformerError(
                 f"{model.architecture} reads sound or images: give it what model.reader makes."
             )
         whole = text if text.ndim > stack.embed.axes else text[None]
         count = stack.embed.length(whole)
-        return whole, tuple(Token(None, str(place)) for place in range(count))
+        return whole, tuple(InputToken(None, str(place)) for place in range(count))
     parts = text if isinstance(text, tuple) else (text,)
     if not all(isinstance(part, str) for part in parts):
         ids = as_ids(text)
@@ -139,7 +141,7 @@ def _check(stack: Stack | None, ids: Sequence[int], what: str) -> None:
         )
 
 
-def _beginning(model: Model, source: Tensor) -> list[int]:
+def _beginning(model: TaskModel, source: Tensor) -> list[int]:
     """With what the decoder starts; a model that writes knows it best."""
     if any(head.pick == "each" and head.outputs is not None for head in model.spec.heads):
         writer = model.writer
@@ -155,7 +157,7 @@ def _beginning(model: Model, source: Tensor) -> list[int]:
     return [start]
 
 
-def _target_ids(model: Model, target: Text) -> list[int]:
+def _target_ids(model: TaskModel, target: Text) -> list[int]:
     """What stands behind the beginning; the end token is what is predicted last, not read."""
     if not isinstance(target, str):
         return as_ids(target)
@@ -173,10 +175,10 @@ def _shown(
     ids: Sequence[int],
     added: set[int],
     segments: Sequence[int] | None = None,
-) -> tuple[Token, ...]:
+) -> tuple[InputToken, ...]:
     special = frozenset[int]() if tokenizer is None else tokenizer.special_ids
     return tuple(
-        Token(id, token_text(tokenizer, id), i in added or id in special, segment)
+        InputToken(id, token_text(tokenizer, id), i in added or id in special, segment)
         for i, (id, segment) in enumerate(zip(ids, segments or [0] * len(ids), strict=True))
     )
 
@@ -191,7 +193,7 @@ def token_text(tokenizer: Tokenizer | None, id: int) -> str:
     return f" {text}" if name.startswith("▁") and text[:1] != " " else text
 
 
-def _story(model: Model, text: Text, target: Text | None) -> Reading:
+def _story(model: TaskModel, text: Text, target: Text | None) -> ModelInputs:
     """A model that asks a memory: `text` is a story, a sentence a line, `target` the question."""
     if target is None:
         raise GlassformerError(
@@ -217,17 +219,17 @@ def _story(model: Model, text: Text, target: Text | None) -> Reading:
     words = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
     real = torch.tensor([[i < len(row) for i in range(longest)] for row in rows])
     sentences = tuple(
-        Token(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
+        InputToken(None, " ".join(token_text(known, id).strip() for id in row)) for row in rows
     )
     inputs = {
         "tokens": _row(asked, net),
         "source": words[None].to(_device(net)),
         "source_mask": real[None].to(_device(net)),
     }
-    question = (Token(None, " ".join(token_text(known, id).strip() for id in asked)),)
+    question = (InputToken(None, " ".join(token_text(known, id).strip() for id in asked)),)
     if net.decoder is None:
-        return Reading(inputs, encoder=question, story=sentences)
-    return Reading(inputs, decoder=question, story=sentences)
+        return ModelInputs(inputs, encoder=question, story=sentences)
+    return ModelInputs(inputs, decoder=question, story=sentences)
 
 
 def _row(ids: Sequence[int], net: Any) -> Tensor:

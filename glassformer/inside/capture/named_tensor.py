@@ -1,4 +1,4 @@
-"""Inside room, arrays: a tensor that knows what its axes are, and what stands along them."""
+"""A tensor that knows what its axes are, and what stands along them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.displayable import Shown
+from glassformer.inside.displayable import Displayable
 
 Index = int | slice | EllipsisType
 
 
 @dataclass(frozen=True, eq=False)
-class Named(Shown):
+class NamedTensor(Displayable):
     """`array` is a torch tensor, `axes` has a name for each of its axes; `labels` says, for some
     of them, what stands at each place (tokens, layers).
 
@@ -42,7 +42,7 @@ class Named(Shown):
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> NamedTensor:
         """As a tensor is indexed, by numbers and slices; a number takes its axis away."""
         given = [as_index(part) for part in (index if isinstance(index, tuple) else (index,))]
         if Ellipsis in given:
@@ -59,16 +59,16 @@ class Named(Shown):
                     labels[axis] = self.labels[axis][part]
             elif isinstance(part, int):
                 check_index(part, self.shape[number], axis)
-        return Named(self.array[tuple(given)], tuple(axes), labels, self.title)
+        return NamedTensor(self.array[tuple(given)], tuple(axes), labels, self.title)
 
-    def mean(self, axis: str) -> Named:
+    def mean(self, axis: str) -> NamedTensor:
         """Over an axis, by its name."""
         if axis not in self.axes:
             raise GlassformerError(f"There is no axis {axis!r}, only {', '.join(self.axes)}.")
         rest = tuple(name for name in self.axes if name != axis)
         labels = {name: self.labels[name] for name in rest if name in self.labels}
         mean = self.array.float().mean(self.axes.index(axis))
-        return Named(mean, rest, labels, f"{self.title}, mean over {axis}")
+        return NamedTensor(mean, rest, labels, f"{self.title}, mean over {axis}")
 
     def numpy(self) -> NDArray[Any]:
         array = self.array.detach().cpu()

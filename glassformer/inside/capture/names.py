@@ -1,4 +1,4 @@
-"""Inside room, names: every tensor that a model shows (core/tap.py), with its axes."""
+"""Every tensor that a model shows (core/tap.py), with its axes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from glassformer.errors import GlassformerError
-from glassformer.spec import Block, Hop, Layer, ModelSpec, Recurrent
+from glassformer.spec import BlockSpec, LayerSpec, MemoryHopSpec, ModelSpec, RecurrentSpec
 
 Axes = tuple[str, ...]
 STREAM: Axes = ("position", "width")
@@ -41,13 +41,13 @@ def names_of(spec: ModelSpec) -> dict[str, Axes]:
     return found
 
 
-def _layer(layer: Layer) -> Iterator[tuple[str, Axes]]:
+def _layer(layer: LayerSpec) -> Iterator[tuple[str, Axes]]:
     yield "resid_pre", STREAM
-    if isinstance(layer, Block | Hop):
+    if isinstance(layer, BlockSpec | MemoryHopSpec):
         yield from ATTENTION.items()
-    if isinstance(layer, Recurrent):
+    if isinstance(layer, RecurrentSpec):
         yield "walk_out", STREAM
-    if isinstance(layer, Block):
+    if isinstance(layer, BlockSpec):
         yield "resid_mid", STREAM
         if layer.attention.own_global:
             yield from ((f"global.{name}", ATTENTION[name]) for name in "qkv")

@@ -1,4 +1,4 @@
-"""Inside room, sides: the stacks of a model, whose tensors are asked for by layer."""
+"""The stacks of a model, whose tensors are asked for by layer."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import Index, Named, as_index, check_index
+from glassformer.inside.capture.model_inputs import InputToken
+from glassformer.inside.capture.named_tensor import Index, NamedTensor, as_index, check_index
 from glassformer.inside.capture.names import names_of
-from glassformer.inside.capture.model_inputs import Token
-from glassformer.inside.displayable import Shown
-from glassformer.spec import Block
-from glassformer.spec import Stack as StackSpec
+from glassformer.inside.displayable import Displayable
+from glassformer.spec import BlockSpec
+from glassformer.spec import StackSpec as StackSpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
 
 
-class Layers(Shown):
-    """A tensor of every layer of a stack; `[layer, ...]` gives a `Named`, `[:]` all layers."""
+class LayerTensors(Displayable):
+    """A tensor of every layer of a stack; `[layer, ...]` gives a `NamedTensor`, `[:]` all layers."""
 
-    def __init__(self, side: Side, tensor: str) -> None:
+    def __init__(self, side: StackView, tensor: str) -> None:
         self.side, self.tensor = side, tensor
 
     def __len__(self) -> int:
         return len(self.side.spec.order)
 
-    def __iter__(self) -> Iterator[Named]:
+    def __iter__(self) -> Iterator[NamedTensor]:
         return (self[layer] for layer in range(len(self)))
 
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> Named:
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> NamedTensor:
         given, *rest = index if isinstance(index, tuple) else (index,)
         first = as_index(given)
         if first is Ellipsis:
@@ -42,7 +42,7 @@ class Layers(Shown):
         one = self.layers([range(len(self))[first]])[0]
         return one[tuple(rest)] if rest else one
 
-    def stacked(self, layers: Sequence[int]) -> Named:
+    def stacked(self, layers: Sequence[int]) -> NamedTensor:
         """[layer, ...]"""
         found = self.layers(layers)
         if len({one.shape for one in found}) > 1:
@@ -52,9 +52,9 @@ class Layers(Shown):
         labels = {"layer": [str(layer) for layer in layers], **found[0].labels}
         whole = torch.stack([one.array for one in found])
         title = f"{self.side.title} {self.tensor}"
-        return Named(whole, ("layer", *found[0].axes), labels, title)
+        return NamedTensor(whole, ("layer", *found[0].axes), labels, title)
 
-    def layers(self, layers: Iterable[int]) -> list[Named]:
+    def layers(self, layers: Iterable[int]) -> list[NamedTensor]:
         return self.side.view.taps([self.side.name(layer, self.tensor) for layer in layers])
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Layers(Shown):
         return f"{self.side.title} {self.tensor}"
 
 
-class Side(Shown):
+class StackView(Displayable):
     """A stack of the model, or its attention to the encoder (`scope` "cross.")."""
 
     def __init__(self, view: View, stack: str, scope: str = "") -> None:
@@ -87,13 +87,13 @@ class Side(Shown):
         return "cross-attention" if self.scope else self.stack
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[InputToken, ...]:
         """Those that ask; for cross-attention, too."""
-        found: tuple[Token, ...] = getattr(self.view.reading, self.stack)
+        found: tuple[InputToken, ...] = getattr(self.view.reading, self.stack)
         return found
 
     @property
-    def sources(self) -> tuple[Token, ...]:
+    def sources(self) -> tuple[InputToken, ...]:
         """Those that are asked."""
         reading = self.view.reading
         return reading.encoder if self.scope else reading.story or self.tokens
@@ -104,78 +104,78 @@ class Side(Shown):
         layer %= len(self.spec.order)
         found = f"{self.stack}.blocks.{layer}.{self.scope}{tensor}"
         if found not in names_of(self.view.model.spec):
-            kind = type(self.spec.blocks[self.spec.order[layer]])
-            what = "a block of attention" if kind is Block else f"a {kind.__name__.lower()} layer"
+            spec = self.spec.blocks[self.spec.order[layer]]
+            what = "a block" if isinstance(spec, BlockSpec) else f"a {spec.name} layer"
             raise GlassformerError(
                 f"Layer {layer} of the {self.stack} is {what}, which has no {self.scope}{tensor}."
             )
         return found
 
     @property
-    def attention(self) -> Layers:
+    def attention(self) -> LayerTensors:
         """[layer, head, query, key]: how much each token takes from each."""
-        return Layers(self, "pattern")
+        return LayerTensors(self, "pattern")
 
     @property
-    def scores(self) -> Layers:
+    def scores(self) -> LayerTensors:
         """[layer, head, query, key]: before the softmax; scaled, biased, masked."""
-        return Layers(self, "scores")
+        return LayerTensors(self, "scores")
 
     @property
-    def q(self) -> Layers:
+    def q(self) -> LayerTensors:
         """[layer, head, position, dim]: with the position in it, where it is turned."""
-        return Layers(self, "q")
+        return LayerTensors(self, "q")
 
     @property
-    def k(self) -> Layers:
-        return Layers(self, "k")
+    def k(self) -> LayerTensors:
+        return LayerTensors(self, "k")
 
     @property
-    def v(self) -> Layers:
-        return Layers(self, "v")
+    def v(self) -> LayerTensors:
+        return LayerTensors(self, "v")
 
     @property
-    def z(self) -> Layers:
+    def z(self) -> LayerTensors:
         """[layer, head, position, dim]: the values, weighted by the pattern."""
-        return Layers(self, "z")
+        return LayerTensors(self, "z")
 
     @property
-    def attention_out(self) -> Layers:
-        return Layers(self, "attn_out")
+    def attention_out(self) -> LayerTensors:
+        return LayerTensors(self, "attn_out")
 
     @property
-    def neurons(self) -> Layers:
+    def neurons(self) -> LayerTensors:
         """[layer, position, neuron]: the feed-forward layer's, behind the activation."""
-        return Layers(self, "ffn_post")
+        return LayerTensors(self, "ffn_post")
 
     @property
-    def feed_forward_out(self) -> Layers:
-        return Layers(self, "ffn_out")
+    def feed_forward_out(self) -> LayerTensors:
+        return LayerTensors(self, "ffn_out")
 
     @property
-    def residual(self) -> Layers:
+    def residual(self) -> LayerTensors:
         """[layer, position, width]: the stream behind each layer."""
-        return Layers(self, "resid_post")
+        return LayerTensors(self, "resid_post")
 
     @property
-    def residual_before(self) -> Layers:
-        return Layers(self, "resid_pre")
+    def residual_before(self) -> LayerTensors:
+        return LayerTensors(self, "resid_pre")
 
     @property
-    def residual_between(self) -> Layers:
+    def residual_between(self) -> LayerTensors:
         """The stream between attention and feed-forward."""
-        return Layers(self, "resid_mid")
+        return LayerTensors(self, "resid_mid")
 
     @property
-    def embedding(self) -> Named:
+    def embedding(self) -> NamedTensor:
         return self.view.taps([f"{self.stack}.embed"])[0]
 
     @property
-    def final(self) -> Named:
+    def final(self) -> NamedTensor:
         """[position, width]: what the heads, or cross-attention, read."""
         return self.view.taps([f"{self.stack}.final"])[0]
 
-    def rollout(self, residual: float = 0.5) -> Named:
+    def rollout(self, residual: float = 0.5) -> NamedTensor:
         """[query, key]: attention through all layers; see `rollout.py`."""
         from glassformer.inside.attribute.rollout import rollout
 

@@ -1,4 +1,4 @@
-"""Inside room, the view: one text in one model, and whatever is asked about it.
+"""One text in one model, and whatever is asked about it.
 
 Nothing is computed before it is asked for. What is asked for first is captured by one more pass
 for just that, and kept; a pass of everything is `model.look(text, at="*")`.
@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from glassformer.core import Capture
-from glassformer.core.transformer import Output
+from glassformer.core import ActivationCapture
 from glassformer.core.hooks import Tap
+from glassformer.core.transformer import ModelOutput
 from glassformer.errors import GlassformerError
-from glassformer.generate.prefix import State
+from glassformer.generate.prefix import ModelVersion
+from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.capture.model_inputs import ModelInputs, token_text
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.names import Axes, matching, names_of
+from glassformer.inside.capture.stack_view import StackView
 from glassformer.inside.intervene.edit import Edits, own_part
 from glassformer.inside.intervene.editing import active, standing
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.capture.names import Axes, matching, names_of
-from glassformer.inside.capture.cancellation import pause
-from glassformer.inside.capture.model_inputs import Reading, token_text
-from glassformer.inside.capture.stack_view import Side
-from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.model_protocol import TaskModel
 
 if TYPE_CHECKING:
     from glassformer.inside.attribute.contributions import Contributions
     from glassformer.inside.attribute.gradients import Saliency
-    from glassformer.inside.lens.lens import Lens
     from glassformer.inside.attribute.predictions import Predictions
+    from glassformer.inside.lens.lens import Lens
 
 Made = TypeVar("Made")
 
 
-class EnoughError(Exception):
+class StopForwardError(Exception):
     """All was seen; the rest of a pass is of no use."""
 
 
-class Until(Capture):
+class CaptureUntil(ActivationCapture):
     """Keeps what passes under some names, and ends the pass with the last of them."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -55,19 +55,19 @@ class Until(Capture):
             del self.left[name]
             self.seen[name] = value
             if not self.left:
-                raise EnoughError
+                raise StopForwardError
         return value
 
 
-class View(Side):
+class View(StackView):
     """What `model.look` gives. It is itself the side whose output the heads read; an
     encoder-decoder has `encoder`, `decoder` and `cross`. `head` is the one whose outputs are looked
     at where a question does not name another; None is the first that fits."""
 
     def __init__(
         self,
-        model: Model,
-        reading: Reading,
+        model: TaskModel,
+        reading: ModelInputs,
         edits: Edits | None = None,
         head: str | None = None,
     ) -> None:
@@ -75,19 +75,19 @@ class View(Side):
         self.model, self.reading, self.head = model, reading, head
         self.edits = [*active(model.net), *([] if edits is None else [edits])]
         self.seen: dict[str, Tensor] = {}
-        self._state = State(model.net)
-        self._out: Output | None = None
+        self._state = ModelVersion(model.net)
+        self._out: ModelOutput | None = None
         self._once: dict[Any, Any] = {}
 
     # --- passes ----------------------------------------------------------------------------------
 
-    def run(self, tap: Tap | None, **more: Any) -> Output:
+    def run(self, tap: Tap | None, **more: Any) -> ModelOutput:
         """A pass of the same text through the same model, with the edits of this view."""
         if not self._state.holds(self.model.net):
             self._check_moved()
-        pause()
+        check_cancelled()
         with standing(self.model.net, self.edits, alone=True):
-            out: Output = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
+            out: ModelOutput = self.model.net(**{**self.reading.inputs, **more}, tap=tap)
         return out
 
     def _check_moved(self) -> None:
@@ -96,10 +96,10 @@ class View(Side):
                 "The model has changed since this view was taken (training, an adapter, new "
                 "weights); look again, or ask for all at once with at='*'."
             )
-        self._state = State(self.model.net)
+        self._state = ModelVersion(self.model.net)
 
     @torch.no_grad()
-    def read_through(self, names: Iterable[str] = ()) -> Output:
+    def read_through(self, names: Iterable[str] = ()) -> ModelOutput:
         """A whole pass, if there was none yet, in which these are captured too."""
         new = [name for name in names if name not in self.seen]
         out = self.begin(new) if self._out is None else self._out
@@ -107,10 +107,10 @@ class View(Side):
         return out
 
     @torch.no_grad()
-    def begin(self, names: Sequence[str]) -> Output:
+    def begin(self, names: Sequence[str]) -> ModelOutput:
         """The first pass, with whatever passes under these names: a decoder by itself has nothing
         to cross to, and not every text tokens that all others see."""
-        seen = Capture(*names) if names else None
+        seen = ActivationCapture(*names) if names else None
         self._out = self.run(seen)
         self._keep({} if seen is None else seen.seen)
         return self._out
@@ -118,9 +118,9 @@ class View(Side):
     @torch.no_grad()
     def capture(self, names: Iterable[str]) -> None:
         """A pass for what is not known yet, if anything; it ends where the last of it was seen."""
-        seen = Until(name for name in names if name not in self.seen)
+        seen = CaptureUntil(name for name in names if name not in self.seen)
         if seen.left:
-            with suppress(EnoughError):
+            with suppress(StopForwardError):
                 self.run(seen, heads=())
         self._keep(seen.seen)
         for name in seen.left:
@@ -140,12 +140,12 @@ class View(Side):
         made: Made = self._once[what]
         return made
 
-    def taps(self, names: Sequence[str]) -> list[Named]:
+    def taps(self, names: Sequence[str]) -> list[NamedTensor]:
         self.capture(names)
         known = names_of(self.model.spec)
         return [self._named(name, known[name]) for name in names]
 
-    def tap(self, name: str) -> Named:
+    def tap(self, name: str) -> NamedTensor:
         """Any tensor by its name in core/tap.py, `blocks.3.z`; `encoder.` or `decoder.` in front
         where the model has both."""
         names = matching(self.model.spec, (name,))
@@ -155,44 +155,44 @@ class View(Side):
             )
         return self.taps(names)[0]
 
-    def _named(self, name: str, axes: Axes) -> Named:
+    def _named(self, name: str, axes: Axes) -> NamedTensor:
         array = self.seen[name][0]
         stack, _, inner = name.partition(".")
-        side = Side(self, stack, "cross." if ".cross." in name else "")
+        side = StackView(self, stack, "cross." if ".cross." in name else "")
         own, asked = ([token.text for token in some] for some in (side.tokens, side.sources))
         labels = {}
         for axis, size in zip(axes, array.shape, strict=True):
             words = {"position": own, "query": own, "key": asked}.get(axis)
             if words is not None:  # an empty memory or an adapter's tokens stand in front
                 labels[axis] = [*["·"] * (size - len(words)), *words][-size:]
-        return Named(array, axes, labels, f"{stack} {inner}")
+        return NamedTensor(array, axes, labels, f"{stack} {inner}")
 
     # --- sides -----------------------------------------------------------------------------------
 
     @property
-    def encoder(self) -> Side:
+    def encoder(self) -> StackView:
         return self._side("encoder")
 
     @property
-    def decoder(self) -> Side:
+    def decoder(self) -> StackView:
         return self._side("decoder")
 
     @property
-    def cross(self) -> Side:
+    def cross(self) -> StackView:
         """The decoder's attention to what the encoder has read."""
         if not (self.model.net.encoder is not None and self.model.net.decoder is not None):
             raise GlassformerError(f"{self.model.architecture} has no cross-attention to look at.")
-        return Side(self, "decoder", "cross.")
+        return StackView(self, "decoder", "cross.")
 
-    def _side(self, stack: str) -> Side:
+    def _side(self, stack: str) -> StackView:
         if getattr(self.model.net, stack) is None:
             raise GlassformerError(f"{self.model.architecture} has no {stack}.")
-        return Side(self, stack)
+        return StackView(self, stack)
 
     # --- what comes out --------------------------------------------------------------------------
 
     @property
-    def output(self) -> Output:
+    def output(self) -> ModelOutput:
         return self.read_through()
 
     def token_text(self, id: int) -> str:
@@ -200,14 +200,14 @@ class View(Side):
         return token_text(None if known is None else known.target, id)
 
     @property
-    def logits(self) -> Named:
+    def logits(self) -> NamedTensor:
         """[position, token], or [label] of a head for whole texts."""
         from glassformer.inside.attribute.predictions import head_with_outputs
 
         array = self.output.heads[head_with_outputs(self.model, self.head).name][0]
         axes = {0: (), 1: ("label",), 2: ("position", "token")}[array.ndim]
         words = {"position": [token.text for token in self.tokens]}
-        return Named(array, axes, words if array.ndim == 2 else {}, "logits")
+        return NamedTensor(array, axes, words if array.ndim == 2 else {}, "logits")
 
     def predictions(
         self, position: int | None = None, top: int = 10, head: str | None = None
@@ -224,11 +224,11 @@ class View(Side):
 
         return self.once((repr(how), how.get("tuned")), lambda: lens(self, **how))
 
-    def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> Named:
+    def lens_apart(self, other: View, measure: str = "divergence", **how: Any) -> NamedTensor:
         """How far another run is from this one in what each stage would say; see `apart.py`."""
-        from glassformer.inside.lens.lens_divergence import apart
+        from glassformer.inside.lens.lens_divergence import lens_divergence_between
 
-        return apart(self, other, measure, **how)
+        return lens_divergence_between(self, other, measure, **how)
 
     def contributions(self, token: int | str | None = None, **how: Any) -> Contributions:
         """Of what a logit is the sum; see `contributions.py`."""

@@ -1,0 +1,1 @@
+"""How single numbers of a forward pass are computed."""

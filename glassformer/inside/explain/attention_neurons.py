@@ -1,4 +1,4 @@
-"""Inside room, neurons of attention: one query and its keys, number by number."""
+"""One query and its keys, number by number."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import NamedTensor, check_index
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.explain.recompute import array, layer_of
-from glassformer.inside.capture.named_tensor import Named, check_index
-from glassformer.inside.displayable import Shown
 
 if TYPE_CHECKING:
-    from glassformer.inside.capture.stack_view import Side
+    from glassformer.inside.capture.stack_view import StackView
 
 
 @dataclass(frozen=True)
-class Neurons(Shown):
+class AttentionNeurons(Displayable):
     """`arrays`: q [dim], k and product (q * k) [key, dim], dot, scores (scaled, biased, masked) and
     pattern [key], and where positions add something, bias [key]. `key_head` is whose keys are read,
     where heads share them."""
 
-    arrays: dict[str, Named]
+    arrays: dict[str, NamedTensor]
     scale: float
     key_head: int
 
@@ -34,7 +34,7 @@ class Neurons(Shown):
         return "One query and its keys"
 
 
-def neurons(side: Side, layer: int, head: int, query: int) -> Neurons:
+def attention_neurons(side: StackView, layer: int, head: int, query: int) -> AttentionNeurons:
     front = side.name(layer, "pattern").removesuffix("pattern")  # says if there is none
     view = side.view
     at = layer_of(view, side.stack, layer % len(side.spec.order))
@@ -53,9 +53,9 @@ def neurons(side: Side, layer: int, head: int, query: int) -> Neurons:
         "pattern": view.tap(f"{front}pattern")[head, query],
     }
     if spec.score == "dot":
-        found["product"] = Named(q.array * k.array, k.axes, k.labels, "q * k")
+        found["product"] = NamedTensor(q.array * k.array, k.axes, k.labels, "q * k")
         found["dot"] = array(view, f"{front}dot")[head, query]
         added = array(view, f"{front}bias")[head, query]
         if added.array.abs().max() > 1e-6:
             found["bias"] = added
-    return Neurons(found, float(at.module(side.scope).attend.scale), head // group)
+    return AttentionNeurons(found, float(at.module(side.scope).attend.scale), head // group)

@@ -1,4 +1,4 @@
-"""Inside room, cells: how one number of a tensor came about, with the numbers it was made of."""
+"""How one number of a tensor came about, with the numbers it was made of."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.explain.recompute import Layer, array, has_cross, layer_of, rotary_of
-from glassformer.inside.explain.ends import Ends
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import full_name
+from glassformer.inside.explain.ends import EmbeddingAndHeadCells
+from glassformer.inside.explain.recompute import Layer, array, has_cross, layer_of, rotary_of
 from glassformer.inside.explain.terms import Cell, Term
-from glassformer.spec import Rotary
+from glassformer.spec import RotarySpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -36,7 +36,7 @@ def cell(
         values = values[head // group]
     check_index(row, values.shape[0], "row")
     check_index(col, values.shape[1], "column")
-    place = Within(view, whole, row, col, head or 0, limit, float(values[row, col]))
+    place = BlockCells(view, whole, row, col, head or 0, limit, float(values[row, col]))
     return place.explained()
 
 
@@ -54,7 +54,7 @@ def _layer(view: View, name: str) -> Layer:
     return at
 
 
-class Within(Ends):
+class BlockCells(EmbeddingAndHeadCells):
     def explained(self) -> Cell:
         stack, _, rest = self.name.partition(".")
         if self.name in ("logits", "probabilities"):
@@ -154,7 +154,7 @@ class Within(Ends):
         weight = module.weight[sum(module.parts[:number]) + within]
         return self.dot(x[self.row], weight, "width")
 
-    def rotated(self, at: Layer, what: str, rotary: Rotary) -> Cell:
+    def rotated(self, at: Layer, what: str, rotary: RotarySpec) -> Cell:
         front = f"{at.stack}.blocks.{at.depth}."
         raw = array(self.view, f"{front}{what}_raw").array
         spec = at.attention()

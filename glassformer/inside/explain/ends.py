@@ -1,17 +1,17 @@
-"""Inside room, cells before and behind the layers: embeddings, the last norm, logits."""
+"""Embeddings, the last norm, logits."""
 
 from __future__ import annotations
 
 from glassformer.core.heads import Head
 from glassformer.errors import GlassformerError
-from glassformer.inside.explain.recompute import array, embedded
 from glassformer.inside.attribute.predicted import Predicted
-from glassformer.inside.explain.terms import Cell, Place, Term
+from glassformer.inside.explain.recompute import array, embedded
+from glassformer.inside.explain.terms import Cell, CellContext, Term
 
 SUMS = ("embed.sum", "embed.normed")
 
 
-class Ends(Place):
+class EmbeddingAndHeadCells(CellContext):
     def embedding(self, stack: str, rest: str) -> Cell:
         sums = tables = embedded(self.view, stack)
         module = getattr(self.view.model.net, stack).embed

@@ -1,18 +1,18 @@
-"""Inside room, kinds of heads: what each head of a side looks at on this text, in a few numbers."""
+"""What each head of a side looks at on this text, in a few numbers."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.displayable import Shown
-from glassformer.inside.capture.stack_view import Side
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.stack_view import StackView
+from glassformer.inside.displayable import Displayable
 
 KINDS = ("previous", "first", "self", "same", "induction", "entropy")
 
 
-class Kinds(dict[str, Named], Shown):
+class HeadTypes(dict[str, NamedTensor], Displayable):
     def _repr_html_(self) -> str:
         from glassformer.inside.show.pictures import arrays_html
 
@@ -23,7 +23,7 @@ class Kinds(dict[str, Named], Shown):
         return "What heads look at: layers down, heads across"
 
 
-def kinds(side: Side) -> Kinds:
+def head_types(side: StackView) -> HeadTypes:
     """[layer, head] each: the mean weight on the token before, on the first, on itself, on equal
     ones before (`same`), on those that follow an equal one before (`induction`; Olsson et al.,
     2022), each over the queries that have such a key, and the mean entropy in nats. Of attention to
@@ -44,8 +44,8 @@ def kinds(side: Side) -> Kinds:
         "layer": [str(layer) for layer in range(len(side.attention))],
         "head": [str(head) for head in range(heads)],
     }
-    return Kinds(
-        (name, Named(torch.stack(values), ("layer", "head"), labels, f"heads, {name}"))
+    return HeadTypes(
+        (name, NamedTensor(torch.stack(values), ("layer", "head"), labels, f"heads, {name}"))
         for name, values in found.items()
     )
 
@@ -56,7 +56,7 @@ def _mean_on(weights: Tensor, mask: Tensor) -> Tensor:
     return (weights * mask).sum(-1)[:, rows].mean(-1) if bool(rows.any()) else weights[:, 0, 0] * 0
 
 
-def _masks(side: Side) -> dict[str, Tensor]:
+def _masks(side: StackView) -> dict[str, Tensor]:
     """[query, key] each."""
     queries, keys = len(side.tokens), len(side.sources)
     first = torch.zeros(queries, keys, dtype=torch.bool)

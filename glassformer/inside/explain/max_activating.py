@@ -1,4 +1,4 @@
-"""Inside room, the strongest texts of a neuron: many texts come in as a stream, and those stay in
+"""Many texts come in as a stream, and those stay in
 which it is most active, with where, and what stands around."""
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.corpus import LENGTH, TOKENS, Piece, batches, captured, pieces
+from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
+from glassformer.inside.capture.model_inputs import Text, token_text
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import full_name, names_of
-from glassformer.inside.capture.model_inputs import Text, token_text
-from glassformer.inside.displayable import Shown
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.displayable import Displayable
+from glassformer.tasks.model_protocol import TaskModel
 
 AROUND = 24  # tokens on either side that are kept
 
@@ -37,7 +37,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
-class Strongest(Shown):
+class MaxActivating(Displayable):
     """Of each neuron asked for, its excerpts, the strongest first: `found[neuron]`."""
 
     name: str  # of the tensor
@@ -62,8 +62,8 @@ class Strongest(Shown):
         return f"Strongest texts, {self.name}"
 
 
-def strongest(
-    model: Model,
+def max_activating(
+    model: TaskModel,
     texts: Iterable[Text],
     layer: int,
     neuron: int | Sequence[int],
@@ -75,7 +75,7 @@ def strongest(
     length: int = LENGTH,
     tokens: int = TOKENS,
     progress: Callable[[int], None] | None = None,
-) -> Strongest:
+) -> MaxActivating:
     """The `k` texts in which a neuron of a layer is most active, or each of several neurons. Texts
     may be any stream of them: a batch at a time is held, and what has been found. `tensor`: of
     another tensor than the feed-forward neurons, such as `resid_post`; `stack`: the encoder of an
@@ -117,11 +117,11 @@ def strongest(
     excerpts = {
         one: tuple(_excerpt(model, name, each) for each in found) for one, found in ranked.items()
     }
-    return Strongest(name, excerpts, read)
+    return MaxActivating(name, excerpts, read)
 
 
 def _keep(
-    best: list[Found], k: int, piece: Piece, ids: Sequence[int | None], values: Tensor
+    best: list[Found], k: int, piece: CorpusPiece, ids: Sequence[int | None], values: Tensor
 ) -> None:
     """Of a text in several windows the best alone; of equal ones, the first."""
     at = int(values.argmax())
@@ -141,7 +141,7 @@ def _keep(
         heapq.heapreplace(best, found)
 
 
-def _excerpt(model: Model, name: str, found: Found) -> Excerpt:
+def _excerpt(model: TaskModel, name: str, found: Found) -> Excerpt:
     value, number, position, at, ids, values = found
     known = model.tokenizer
     if known is not None and name.startswith("decoder."):

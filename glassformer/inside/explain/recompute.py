@@ -1,4 +1,4 @@
-"""Inside room, between the taps: tensors that no tap shows, made again by the net's own parts from
+"""Tensors that no tap shows, made again by the net's own parts from
 those that do. With them every step from a text to its logits can be looked at.
 
 | name                           | axes                | what it is                               |
@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.attention.self_attention import SelfAttention, join_heads, split_heads
 from glassformer.core.block import Block
-from glassformer.core.pass_context import positions_of
-from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.embedding import Embedding
+from glassformer.core.pass_context import positions_of
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.capture.names import Axes, full_name, names_of
 from glassformer.inside.attribute.predicted import Predicted
-from glassformer.spec import Attention, Rotary
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.names import Axes, full_name, names_of
+from glassformer.spec import AttentionSpec, RotarySpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -49,14 +49,14 @@ NAME = re.compile(r"(?P<stack>encoder|decoder)\.(?:blocks\.(?P<layer>\d+)\.)?(?P
 
 
 @torch.no_grad()
-def array(view: View, name: str) -> Named:
+def array(view: View, name: str) -> NamedTensor:
     """Any tensor on the way: one that a tap shows, or one of the list above."""
     if name in ("logits", "probabilities"):
         return _ending(view, name)
     parameter = parameters(view).get(name)
     if parameter is not None:
         axes = ("out", "in")[-parameter.ndim :] if parameter.ndim < 3 else _numbered(parameter)
-        return Named(parameter.detach(), axes, {}, name)
+        return NamedTensor(parameter.detach(), axes, {}, name)
     whole = full_name(view.model.spec, name)
     found = NAME.fullmatch(whole)
     if whole in names_of(view.model.spec) or found is None:
@@ -65,12 +65,12 @@ def array(view: View, name: str) -> Named:
     if layer is None:
         tables = embedded(view, stack)
         if what in tables:
-            return Named(tables[what], STREAM, {}, whole)
+            return NamedTensor(tables[what], STREAM, {}, whole)
     else:
         place = layer_of(view, stack, int(layer))
         if place is not None and what in DERIVED:
             axes, make = DERIVED[what]
-            return Named(make(place)[0], axes, {}, whole)
+            return NamedTensor(make(place)[0], axes, {}, whole)
     return view.tap(whole)  # which says what is wrong
 
 
@@ -82,14 +82,14 @@ def _numbered(tensor: Tensor) -> Axes:
     return tuple(f"axis {number}" for number in range(tensor.ndim))
 
 
-def _ending(view: View, name: str) -> Named:
+def _ending(view: View, name: str) -> NamedTensor:
     """What is predicted, a row a choice."""
     said = Predicted(view)
     logits = said.logits()
     array = logits if name == "logits" else said.log_chances(logits).exp()
     words = {"position": [token.text for token in view.tokens], "label": said.by.labels}
     labels = {axis: words[axis] for axis in said.axes if axis in words}
-    return Named(array, said.axes, labels, name)
+    return NamedTensor(array, said.axes, labels, name)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Layer:
         self.view.capture([full])
         return self.view.seen[full]
 
-    def attention(self, scope: str = "") -> Attention:
+    def attention(self, scope: str = "") -> AttentionSpec:
         spec = self.block.spec.cross if scope else self.block.spec.attention
         if spec is None:
             raise GlassformerError(
@@ -243,10 +243,10 @@ DERIVED: dict[str, tuple[Axes, Callable[[Layer], Tensor]]] = {
 }
 
 
-def rotary_of(at: Layer) -> Rotary | None:
+def rotary_of(at: Layer) -> RotarySpec | None:
     """How positions turn queries and keys, where they do."""
     position = at.block.spec.position
-    return position if isinstance(position, Rotary) else None
+    return position if isinstance(position, RotarySpec) else None
 
 
 def embedded(view: View, stack: str) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Inside room, the steps: how a text becomes a choice in this model, one after another, through one
+"""How a text becomes a choice in this model, one after another, through one
 layer and one head. Each names the tensor to look at, and what its formula needs."""
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.explain.recompute import Layer, has_cross, layer_of, rotary_of
+from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.capture.names import Axes
-from glassformer.inside.attribute.predicted import Predicted
-from glassformer.spec import Attention, Embed, Norm, Stack
+from glassformer.inside.explain.recompute import Layer, has_cross, layer_of, rotary_of
+from glassformer.spec import AttentionSpec, NormSpec, StackSpec, TokenEmbeddingSpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View
@@ -26,7 +26,7 @@ NARROW = ("embed_token", "embed_position", "embed_type", "embed", "embed_norm") 
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplanationStep:
     """`array` is its name for `derived.array`, None where there is nothing to draw; `origin` are
     the ids of the steps that it is computed from."""
 
@@ -47,7 +47,7 @@ class Steps:
     def __init__(self, view: View, stack: str, depth: int, head: int) -> None:
         self.view, self.stack, self.depth, self.head = view, stack, depth, head
         spec = getattr(view.model.spec, stack)
-        if not isinstance(spec, Stack):
+        if not isinstance(spec, StackSpec):
             raise GlassformerError(f"{view.model.architecture} has no {stack}.")
         self.spec = spec
         check_index(depth, len(spec.order), f"layer of the {stack}")
@@ -57,7 +57,7 @@ class Steps:
         self.at: Layer = at
         check_index(head, at.block.spec.attention.heads, "head")
         self.weights = f"{stack}.blocks.{spec.order[depth]}."  # what its parameters begin with
-        self.found: list[Step] = []
+        self.found: list[ExplanationStep] = []
         self.said: Predicted | None = None
         with suppress(GlassformerError):
             self.said = Predicted(view)
@@ -80,7 +80,9 @@ class Steps:
             of = (self.found[-1].id,) if self.found else ()
         id = f"{where}.{kind}"
         depth = self.depth if layer else None
-        step = Step(id, kind, where, depth, whole, axes, self.shape(axes, kind, where), of, facts)
+        step = ExplanationStep(
+            id, kind, where, depth, whole, axes, self.shape(axes, kind, where), of, facts
+        )
         self.found.append(step)
         return id
 
@@ -101,7 +103,7 @@ class Steps:
         width, embed = spec.width, spec.embed
         if kind.endswith("joined"):
             width = attention.heads * attention.head_dim
-        elif isinstance(embed, Embed) and embed.factor is not None and kind in NARROW:
+        elif isinstance(embed, TokenEmbeddingSpec) and embed.factor is not None and kind in NARROW:
             width = embed.factor if embed.project == "sum" else width
         sizes = {
             "position": len(tokens),
@@ -116,7 +118,7 @@ class Steps:
         return tuple(sizes[axis] for axis in axes)
 
 
-def steps(view: View, stack: str, layer: int, head: int) -> list[Step]:
+def steps(view: View, stack: str, layer: int, head: int) -> list[ExplanationStep]:
     """Through the embedding, a layer, and what stands behind the last one."""
     way = Steps(view, stack, layer, head)
     before = _embedding(way)
@@ -131,7 +133,7 @@ def steps(view: View, stack: str, layer: int, head: int) -> list[Step]:
 def _embedding(way: Steps) -> str:
     embed = way.spec.embed
     first = way.add("tokens", None, ("position",), layer=False, of=())
-    if not isinstance(embed, Embed) or embed.bag is not None:
+    if not isinstance(embed, TokenEmbeddingSpec) or embed.bag is not None:
         return way.add("embed", "embed", STREAM, layer=False)
     facts: dict[str, Any] = {
         "scale": embed.scale,
@@ -186,7 +188,7 @@ def _cross(way: Steps, before: str) -> str:
     return _written(way, "cross_residual", "resid_cross", (before, said))
 
 
-def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, str]) -> str:
+def _heads(way: Steps, kind: str, scope: str, spec: AttentionSpec, read: tuple[str, str]) -> str:
     """From what is read to what attention says; `read` is of the queries, and of the keys."""
     at, head = way.at, way.head
     group = spec.heads // spec.key_heads
@@ -208,7 +210,7 @@ def _heads(way: Steps, kind: str, scope: str, spec: Attention, read: tuple[str, 
         if spec.softcap is not None:
             scores = way.add(f"{kind}cap", f"{scope}capped", SQUARE, cap=spec.softcap, **shared)
         if not scope and at.block.spec.position is not None and rotary is None:
-            position = type(at.block.spec.position).__name__.lower()
+            position = at.block.spec.position.name
             added = way.add(
                 f"{kind}bias", f"{scope}bias", SQUARE, of=(), position=position, **shared
             )
@@ -294,5 +296,5 @@ def _ending(way: Steps) -> None:
     way.add("choice", None, layer=False)
 
 
-def _norm(norm: Norm) -> dict[str, Any]:
+def _norm(norm: NormSpec) -> dict[str, Any]:
     return {"norm": norm.kind, "eps": norm.eps, "norm_bias": norm.bias}

@@ -1,4 +1,4 @@
-"""Inside room, terms: one number, told by the numbers that it was made of."""
+"""One number, told by the numbers that it was made of."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Place:
+class CellContext:
     """A number of a tensor, and how it can be told; of its terms the `limit` largest."""
 
     view: View

@@ -1,0 +1,1 @@
+"""Edits of activations and their effects."""

@@ -1,4 +1,4 @@
-"""Inside room, the usual edits: heads and layers off or scaled, a direction added, a patch."""
+"""Heads and layers off or scaled, a direction added, a patch."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.inside.intervene.edit import Edit
-from glassformer.inside.capture.names import full_name, names_of
 from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.capture.names import full_name, names_of
+from glassformer.inside.intervene.edit import Edit
 from glassformer.spec import ModelSpec
 
 
-def heads_off(layer: int, heads: Sequence[int], stack: str = "", cross: bool = False) -> Edit:
+def ablate_heads(layer: int, heads: Sequence[int], stack: str = "", cross: bool = False) -> Edit:
     """Heads say nothing; those of cross-attention, if asked for."""
-    return heads_scaled(layer, heads, 0.0, stack, cross)
+    return scale_heads(layer, heads, 0.0, stack, cross)
 
 
-def heads_scaled(
+def scale_heads(
     layer: int, heads: Sequence[int], factor: float, stack: str = "", cross: bool = False
 ) -> Edit:
     """Heads say `factor` times what they say."""
@@ -26,7 +26,7 @@ def heads_scaled(
     return Edit(kind="scale", at=at, heads=tuple(heads), factor=factor)
 
 
-def layer_off(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
+def ablate_layer(layer: int, spec: ModelSpec, stack: str = "") -> list[Edit]:
     """A layer hands on what it reads; where a norm follows each part, that norm still does."""
     front = full_name(spec, f"{stack and stack + '.'}blocks.{layer}.")
     parts = ("attn_out", "cross.attn_out", "ffn_out")

@@ -1,4 +1,4 @@
-"""Inside room, choices: what might come at each position, or be said of a text, as the model has it
+"""What might come at each position, or be said of a text, as the model has it
 and as the knobs of sampling leave it."""
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from glassformer.generate.config import Knobs
+from glassformer.generate.config import GenerationConfig
 from glassformer.generate.sampling import shaped
-from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.capture.named_tensor import check_index
 from glassformer.inside.lens.stages import stage_names
 
 if TYPE_CHECKING:
-    from glassformer.inside.lens.tuned_lens import TunedLens
     from glassformer.inside.capture.view import View
+    from glassformer.inside.lens.tuned_lens import TunedLens
 
 
 @dataclass(frozen=True)
-class Candidate:
+class OutputCandidate:
     """`token` is a token, or another outcome (see `predicted.py`). `logit`, `logprob` and `rank` (0
     is the best) are the model's own; `probability` is what temperature, top-k, top-p and min-p make
     of it, 0 where they leave the token out."""
@@ -36,14 +36,14 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OutputChoice:
     """The best candidates of a position (or another row, see `predicted.py`), and what really comes
     there; `entropy` (in nats) and `left` (how many tokens there are) are of the distribution with
     the knobs."""
 
     position: int
-    candidates: tuple[Candidate, ...]
-    actual: Candidate | None
+    candidates: tuple[OutputCandidate, ...]
+    actual: OutputCandidate | None
     entropy: float
     left: int
 
@@ -51,7 +51,7 @@ class Choice:
 @torch.no_grad()
 def choices(
     view: View, positions: Sequence[int] | None = None, *, top: int = 10, **knobs: Any
-) -> list[Choice]:
+) -> list[OutputChoice]:
     """At all positions (or other rows), or some. The knobs are temperature, top_k, top_p, min_p of
     `generate`.
 
@@ -59,14 +59,14 @@ def choices(
     """
     found = Predicted(view)
     rows = [found.row(one) for one in (range(found.shape[0]) if positions is None else positions)]
-    turned = Knobs(do_sample=True, **knobs)
+    turned = GenerationConfig(do_sample=True, **knobs)
     return choose(found, rows, found.logits(rows), [*map(found.actual, rows)], turned, top)
 
 
 @torch.no_grad()
 def stage_choice(
     view: View, stage: int, position: int, top: int = 10, tuned: TunedLens | None = None
-) -> Choice:
+) -> OutputChoice:
     """What a stage of the lens would say at a position."""
     names = stage_names(view.model.spec)
     check_index(stage, len(names), "row")
@@ -76,7 +76,7 @@ def stage_choice(
     if tuned is not None:
         stream = tuned.check(view.model, found.head.name).map(names[stage], stream)
     logits = view.model.net.readout(stream, found.head.name)[0]
-    return choose(found, [position], logits, [found.actual(position)], Knobs(), top)[0]
+    return choose(found, [position], logits, [found.actual(position)], GenerationConfig(), top)[0]
 
 
 def choose(
@@ -84,9 +84,9 @@ def choose(
     rows: Sequence[int],
     logits: Tensor,  # [row, outcome]
     actual: Sequence[int | None],
-    knobs: Knobs,
+    knobs: GenerationConfig,
     top: int,
-) -> list[Choice]:
+) -> list[OutputChoice]:
     scores = logits.float()
     logprobs = predicted.log_chances(scores)
     left = shaped(scores, knobs)
@@ -95,8 +95,8 @@ def choose(
     counts = left.isfinite().sum(-1)
     best = scores.topk(min(top, scores.shape[-1])).indices  # [row, rank]
 
-    def candidate(row: int, token: int, rank: int) -> Candidate:
-        return Candidate(
+    def candidate(row: int, token: int, rank: int) -> OutputCandidate:
+        return OutputCandidate(
             token,
             predicted.text(token),
             float(scores[row, token]),
@@ -111,5 +111,5 @@ def choose(
         if true is not None:
             real = candidate(row, true, int((scores[row] > scores[row, true]).sum()))
         ranked = tuple(candidate(row, token, rank) for rank, token in enumerate(ids))
-        found.append(Choice(place, ranked, real, float(entropy[row]), int(counts[row])))
+        found.append(OutputChoice(place, ranked, real, float(entropy[row]), int(counts[row])))
     return found

@@ -1,4 +1,4 @@
-"""Inside room, edits: values that say what is changed on the way through a model.
+"""Values that say what is changed on the way through a model.
 
 An `Edit` is frozen and becomes JSON and back; `Edits` are resolved for a model (texts that are
 patched from have been read) and change tensors as a tap does. A tensor that stays equal is handed
@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.capture.model_inputs import ModelInputs
 from glassformer.inside.capture.names import Axes, matching, names_of
-from glassformer.inside.capture.model_inputs import Reading
 from glassformer.spec import ModelSpec
 
 Kind = Literal["scale", "add", "remove", "replace", "patch"]
@@ -246,7 +246,7 @@ def touched(edit: Edit, spec: ModelSpec) -> list[str]:
     return matching(spec, (edit.at,))
 
 
-def own_part(name: str, axes: Axes, tensor: Tensor, reading: Reading) -> Tensor:
+def own_part(name: str, axes: Axes, tensor: Tensor, reading: ModelInputs) -> Tensor:
     """Of [batch, ...] the places of the text itself, without what stands before them."""
     along = place_axis(axes)
     length = reading.length(name, axes[along])

@@ -1,4 +1,4 @@
-"""Inside room, changes: what edits do to what is predicted, beside the run without them."""
+"""What edits do to what is predicted, beside the run without them."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
-from glassformer.inside.intervene.choices import Choice, choices
-from glassformer.inside.compare import Mover, divergence, movers
-from glassformer.inside.lens.lens import pieces
-from glassformer.inside.capture.named_tensor import Named, check_index
+from glassformer.core import Transformer
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.attribute.predictions import output_text
-from glassformer.inside.lens.stages import language_head, stage_names, stage_of
+from glassformer.inside.capture.named_tensor import NamedTensor, check_index
 from glassformer.inside.capture.view import View
-from glassformer.spec import Head
+from glassformer.inside.compare import Mover, divergence, movers
+from glassformer.inside.intervene.choices import OutputChoice, choices
+from glassformer.inside.lens.lens import pieces
+from glassformer.inside.lens.stages import language_head, stage_names, stage_of
+from glassformer.spec import HeadSpec
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class EditEffects:
     """At a position (or another row, see `predicted.py`) the candidates before and after, and those
     that have moved most; `divergence` is KL(before, after) in nats, [position]."""
 
-    before: Choice
-    after: Choice
+    before: OutputChoice
+    after: OutputChoice
     moved: list[Mover]
-    divergence: Named
+    divergence: NamedTensor
 
 
 @torch.no_grad()
-def changes(before: View, after: View, position: int, *, top: int = 10, **knobs: Any) -> Changes:
+def edit_effects(
+    before: View, after: View, position: int, *, top: int = 10, **knobs: Any
+) -> EditEffects:
     """Of two views of one text. The knobs are those of `choices`."""
     was, now = Predicted(before), Predicted(after)
     (first,), (second,) = (choices(view, [position], top=top, **knobs) for view in (before, after))
-    return Changes(first, second, movers(was, now, position, top), divergence(was, now))
+    return EditEffects(first, second, movers(was, now, position, top), divergence(was, now))
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class TopPrediction:
     """The most probable token of every stage and position, and its probability."""
 
-    best: Named
-    probability: Named
+    best: NamedTensor
+    probability: NamedTensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +56,8 @@ class LensChanges:
 
     stages: tuple[tuple[int | None, str], ...]
     positions: tuple[int, ...]
-    before: Said
-    after: Said
+    before: TopPrediction
+    after: TopPrediction
     words: dict[int, str]
 
 
@@ -75,9 +77,9 @@ def lens_changes(before: View, after: View, positions: Sequence[int] | None = No
     best[touched], likely[touched] = _said(after, head, now[touched])
     words = {id: output_text(before, head, id) for id in {*first[0].tolist(), *best.tolist()}}
 
-    def said(tokens: Tensor, chances: Tensor) -> Said:
+    def said(tokens: Tensor, chances: Tensor) -> TopPrediction:
         shape = len(names), len(places)
-        return Said(
+        return TopPrediction(
             _named(before, places, tokens.view(shape), "best tokens"),
             _named(before, places, chances.view(shape), "their probability"),
         )
@@ -92,7 +94,7 @@ def _streams(view: View, names: Sequence[str], places: list[int]) -> Tensor:
     return torch.cat([view.seen[name][0, places] for name in names])
 
 
-def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
+def _said(view: View, head: HeadSpec, streams: Tensor) -> tuple[Tensor, Tensor]:
     """The most probable token of each row, and its probability."""
     best = torch.empty(len(streams), dtype=torch.long, device=streams.device)
     likely = torch.empty(len(streams), device=streams.device)
@@ -103,13 +105,13 @@ def _said(view: View, head: Head, streams: Tensor) -> tuple[Tensor, Tensor]:
     return best, likely
 
 
-def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> Named:
+def _named(view: View, places: Sequence[int], array: Tensor, title: str) -> NamedTensor:
     axes = ("stage", "position")[-array.ndim :]
-    return Named(array, axes, {"position": [view.tokens[at].text for at in places]}, title)
+    return NamedTensor(array, axes, {"position": [view.tokens[at].text for at in places]}, title)
 
 
 @torch.no_grad()
-def weight_changes(a: Net, b: Net) -> list[tuple[str, float]]:
+def weight_changes(a: Transformer, b: Transformer) -> list[tuple[str, float]]:
     """How far the parameters of two models are apart, the size of the difference over the size of
     what was, the largest first. What was all zeros, as biases are first, has changed by 1."""
     others = dict(b.named_parameters())

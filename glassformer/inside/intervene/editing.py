@@ -1,6 +1,6 @@
-"""Inside room, editing: edits are put around a model's stacks, and taken away again.
+"""Edits are put around a model's stacks, and taken away again.
 
-They stand where adapters do that have a say in every pass (`Stack.around`), so that whatever calls
+They stand where adapters do that have a say in every pass (`StackSpec.around`), so that whatever calls
 the net is heard: tasks, generation with its cache, training. Generation leaves its fast paths.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core import Cache, Capture, Net
+from glassformer.core import ActivationCapture, Cache, Transformer
+from glassformer.core.hooks import Tap, wants
 from glassformer.core.pass_context import positions_of
 from glassformer.core.stack import Stack
-from glassformer.core.hooks import Tap, wants
-from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
+from glassformer.inside.capture.model_inputs import read_inputs
 from glassformer.inside.capture.names import names_of
-from glassformer.inside.capture.model_inputs import read
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.intervene.edit import Edit, Edits, Places, Resolved, own_part, touched
+from glassformer.tasks.model_protocol import TaskModel
 
 LONGEST = 1 << 12  # sentences of a story
 
@@ -78,11 +78,11 @@ def _places(stack: Stack, tokens: Tensor, given: Mapping[str, Any], taken: int) 
     return Places(here, torch.cat((past.expand(rows, -1), here.expand(rows, -1)), 1))
 
 
-def stacks_of(net: Net) -> list[Stack]:
+def stacks_of(net: Transformer) -> list[Stack]:
     return [stack for stack in (net.encoder, net.decoder) if stack is not None]
 
 
-def active(net: Net) -> list[Edits]:
+def active(net: Transformer) -> list[Edits]:
     """The edits in force, those that apply first in front."""
     found: list[Edits] = []
     around: Any = stacks_of(net)[0].around
@@ -93,7 +93,7 @@ def active(net: Net) -> list[Edits]:
 
 
 @contextmanager
-def standing(net: Net, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
+def standing(net: Transformer, edits: Sequence[Edits], alone: bool = False) -> Iterator[None]:
     """Edits around a net, inside those that are in force, or in their place. The attribute is set
     past torch, which keeps an adapter that stands there among the modules."""
     before = [(stack, stack.__dict__.get("around", stack)) for stack in stacks_of(net)]
@@ -114,7 +114,7 @@ def standing(net: Net, edits: Sequence[Edits], alone: bool = False) -> Iterator[
                 stack.__dict__["around"] = was
 
 
-def resolve(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
+def resolve(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
     """Reads what patches come from, in the model as it is without any edit."""
     edits = [Edit.of(one) for one in given]
     sources: dict[Any, dict[str, Tensor]] = {}
@@ -125,8 +125,8 @@ def resolve(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Edits:
             wanted.setdefault(_key(edit), set()).update(names)
     for edit in edits:
         if edit.kind == "patch" and _key(edit) not in sources:
-            seen = Capture(*wanted[_key(edit)])
-            reading = read(model, edit.source, edit.source_target)
+            seen = ActivationCapture(*wanted[_key(edit)])
+            reading = read_inputs(model, edit.source, edit.source_target)
             with standing(model.net, (), alone=True), torch.no_grad():
                 model.net(**reading.inputs, tap=seen)
             known = names_of(model.spec)
@@ -142,6 +142,6 @@ def _key(edit: Edit) -> str:
 
 
 @contextmanager
-def edit(model: Model, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[Model]:
+def edit(model: TaskModel, given: Iterable[Edit | Mapping[str, Any]]) -> Iterator[TaskModel]:
     with standing(model.net, (resolve(model, given),)):
         yield model

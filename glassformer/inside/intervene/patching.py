@@ -1,4 +1,4 @@
-"""Inside room, patching: which activations carry the difference between two texts.
+"""Which activations carry the difference between two texts.
 
 `sweep` puts what another text has at one place after the other and asks for a logit. `path` follows
 one way: a sender's output counts as in the other text only as far as some receivers read it, while
@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.core.transformer import Output
+from glassformer.core.transformer import ModelOutput
 from glassformer.errors import GlassformerError
-from glassformer.inside.intervene.edit import Edit, Edits, Resolved, own_part
-from glassformer.inside.attribute.gradients import Question
+from glassformer.inside.attribute.gradients import AttributedOutput
 from glassformer.inside.capture.look import look
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.capture.names import ATTENTION, names_of
 from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.names import ATTENTION, names_of
 from glassformer.inside.capture.view import View
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.intervene.edit import Edit, Edits, Resolved, own_part
+from glassformer.tasks.model_protocol import TaskModel
 
 AT_ONCE = 16  # texts that are computed side by side
 Place = tuple[int, ...]  # a position or a head, or a head and a position
@@ -33,7 +33,7 @@ Place = tuple[int, ...]  # a position or a head, or a head and a position
 
 @torch.no_grad()
 def sweep(
-    model: Model,
+    model: TaskModel,
     text: Text,
     source: Text,
     tensor: str = "resid_pre",
@@ -44,7 +44,7 @@ def sweep(
     position: int | None = None,
     head: str | None = None,
     by_position: bool = False,
-) -> Named:
+) -> NamedTensor:
     """How a logit (or its difference to that of `versus`) of `text` changes when one place has what
     `source`, a text of as many tokens, has there: [layer, position], or [layer, head] of tensors
     that heads have (`z`, `q`, `k`, `v`, `pattern`; with `by_position`, [layer, head, position])."""
@@ -57,9 +57,9 @@ def sweep(
     names = [view.name(layer, tensor) for layer in range(len(view.spec.order))]
     view.read_through()
     other.capture(names)
-    questions = [Question.of(view, token, position, head)]
+    questions = [AttributedOutput.of(view, token, position, head)]
     if versus is not None:
-        questions.append(Question.of(view, versus, position, head))
+        questions.append(AttributedOutput.of(view, versus, position, head))
     plain = questions[0].logit - sum(q.logit for q in questions[1:])
     by_head = tensor in ATTENTION and tensor != "attn_out"
     sizes = other.seen[names[0]].shape[1 : 3 if by_head and by_position else 2]
@@ -80,10 +80,10 @@ def sweep(
     }
     title = f"change of the logit of {questions[0].text!r} by a patch of {tensor}"
     axes = axes[: 1 + len(sizes)]
-    return Named(torch.stack(rows), axes, {axis: labels[axis] for axis in axes}, title)
+    return NamedTensor(torch.stack(rows), axes, {axis: labels[axis] for axis in axes}, title)
 
 
-def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> Output:
+def _rows(view: View, name: str, there: Tensor, places: Sequence[Place]) -> ModelOutput:
     """A pass of as many rows as places; in each, one place of the tensor is another's."""
 
     inputs = {k: v.expand(len(places), *v.shape[1:]) for k, v in view.reading.inputs.items()}
@@ -112,7 +112,7 @@ class OnePlaceEach:
 
 @torch.no_grad()
 def path(
-    model: Model,
+    model: TaskModel,
     text: Text,
     source: Text,
     *,
@@ -156,7 +156,7 @@ def _as_patch(given: Edit | Mapping[str, Any] | str, source: Text, target: Text 
     return Edit.of({**named, "kind": "patch", "from": source, "from_target": target})
 
 
-def _resolved(model: Model, pairs: Sequence[tuple[Edit, View]]) -> Edits:
+def _resolved(model: TaskModel, pairs: Sequence[tuple[Edit, View]]) -> Edits:
     """Patches from views that are there already."""
     found = []
     for edit, view in pairs:

@@ -1,0 +1,1 @@
+"""Logit lens and tuned lens."""

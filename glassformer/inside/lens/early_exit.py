@@ -1,4 +1,4 @@
-"""Inside room, speaking: a layer has the last word. What it hands on is read by the last norm and
+"""A layer has the last word. What it hands on is read by the last norm and
 the head, as a lens reads it, whatever the model is asked: its predictions, or to write."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from glassformer.inside.intervene.edit import Edits, Places
 from glassformer.inside.intervene.editing import standing
 from glassformer.inside.lens.stages import stage_at, stage_names
 from glassformer.inside.lens.tuned_lens import TunedLens
-from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.model_protocol import TaskModel
 
 
-class Speaking(Edits):
+class EarlyExit(Edits):
     """What passes at one stage stands, carried by a tuned lens or as it is, in the last one's
     place."""
 
@@ -35,9 +35,9 @@ class Speaking(Edits):
 
 
 @contextmanager
-def speaking(
-    model: Model, layer: int | None, *, part: str = "resid_post", tuned: TunedLens | None = None
-) -> Iterator[Model]:
+def early_exit(
+    model: TaskModel, layer: int | None, *, part: str = "resid_post", tuned: TunedLens | None = None
+) -> Iterator[TaskModel]:
     """`layer` None is the embedding; `part` "resid_mid": behind the layer's attention.
 
     >>> with inside.speaking(model, layer=3, tuned=lens):
@@ -46,5 +46,5 @@ def speaking(
     stage, last = stage_at(model.spec, layer, part), stage_names(model.spec)[-1]
     if tuned is not None:
         tuned.check(model)
-    with standing(model.net, (Speaking(stage, last, tuned),)):
+    with standing(model.net, (EarlyExit(stage, last, tuned),)):
         yield model

@@ -1,4 +1,4 @@
-"""Inside room, the logit lens: the stream of every layer, read as if it were the last.
+"""The stream of every layer, read as if it were the last.
 
 After attention and after feed-forward, at every position: which tokens would be said, how probable
 a chosen one is, and how far that is from what is said in the end. Logits are made some rows at a
@@ -17,22 +17,22 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.attribute.gradients import Stand
-from glassformer.inside.capture.named_tensor import Named, check_index
-from glassformer.inside.capture.cancellation import pause
 from glassformer.inside.attribute.predictions import output_id, output_text
-from glassformer.inside.displayable import Shown
+from glassformer.inside.capture.cancellation import check_cancelled
+from glassformer.inside.capture.named_tensor import NamedTensor, check_index
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.stages import language_head, stage_label, stage_names, stage_of
-from glassformer.spec import Head
+from glassformer.spec import HeadSpec
 
 if TYPE_CHECKING:
-    from glassformer.inside.lens.tuned_lens import TunedLens
     from glassformer.inside.capture.view import View
+    from glassformer.inside.lens.tuned_lens import TunedLens
 
 ROOM = 1 << 22  # logits at once: many more would be written to memory, and read from there again
 
 
 @dataclass(frozen=True, eq=False)
-class Lens(Shown):
+class Lens(Displayable):
     """Everything is [stage, position]. `stages` are the embedding, then attention and feed-forward
     of each layer; `best` are the most probable tokens, [stage, position, rank]. `probability`,
     `logit` and `rank` (0 is the best) are those of the token chosen, or else of what is predicted
@@ -42,15 +42,15 @@ class Lens(Shown):
     stages: tuple[tuple[int | None, str], ...]  # layer, and what stands before it
     positions: tuple[int, ...]
     tokens: tuple[str, ...]  # that are read there
-    best: Named
-    best_probability: Named
+    best: NamedTensor
+    best_probability: NamedTensor
     chosen: Tensor  # [position]
-    probability: Named
-    logit: Named
-    rank: Named
-    divergence: Named
-    entropy: Named
-    norm: Named
+    probability: NamedTensor
+    logit: NamedTensor
+    rank: NamedTensor
+    divergence: NamedTensor
+    entropy: NamedTensor
+    norm: NamedTensor
     words: dict[int, str]
     heading: str = "Logit lens"
 
@@ -124,9 +124,9 @@ def lens(
         "position": words,
     }
 
-    def named(array: Tensor, title: str) -> Named:
+    def named(array: Tensor, title: str) -> NamedTensor:
         axes = ("stage", "position", "rank")[: array.ndim]
-        return Named(array, axes, labels, f"lens, {title}")
+        return NamedTensor(array, axes, labels, f"lens, {title}")
 
     said = {*best.flatten().tolist(), *chosen.tolist()} - {-1}
     return Lens(
@@ -167,11 +167,11 @@ def _through(view: View, names: list[str], last: int) -> tuple[list[str], Tensor
     return names, torch.stack(found)
 
 
-def pieces(view: View, head: Head, streams: Tensor) -> Iterator[tuple[int, Tensor]]:
+def pieces(view: View, head: HeadSpec, streams: Tensor) -> Iterator[tuple[int, Tensor]]:
     """What a head reads in [row, width], some rows at a time: the first row, and [row, token]."""
     step = max(1, ROOM // (head.outputs or 1))
     for at in range(0, len(streams), step):
-        pause()
+        check_cancelled()
         yield at, view.model.net.readout(streams[at : at + step][None], head.name)[0]
 
 

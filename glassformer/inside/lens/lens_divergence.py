@@ -1,4 +1,4 @@
-"""Inside room, two runs apart: how far what each stage would say in one is from the other."""
+"""How far what each stage would say in one is from the other."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.lens.stages import language_head, stage_label, stage_names
 
 if TYPE_CHECKING:
-    from glassformer.inside.lens.tuned_lens import TunedLens
     from glassformer.inside.capture.view import View
+    from glassformer.inside.lens.tuned_lens import TunedLens
 
 
 @torch.no_grad()
-def apart(
+def lens_divergence_between(
     view: View,
     other: View,
     measure: str = "divergence",
     tuned: TunedLens | None = None,
     head: str | None = None,
-) -> Named:
+) -> NamedTensor:
     """[stage, position]: how far two runs are apart in what each stage would say; two models, a run
     and an edited one, or two texts of as many tokens. `divergence` is KL(view, other) in nats, `js`
     Jensen and Shannon's in bits, `variation` the total variation, 0 to 1. `tuned`: through a tuned
@@ -48,7 +48,7 @@ def apart(
         "stage": [*map(stage_label, names)],
         "position": [token.text for token in view.tokens],
     }
-    return Named(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
+    return NamedTensor(torch.stack(rows), ("stage", "position"), labels, f"lenses apart, {measure}")
 
 
 def _mapped(tuned: TunedLens | None, name: str, view: View, head: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Inside room, saying: what streams of many texts would say, and how far that is from the end."""
+"""What streams of many texts would say, and how far that is from the end."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.lens.lens import ROOM
 from glassformer.inside.capture.corpus import LENGTH, TOKENS, batches, captured, pieces
-from glassformer.inside.capture.named_tensor import Named
 from glassformer.inside.capture.model_inputs import Text
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.lens.lens import ROOM
 from glassformer.inside.lens.stages import language_head, stage_label, stage_names
 from glassformer.inside.lens.tuned_lens import TunedLens
-from glassformer.spec import Head
-from glassformer.tasks.model_protocol import Model
+from glassformer.spec import HeadSpec
+from glassformer.tasks.model_protocol import TaskModel
 
 Way = Callable[[str, Tensor], Tensor]
 """A stage's name and stream to what the head is given."""
 
 
-def said(model: Model, head: Head, stream: Tensor) -> Tensor:
+def said(model: TaskModel, head: HeadSpec, stream: Tensor) -> Tensor:
     """[row, output]: log-probabilities of what is read in [row, width]."""
     return model.net.readout(stream[None], head.name)[0].float().log_softmax(-1)
 
 
-def spans(rows: int, head: Head) -> Iterator[slice]:
+def spans(rows: int, head: HeadSpec) -> Iterator[slice]:
     """Of so many rows, those whose logits are made at once."""
     step = max(1, ROOM // (head.outputs or 1))
     return (slice(at, at + step) for at in range(0, rows, step))
@@ -44,8 +44,8 @@ def check_gradient(loss: Tensor) -> None:
 
 
 def lens_divergence(
-    model: Model, texts: Iterable[Text], *lenses: TunedLens, head: str | None = None, **how: Any
-) -> Named:
+    model: TaskModel, texts: Iterable[Text], *lenses: TunedLens, head: str | None = None, **how: Any
+) -> NamedTensor:
     """[lens, stage]: how far on the mean what each stage would say is from what is said in the end,
     KL(end, here) in nats, by the logit lens and by tuned ones; best of texts that they have not
     learned from. `head` and `how` (`targets`, `length`, `tokens`) are as in `tune_lens`."""
@@ -55,7 +55,9 @@ def lens_divergence(
     return _measured(model, by, texts, ways, {"lens": names}, "divergence of lenses", **how)
 
 
-def lens_transfer(model: Model, texts: Iterable[Text], tuned: TunedLens, **how: Any) -> Named:
+def lens_transfer(
+    model: TaskModel, texts: Iterable[Text], tuned: TunedLens, **how: Any
+) -> NamedTensor:
     """[map, stage]: the same, where the map of each stage reads every other one too; stages that
     understand each other's maps speak alike."""
     facts = tuned.check(model).facts
@@ -71,8 +73,8 @@ def _by_map(tuned: TunedLens, owner: str, stage: str, stream: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _measured(
-    model: Model,
-    head: Head,
+    model: TaskModel,
+    head: HeadSpec,
     texts: Iterable[Text],
     ways: Sequence[Way],
     rows: dict[str, list[str]],
@@ -81,7 +83,7 @@ def _measured(
     targets: Iterable[Text] | None = None,
     length: int = LENGTH,
     tokens: int = TOKENS,
-) -> Named:
+) -> NamedTensor:
     """[way, stage]"""
     *stages, last = stage_names(model.spec)
     total = torch.zeros(len(ways), len(stages), dtype=torch.double)
@@ -97,4 +99,4 @@ def _measured(
                     far = F.kl_div(here, end, reduction="sum", log_target=True)
                     total[number, at] += far.double().cpu()
     labels = {**rows, "stage": [*map(stage_label, stages)]}
-    return Named((total / max(1, count)).float(), (*rows, "stage"), labels, title)
+    return NamedTensor((total / max(1, count)).float(), (*rows, "stage"), labels, title)

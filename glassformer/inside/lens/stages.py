@@ -1,11 +1,11 @@
-"""Inside room, stages: the streams that a lens reads, and the head it reads them by."""
+"""The streams that a lens reads, and the head it reads them by."""
 
 from __future__ import annotations
 
 from glassformer.errors import GlassformerError
 from glassformer.inside.capture.names import names_of
-from glassformer.spec import Head, ModelSpec, head_among
-from glassformer.tasks.model_protocol import Model
+from glassformer.spec import HeadSpec, ModelSpec, head_among
+from glassformer.tasks.model_protocol import TaskModel
 
 STAGES = {"embed": "embedding", "resid_mid": "attention", "resid_post": "feed-forward"}
 
@@ -42,7 +42,7 @@ def stage_label(name: str) -> str:
     return part if layer is None else f"{layer} {part}"
 
 
-def language_head(model: Model, name: str | None = None) -> Head:
+def language_head(model: TaskModel, name: str | None = None) -> HeadSpec:
     """The head that says a token, or a tag, at every position: the one that is named, or else the
     first."""
     each = [h for h in model.spec.heads if h.pick == "each" and not (h.auxiliary or h.pixels)]

@@ -1,4 +1,4 @@
-"""Inside room, tuning a lens: texts come in, the maps of a `TunedLens` go out.
+"""Texts come in, the maps of a `TunedLens` go out.
 
 The model stays as it is. Every step reads some texts, and moves each stage's map so that what is
 read behind it comes nearer to what the model says in the end: by KL(end, here), as in Belrose et
@@ -20,14 +20,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.corpus import LENGTH, TOKENS, Piece, batches, captured, pieces
+from glassformer.inside.capture.corpus import LENGTH, TOKENS, CorpusPiece, batches, captured, pieces
 from glassformer.inside.capture.model_inputs import Text
 from glassformer.inside.lens.lens_metrics import check_gradient, said, spans
 from glassformer.inside.lens.stages import language_head, stage_names
-from glassformer.inside.lens.tuned_lens import BEGUN, Facts, TunedLens, check_place, mapped
-from glassformer.spec import Head
-from glassformer.storage.folders import settle, whole_folder
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.lens.tuned_lens import BEGUN, TunedLens, TunedLensFacts, check_place, mapped
+from glassformer.spec import HeadSpec
+from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.tasks.model_protocol import TaskModel
 
 MASKED = 0.15  # of an encoder's tokens
 WARM = 0.1  # of the steps, in which the rate rises
@@ -39,7 +39,7 @@ Progress = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class TunedLensSettings:
     head: str
     steps: int
     tokens: int
@@ -50,7 +50,7 @@ class Settings:
 
 
 def tune_lens(
-    model: Model,
+    model: TaskModel,
     texts: Iterable[Text],
     *,
     targets: Iterable[Text] | None = None,
@@ -78,7 +78,7 @@ def tune_lens(
     rate = 1 / model.spec.last_stack.widths[-1] if rate is None else rate
     if steps < 1 or tokens < 1 or not rate > 0:
         raise GlassformerError("A lens learns in at least one step, of tokens, at a rate above 0.")
-    settings = Settings(by.name, steps, tokens, rate, length, seed, len(given))
+    settings = TunedLensSettings(by.name, steps, tokens, rate, length, seed, len(given))
     work = Tuning(model, by, stages, settings)
     if folder is not None:
         check_place(Path(folder))
@@ -104,7 +104,9 @@ def tune_lens(
 class Tuning:
     """Maps on their way."""
 
-    def __init__(self, model: Model, head: Head, stages: Sequence[str], settings: Settings) -> None:
+    def __init__(
+        self, model: TaskModel, head: HeadSpec, stages: Sequence[str], settings: TunedLensSettings
+    ) -> None:
         self.model, self.head, self.settings = model, head, settings
         *self.stages, self.last = stages
         width, count = model.spec.last_stack.widths[-1], len(self.stages)
@@ -119,7 +121,7 @@ class Tuning:
     def maps(self) -> tuple[Tensor, Tensor]:
         return self.weight, self.bias
 
-    def schedule(self, given: Sequence[Piece]) -> Iterator[list[Piece]]:
+    def schedule(self, given: Sequence[CorpusPiece]) -> Iterator[list[CorpusPiece]]:
         """The batches from here to the last step. Each round of all texts is in an order of its
         own, so that the same steps come whether it was stopped or not."""
         number = around = 0
@@ -137,7 +139,7 @@ class Tuning:
     def _seed(self, number: int) -> int:
         return 1_000_003 * self.settings.seed + number
 
-    def step(self, batch: Sequence[Piece]) -> float:
+    def step(self, batch: Sequence[CorpusPiece]) -> float:
         """The mean divergence over all stages, before the step."""
         seen = masked(self.model, batch, self._seed(self.done))
         streams = captured(self.model, seen, [*self.stages, self.last])
@@ -171,7 +173,7 @@ class Tuning:
         self.done += 1
 
     def lens(self) -> TunedLens:
-        facts = Facts(
+        facts = TunedLensFacts(
             architecture=self.model.architecture,
             head=self.head.name,
             width=self.bias.shape[1],
@@ -191,13 +193,13 @@ class Tuning:
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"{number}.{name}": x for name, x in state.items()}
         told = {**asdict(self.settings), "done": self.done, "read": self.read}
-        with whole_folder(folder) as draft:
+        with atomic_folder(folder) as draft:
             whole = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
             save_file(whole, draft / BEGUN, {"told": json.dumps(told)})
 
     def resume(self, folder: Path) -> None:
         """From what was saved, if that was begun with as many texts and the same settings."""
-        settle(folder)
+        complete_pending_save(folder)
         if not (folder / BEGUN).exists():
             return
         try:
@@ -219,7 +221,7 @@ class Tuning:
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
 
 
-def masked(model: Model, batch: Sequence[Piece], seed: int) -> list[Piece]:
+def masked(model: TaskModel, batch: Sequence[CorpusPiece], seed: int) -> list[CorpusPiece]:
     """What an encoder for masked words reads: some of its tokens, other than special ones, are
     masks."""
     known = model.tokenizer

@@ -1,4 +1,4 @@
-"""Inside room, the tuned lens: what a layer knows in its own words, put into the last layer's.
+"""What a layer knows in its own words, put into the last layer's.
 
 A logit lens reads a layer as if it were the last; but layers turn and move what they hand on, so
 that it says of early ones what they never meant (Belrose et al., 2023). Here every stage has a map
@@ -23,15 +23,15 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.inside.lens.stages import stage_names
 from glassformer.storage.files import write_json
-from glassformer.storage.folders import settle, whole_folder
-from glassformer.tasks.model_protocol import Model
+from glassformer.storage.folders import atomic_folder, complete_pending_save
+from glassformer.tasks.model_protocol import TaskModel
 
 FOLDER = "tuned_lens"  # within a model's own, where the page looks for one
 CONFIG, MAPS, BEGUN = "lens.json", "maps.safetensors", "training.safetensors"
 
 
 @dataclass(frozen=True)
-class Facts:
+class TunedLensFacts:
     """What a lens was made for, and how: `stages` are names of streams, `steps` and `tokens` what
     it has learned from, `divergence` the mean KL(end, here) in nats of each stage in its last
     steps."""
@@ -53,7 +53,7 @@ class TunedLens:
     >>> view.lens(tuned=lens)
     """
 
-    def __init__(self, facts: Facts, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, facts: TunedLensFacts, weight: Tensor, bias: Tensor) -> None:
         self.facts, self.weight, self.bias = facts, weight, bias
 
     def map(self, stage: str, stream: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class TunedLens:
         """[stage, position, width]"""
         return torch.stack([self.map(*each) for each in zip(stages, streams, strict=True)])
 
-    def check(self, model: Model, head: str | None = None) -> TunedLens:
+    def check(self, model: TaskModel, head: str | None = None) -> TunedLens:
         """Itself, if it is one for models of this shape, and for the head that is named."""
         facts, outputs = self.facts, {one.name: one.outputs for one in model.spec.heads}
         width, stages = model.spec.last_stack.widths[-1], stage_names(model.spec)[:-1]
@@ -84,7 +84,7 @@ class TunedLens:
     def save(self, folder: str | Path) -> None:
         """Into a folder of its own, or beside other files, which stay."""
         check_place(Path(folder))
-        with whole_folder(Path(folder), keys=(CONFIG,)) as draft:
+        with atomic_folder(Path(folder), keys=(CONFIG,)) as draft:
             write_json(draft / CONFIG, asdict(self.facts))
             maps = {"weight": self.weight, "bias": self.bias}
             save_file(
@@ -134,7 +134,7 @@ def beside(source: Path) -> TunedLens:
 
 def check_place(folder: Path) -> None:
     """That no files of something else have the names of a lens's."""
-    settle(folder)
+    complete_pending_save(folder)
     there = [name for name in (CONFIG, MAPS) if (folder / name).exists()]
     if there:
         try:
@@ -146,12 +146,12 @@ def check_place(folder: Path) -> None:
             ) from None
 
 
-def facts_in(folder: Path) -> Facts:
-    settle(folder)
+def facts_in(folder: Path) -> TunedLensFacts:
+    complete_pending_save(folder)
     try:
         given: Mapping[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
         lists = {name: tuple(given[name]) for name in ("stages", "divergence")}
-        return Facts(**{**given, **lists})
+        return TunedLensFacts(**{**given, **lists})
     except OSError as error:
         raise GlassformerError(
             f"{folder} holds no tuned lens ({CONFIG}: {error.strerror}); train one with "

@@ -1,4 +1,4 @@
-"""Inside room, directions in words: which tokens a direction of the stream stands for.
+"""Which tokens a direction of the stream stands for.
 
 What is written to the stream is told by the head: how much each token's logit would grow by it.
 What is read from the stream is told by the embedding: which tokens' vectors lie along it. Of what
@@ -17,24 +17,26 @@ from glassformer.core.adaptive_softmax import AdaptiveSoftmax
 from glassformer.core.embedding import Embedding
 from glassformer.core.heads import Head
 from glassformer.errors import GlassformerError
-from glassformer.inside.weights.factors import stack_of, straight
 from glassformer.inside.capture.model_inputs import token_text
-from glassformer.tasks.model_protocol import Model, kind_of
+from glassformer.inside.weights.factors import stack_of, straight
+from glassformer.tasks.model_protocol import TaskModel, kind_of
 
 ROWS = 8192  # of the embedding at a time
 
 
 @dataclass(frozen=True)
-class Word:
+class TokenScore:
     id: int
     text: str
     value: float
 
 
-Words = tuple[Word, ...]
+Words = tuple[TokenScore, ...]
 
 
-def ranked(model: Model, values: Tensor, top: int, stack: str = "") -> list[tuple[Words, Words]]:
+def ranked(
+    model: TaskModel, values: Tensor, top: int, stack: str = ""
+) -> list[tuple[Words, Words]]:
     """Of [direction, token]: the tokens at either end of each, the farthest first."""
     known = model.tokenizer
     if known is not None and (stack or "decoder") == "decoder":
@@ -44,13 +46,13 @@ def ranked(model: Model, values: Tensor, top: int, stack: str = "") -> list[tupl
     def words(row: Tensor, largest: bool) -> Words:
         found, ids = row.topk(count, largest=largest)
         pairs = zip(ids.tolist(), found.tolist(), strict=True)
-        return tuple(Word(id, token_text(known, id), value) for id, value in pairs)
+        return tuple(TokenScore(id, token_text(known, id), value) for id, value in pairs)
 
     return [(words(row, True), words(row, False)) for row in values]
 
 
 @torch.no_grad()
-def written(model: Model, directions: Tensor, stack: str = "") -> Tensor:
+def written(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """[direction, token]: how much logits grow by directions of [direction, width] that are
     written; by the embedding where no head tells (an encoder that a decoder reads, clusters of
     words, a bare model)."""
@@ -77,7 +79,7 @@ def written(model: Model, directions: Tensor, stack: str = "") -> Tensor:
 
 
 @torch.no_grad()
-def read(model: Model, directions: Tensor, stack: str = "") -> Tensor:
+def read(model: TaskModel, directions: Tensor, stack: str = "") -> Tensor:
     """[direction, token]: how far tokens' embeddings lie along directions of [direction, width]
     that are read."""
     embed = getattr(stack_of(model, stack), "embed", None)

@@ -1,4 +1,4 @@
-"""Inside room, showing: attention. One head as lines between tokens and as a matrix, and all heads
+"""Attention. One head as lines between tokens and as a matrix, and all heads
 of all layers as small pictures to choose from."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from glassformer.inside.show.heatmap import picture, shrunk
 from glassformer.inside.show.html import fragment, plain
 
 if TYPE_CHECKING:
-    from glassformer.inside.capture.stack_view import Layers
+    from glassformer.inside.capture.stack_view import LayerTensors
 
 ROOM = 3_000_000  # cells in one file
 
 SCRIPT = Path(__file__).with_name("attention.js").read_text("utf-8")
 
 
-def html(layers: Layers) -> str:
+def html(layers: LayerTensors) -> str:
     if layers.tensor != "pattern":
         return fragment(f"{layers.side.title}: {layers.tensor}", picture(layers[:]))
     title = f"{layers.side.title}: attention"

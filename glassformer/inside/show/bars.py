@@ -1,4 +1,4 @@
-"""Inside room, showing: parts of a logit as bars, and tokens colored by how much they count."""
+"""Parts of a logit as bars, and tokens colored by how much they count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.show.heatmap import heat
 from glassformer.inside.show.html import fragment, plain, tint, word
 
@@ -27,7 +27,7 @@ def contributions_html(found: Contributions) -> str:
     body += "</div><div><h3>By kind</h3>" + table(found.by_kind().items())
     for title, kind in (("Heads", "heads"), ("Cross-attention heads", "cross_heads")):
         try:
-            heads: Named = getattr(found, kind)
+            heads: NamedTensor = getattr(found, kind)
         except GlassformerError:
             continue
         body += f"<h3>{title}: layers down, heads across</h3>"
@@ -50,7 +50,7 @@ def table(rows: Iterable[tuple[str, float]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def tokens(values: Named) -> str:
+def tokens(values: NamedTensor) -> str:
     """Every token, colored by its number."""
     numbers = values.array.tolist()
     most = max(map(abs, numbers), default=0.0)

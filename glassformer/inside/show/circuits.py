@@ -1,4 +1,4 @@
-"""Inside room, showing: circuits as the tokens of their directions, and how heads compose."""
+"""Circuits as the tokens of their directions, and how heads compose."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
     from glassformer.inside.attribute.causal_basis import CausalBasis
+    from glassformer.inside.lens.unembed import Words
     from glassformer.inside.weights.circuits import Circuit
     from glassformer.inside.weights.composition import Composition
-    from glassformer.inside.lens.unembed import Words
 
 
 def circuit_html(found: Circuit) -> str:

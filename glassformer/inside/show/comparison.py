@@ -1,4 +1,4 @@
-"""Inside room, showing: two models side by side on one text."""
+"""Two models side by side on one text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from glassformer.inside.show.heatmap import heat
 from glassformer.inside.show.html import fragment, word
 
 if TYPE_CHECKING:
-    from glassformer.inside.compare import Comparison
+    from glassformer.inside.compare import ModelComparison
 
 
-def html(found: Comparison) -> str:
+def html(found: ModelComparison) -> str:
     body = ""
     if found.logit_divergence is not None and "position" in found.logit_divergence.axes:
         body += "<h3>Where predictions moved (KL, before to after)</h3>"

@@ -1,4 +1,4 @@
-"""Inside room, showing: an array of any axes as heat maps."""
+"""An array of any axes as heat maps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.show.html import fragment, tint, word
 
 CELL, SMALL = 16, 40  # the side of a cell that can be pointed at; more than so many become an image
@@ -21,19 +21,19 @@ MANY = 64  # pictures side by side, at most
 ABOVE, BELOW = (11, 122, 117), (194, 87, 26)
 
 
-def html(named: Named) -> str:
+def html(named: NamedTensor) -> str:
     axes = ", ".join(f"{a} {n}" for a, n in zip(named.axes, named.shape, strict=True))
     if not named.axes:
         return fragment(named.title or "number", f"<p>{float(named.array):.6g}</p>")
     return fragment(named.title or "array", f"<p>[{axes}]</p>{picture(named)}")
 
 
-def picture(named: Named) -> str:
+def picture(named: NamedTensor) -> str:
     """One axis as a row, two as a heat map, more as several of those."""
     array = named.array.detach().float().cpu()
     most = float(array.nan_to_num().abs().max()) if array.numel() else 0.0
     if array.ndim == 1:
-        return heat(Named(array[None], ("", named.axes[0]), named.labels), most)
+        return heat(NamedTensor(array[None], ("", named.axes[0]), named.labels), most)
     if array.ndim == 2:
         return heat(named, most)
     lead = list(product(*(range(n) for n in array.shape[:-2])))
@@ -48,7 +48,7 @@ def picture(named: Named) -> str:
     return f"{more}<div class='row'>{''.join(parts)}</div>"
 
 
-def heat(named: Named, most: float) -> str:
+def heat(named: NamedTensor, most: float) -> str:
     """[row, column], with what stands along both where there is room for it."""
     array = named.array.detach().float().cpu()
     rows, columns = array.shape
@@ -79,7 +79,7 @@ def heat(named: Named, most: float) -> str:
     return f"<div class='scroll'><svg role='img' {size}>{''.join(parts)}</svg></div>"
 
 
-def labels(named: Named, axis: int) -> list[str]:
+def labels(named: NamedTensor, axis: int) -> list[str]:
     size = named.shape[axis]
     given: Sequence[str] = named.labels.get(named.axes[axis], [""] * size)
     return [word(text) if text else "" for text in given]

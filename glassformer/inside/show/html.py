@@ -1,4 +1,4 @@
-"""Inside room, showing: the sheet that all pictures stand on, and a whole file of it."""
+"""The sheet that all pictures stand on, and a whole file of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inside room, showing: the lens as a table, a row a stage, the last on top."""
+"""The lens as a table, a row a stage, the last on top."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inside room, showing: the strongest texts of neurons, every token colored by its activity."""
+"""The strongest texts of neurons, every token colored by its activity."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from glassformer.inside.show.html import fragment, tint, word
 
 if TYPE_CHECKING:
-    from glassformer.inside.explain.max_activating import Excerpt, Strongest
+    from glassformer.inside.explain.max_activating import Excerpt, MaxActivating
 
 
-def html(found: Strongest) -> str:
+def html(found: MaxActivating) -> str:
     parts = []
     for neuron, excerpts in found.excerpts.items():
         most = max((abs(n) for one in excerpts for n in one.values), default=0.0)

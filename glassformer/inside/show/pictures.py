@@ -1,4 +1,4 @@
-"""Inside room, showing: several arrays under one title, positions, and the table of parameters."""
+"""Several arrays under one title, positions, and the table of parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.show.heatmap import picture
 from glassformer.inside.show.html import fragment
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glassformer.inside.weights.positions import Picture
 
 
-def arrays_html(title: str, arrays: Mapping[str, Named], said: str = "") -> str:
+def arrays_html(title: str, arrays: Mapping[str, NamedTensor], said: str = "") -> str:
     parts = (
         f"<div><h3>{escape(name.replace('_', ' '))}</h3>{picture(one)}</div>"
         for name, one in arrays.items()

@@ -1,4 +1,4 @@
-"""Inside room, showing: a view. Its tokens, what is predicted, its attention and its lens."""
+"""A view. Its tokens, what is predicted, its attention and its lens."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.show.bars import chances
-from glassformer.inside.show.lens_table import lens_html
 from glassformer.inside.show.attention import html as heads_html
+from glassformer.inside.show.bars import chances
 from glassformer.inside.show.html import fragment, word
+from glassformer.inside.show.lens_table import lens_html
 
 if TYPE_CHECKING:
-    from glassformer.inside.capture.model_inputs import Token
-    from glassformer.inside.capture.stack_view import Side
+    from glassformer.inside.capture.model_inputs import InputToken
+    from glassformer.inside.capture.stack_view import StackView
     from glassformer.inside.capture.view import View
 
 
@@ -31,14 +31,14 @@ def html(view: View) -> str:
     return "".join(parts)
 
 
-def side_html(side: Side) -> str:
+def side_html(side: StackView) -> str:
     try:
         return heads_html(side.attention)
     except GlassformerError as error:  # layers without attention
         return fragment(f"{side.title}: attention", f"<p>{escape(str(error))}</p>")
 
 
-def _row(tokens: tuple[Token, ...]) -> str:
+def _row(tokens: tuple[InputToken, ...]) -> str:
     return "".join(f'<span class="token" title="{t.id}">{word(t.text)}</span>' for t in tokens)
 
 

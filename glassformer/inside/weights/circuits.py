@@ -1,4 +1,4 @@
-"""Inside room, circuits: what a head or a feed-forward layer is made to do, told by its weights
+"""What a head or a feed-forward layer is made to do, told by its weights
 alone. A matrix is taken apart into directions, the strongest first, and these are read as words."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.weights.factors import block_of, factors, reads, writes
-from glassformer.inside.capture.named_tensor import Named, check_index
-from glassformer.inside.displayable import Shown
+from glassformer.inside.capture.named_tensor import NamedTensor, check_index
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.lens.unembed import Words, ranked, read, written
-from glassformer.tasks.model_protocol import Model
+from glassformer.inside.weights.factors import block_of, factors, reads, writes
+from glassformer.tasks.model_protocol import TaskModel
 
 SIDES = {  # what stands on either side of each matrix, [left, right]
     "ov": ("writes", "reads"),
@@ -30,19 +30,19 @@ class End:
     """Directions on one side of a matrix, [rank, width] of length 1, and of each the tokens at its
     two ends. Which end is which is free, but the same on both sides."""
 
-    vectors: Named
+    vectors: NamedTensor
     words: list[tuple[Words, Words]]
 
 
 @dataclass(frozen=True)
-class Circuit(Shown):
+class Circuit(Displayable):
     """`strengths` are singular values, [rank]; `ends` by what they do: `writes` and `reads` of OV,
     `asks` and `is asked` of QK, `reads` or `writes` of a feed-forward layer."""
 
     which: str
     layer: int
     head: int | None
-    strengths: Named
+    strengths: NamedTensor
     ends: dict[str, End]
 
     def __getitem__(self, end: str) -> End:
@@ -66,7 +66,7 @@ class Circuit(Shown):
 
 @torch.no_grad()
 def circuit(
-    model: Model,
+    model: TaskModel,
     layer: int,
     head: int | None = None,
     which: str = "ov",
@@ -109,16 +109,18 @@ def circuit(
     labels = {"rank": [str(rank) for rank in range(count)]}
     ends = {
         name: End(
-            Named(x * sign, ("rank", "width"), labels, f"{which} {name}"),
+            NamedTensor(x * sign, ("rank", "width"), labels, f"{which} {name}"),
             ranked(model, said * sign, top, asked if name in ("reads", "is asked") else stack),
         )
         for name, (x, said) in found.items()
     }
-    return Circuit(which, layer, head, Named(strengths[:count], ("rank",), labels, which), ends)
+    return Circuit(
+        which, layer, head, NamedTensor(strengths[:count], ("rank",), labels, which), ends
+    )
 
 
 def _of_head(
-    model: Model, layer: int, head: int | None, which: str, stack: str, cross: bool
+    model: TaskModel, layer: int, head: int | None, which: str, stack: str, cross: bool
 ) -> tuple[Tensor, Tensor]:
     if head is None:
         raise GlassformerError(f"{which!r} is of one head: name it.")
@@ -131,7 +133,7 @@ def _of_head(
     return own.q[head].T, own.k[head]
 
 
-def _of_neurons(model: Model, layer: int, which: str, stack: str) -> tuple[Tensor, Tensor]:
+def _of_neurons(model: TaskModel, layer: int, which: str, stack: str) -> tuple[Tensor, Tensor]:
     """With what has no side of its own as ones."""
     block = block_of(model, layer, stack)
     if which == "out":

@@ -1,4 +1,4 @@
-"""Inside room, composition: which heads are made to work on what earlier heads have written, told
+"""Which heads are made to work on what earlier heads have written, told
 by their weights alone (Elhage et al., 2021)."""
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.weights.factors import Factors, every
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.displayable import Shown
-from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.model_protocol import TaskModel
 
 KINDS = {"q": "queries", "k": "keys", "v": "values"}
 Head = tuple[int, int]  # layer, and its number there
 
 
 @dataclass(frozen=True)
-class Composition(Shown):
+class Composition(Displayable):
     """`scores` are [from, to]: |M C| / (|M| |C|), where C is what the earlier head carries (its OV)
     and M what the later one does with it, by its queries, keys or values; 0 where it is not
     later. Matrices at random would have about 1 over the root of the width."""
 
     kind: str
     heads: tuple[Head, ...]
-    scores: Named
+    scores: NamedTensor
 
     def __getitem__(self, pair: tuple[Head, Head]) -> float:
         """Of a pair of heads, each (layer, head)."""
@@ -60,7 +60,7 @@ class Composition(Shown):
 
 
 @torch.no_grad()
-def composition(model: Model, kind: str = "k", stack: str = "") -> Composition:
+def composition(model: TaskModel, kind: str = "k", stack: str = "") -> Composition:
     """Of all heads of a stack with all later ones: by queries (`q`), keys (`k`) or values (`v`).
 
     >>> inside.composition(model, "k").top(3)
@@ -82,7 +82,9 @@ def composition(model: Model, kind: str = "k", stack: str = "") -> Composition:
             scores[rows, columns] = table
     names = [f"{layer}.{head}" for layer, head in heads]
     labels = {"from": names, "to": names}
-    return Composition(kind, heads, Named(scores, ("from", "to"), labels, f"composition by {kind}"))
+    return Composition(
+        kind, heads, NamedTensor(scores, ("from", "to"), labels, f"composition by {kind}")
+    )
 
 
 def _used(own: Factors, kind: str) -> Tensor:

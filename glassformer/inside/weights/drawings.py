@@ -1,4 +1,4 @@
-"""Inside room, drawings of positions: a module comes in, its numbers as named arrays go out."""
+"""A module comes in, its numbers as named arrays go out."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.modules import (
     AlibiBias,
-    BucketBias,
     RotaryPosition,
     ShawPosition,
+    T5Bias,
     alibi_slopes,
     rotary_frequencies,
 )
 from glassformer.core.positions.transformer_xl import RelativePosition
 from glassformer.core.stack import Stack
-from glassformer.inside.capture.named_tensor import Named
+from glassformer.inside.capture.named_tensor import NamedTensor
 
-Drawn = tuple[str, str, dict[str, Any], dict[str, Named]]
+Drawn = tuple[str, str, dict[str, Any], dict[str, NamedTensor]]
 """Kind, title, facts and arrays: see `positions.Picture`."""
 
 
@@ -36,24 +36,24 @@ def _by_distance(bias: Tensor) -> tuple[Tensor, list[str]]:
     return torch.cat((last, first), -1), [str(d) for d in range(1 - size, size)]
 
 
-def _bias(bias: Tensor, title: str) -> dict[str, Named]:
+def _bias(bias: Tensor, title: str) -> dict[str, NamedTensor]:
     heads = [str(i) for i in range(len(bias))]
     curve, distances = _by_distance(bias)
     return {
-        "bias": Named(bias, ("head", "query", "key"), {"head": heads}, title),
-        "by_distance": Named(
+        "bias": NamedTensor(bias, ("head", "query", "key"), {"head": heads}, title),
+        "by_distance": NamedTensor(
             curve, ("head", "distance"), {"head": heads, "distance": distances}, title
         ),
     }
 
 
-def _buckets(module: BucketBias, block: Any, stack: Stack, length: int) -> Drawn:
+def _buckets(module: T5Bias, block: Any, stack: Stack, length: int) -> Drawn:
     slots = slots_of(stack, length)
     distance = slots[None, :] - slots[:, None]
     bucket = module.bucket(distance)
     bias = module.weight[bucket].permute(2, 0, 1).float()
     arrays = _bias(bias, "bias by bucket of distance")
-    arrays["buckets"] = Named(bucket, ("query", "key"), {}, "bucket of a distance")
+    arrays["buckets"] = NamedTensor(bucket, ("query", "key"), {}, "bucket of a distance")
     spec = module.spec
     facts = {
         "buckets": spec.buckets,
@@ -90,9 +90,13 @@ def _rotary(module: RotaryPosition, block: Any, stack: Stack, length: int) -> Dr
         "queries and keys are turned",
         facts,
         {
-            "angles": Named(angles, ("position", "pair"), {"position": places}, "angle (radians)"),
-            "cosines": Named(angles.cos(), ("position", "pair"), {"position": places}, "cosine"),
-            "likeness": Named(
+            "angles": NamedTensor(
+                angles, ("position", "pair"), {"position": places}, "angle (radians)"
+            ),
+            "cosines": NamedTensor(
+                angles.cos(), ("position", "pair"), {"position": places}, "cosine"
+            ),
+            "likeness": NamedTensor(
                 angles.cos().mean(-1),
                 ("distance",),
                 {"distance": places},
@@ -107,13 +111,13 @@ def _shaw(module: ShawPosition, block: Any, stack: Stack, length: int) -> Drawn:
     reach, nearest = module.spec.max_distance, module.nearest
     distances = [str(d) for d in range(-reach, nearest + 1)]
     arrays = {
-        "keys": Named(
+        "keys": NamedTensor(
             keys.float(), ("head", "distance", "dim"), {"distance": distances}, "vectors for keys"
         )
     }
     if module.values is not None:
         values = module.values if module.values.ndim == 3 else module.values[None]
-        arrays["values"] = Named(
+        arrays["values"] = NamedTensor(
             values.float(), ("head", "distance", "dim"), {"distance": distances}, "for values"
         )
     facts = {"max_distance": reach, "per_head": module.spec.per_head}
@@ -125,9 +129,13 @@ def _relative(module: RelativePosition, block: Any, stack: Stack, length: int) -
     rows = torch.cat((sin, cos), -1)
     labels = {"distance": [str(i) for i in range(len(rows))]}
     arrays = {
-        "sinusoids": Named(rows, ("distance", "width"), labels, "sinusoids of the distance"),
-        "content": Named(module.content.float(), ("head", "dim"), {}, "u, added for contents"),
-        "position": Named(module.position.float(), ("head", "dim"), {}, "v, added for positions"),
+        "sinusoids": NamedTensor(rows, ("distance", "width"), labels, "sinusoids of the distance"),
+        "content": NamedTensor(
+            module.content.float(), ("head", "dim"), {}, "u, added for contents"
+        ),
+        "position": NamedTensor(
+            module.position.float(), ("head", "dim"), {}, "v, added for positions"
+        ),
     }
     facts = {"clamp": module.spec.clamp, "segments": module.spec.segments}
     return "distances", "sinusoids of the distance, projected in every layer", facts, arrays
@@ -138,8 +146,8 @@ def _disentangled(module: DisentangledPosition, block: Any, stack: Stack, length
     spec = module.spec
     rows = module.rows(slots[:, None] - slots[None, :])
     arrays = {
-        "table": Named(module.table().float(), ("row", "width"), {}, "a vector by distance"),
-        "rows": Named(rows, ("query", "key"), {}, "the row that a pair of positions reads"),
+        "table": NamedTensor(module.table().float(), ("row", "width"), {}, "a vector by distance"),
+        "rows": NamedTensor(rows, ("query", "key"), {}, "the row that a pair of positions reads"),
     }
     facts = {
         "span": spec.span,
@@ -151,7 +159,7 @@ def _disentangled(module: DisentangledPosition, block: Any, stack: Stack, length
 
 
 DRAW: dict[type, Callable[[Any, Any, Stack, int], Drawn]] = {
-    BucketBias: _buckets,
+    T5Bias: _buckets,
     AlibiBias: _alibi,
     RotaryPosition: _rotary,
     ShawPosition: _shaw,

@@ -1,4 +1,4 @@
-"""Inside room, factors: the matrices of heads and feed-forward layers, as the stream meets them.
+"""The matrices of heads and feed-forward layers, as the stream meets them.
 
 A head asks by Q, is asked by K, carries by V and writes by O: QK = Q^T K says who looks at whom, OV
 = O V what is carried over (Elhage et al., 2021). What is linear in a norm stands in the matrix
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.attention.self_attention import SelfAttention
 from glassformer.core.block import Block
-from glassformer.core.attention.cross_attention import CrossAttention
 from glassformer.core.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
 from glassformer.inside.capture.named_tensor import check_index
-from glassformer.tasks.model_protocol import Model
+from glassformer.tasks.model_protocol import TaskModel
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Factors:
     o: Tensor
 
 
-def stack_of(model: Model, stack: str = "") -> Stack:
+def stack_of(model: TaskModel, stack: str = "") -> Stack:
     """By its name; the one whose output the heads read by default."""
     name = stack or ("encoder" if model.spec.decoder is None else "decoder")
     found = getattr(model.net, name, None) if name in ("encoder", "decoder") else None
@@ -45,7 +45,7 @@ def stack_of(model: Model, stack: str = "") -> Stack:
     return found
 
 
-def block_of(model: Model, layer: int, stack: str = "") -> Block:
+def block_of(model: TaskModel, layer: int, stack: str = "") -> Block:
     module = stack_of(model, stack)
     check_index(layer, len(module.spec.order), "layer")
     block = module.blocks[module.spec.order[layer]]
@@ -55,7 +55,7 @@ def block_of(model: Model, layer: int, stack: str = "") -> Block:
 
 
 @torch.no_grad()
-def factors(model: Model, layer: int, stack: str = "", cross: bool = False) -> Factors:
+def factors(model: TaskModel, layer: int, stack: str = "", cross: bool = False) -> Factors:
     """Of self-attention, or of the attention to what an encoder has read."""
     block = block_of(model, layer, stack)
     spec = block.spec.cross if cross else block.spec.attention
@@ -82,7 +82,7 @@ def factors(model: Model, layer: int, stack: str = "", cross: bool = False) -> F
     return Factors(layer, q, k, v, o.view(len(o), -1, dim).transpose(0, 1))
 
 
-def every(model: Model, stack: str = "") -> Iterator[Factors]:
+def every(model: TaskModel, stack: str = "") -> Iterator[Factors]:
     """Of all layers whose attention is to tokens one by one."""
     module = stack_of(model, stack)
     for layer, index in enumerate(module.spec.order):

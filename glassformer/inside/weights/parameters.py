@@ -1,4 +1,4 @@
-"""Inside room, parameters: the table of a model's tensors, how their numbers are distributed, and
+"""The table of a model's tensors, how their numbers are distributed, and
 what is tied to what."""
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.inside.displayable import Shown
+from glassformer.inside.displayable import Displayable
 from glassformer.parameter_table import parts_of
 
 BINS = 40
@@ -50,7 +50,7 @@ class Distribution:
     sampled: bool
 
 
-class Parameters(list[Parameter], Shown):
+class Parameters(list[Parameter], Displayable):
     def _repr_html_(self) -> str:
         from glassformer.inside.show.pictures import parameters_html
 
@@ -61,7 +61,7 @@ class Parameters(list[Parameter], Shown):
         return "Parameters"
 
 
-def parameters(net: Net) -> Parameters:
+def parameters(net: Transformer) -> Parameters:
     """The rows of `glassformer inspect`, from the top of the module tree."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
     return Parameters(
@@ -97,7 +97,7 @@ def distribution(tensor: Tensor, bins: int = BINS) -> Distribution:
     )
 
 
-def distribution_of(net: Net, name: str, bins: int = BINS) -> Distribution:
+def distribution_of(net: Transformer, name: str, bins: int = BINS) -> Distribution:
     """Of a tensor by its name in the table."""
     tensors = {**dict(net.named_parameters(remove_duplicate=False)), **dict(net.named_buffers())}
     if name not in tensors:

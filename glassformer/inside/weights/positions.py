@@ -1,4 +1,4 @@
-"""Inside room, positions: the patterns by which a model knows where tokens stand, as data.
+"""The patterns by which a model knows where tokens stand, as data.
 
 Whatever a model has becomes pictures of one form: tables that are added (sinusoids, learned rows),
 biases by distance (T5, ALiBi), turning angles (rotary), vectors by distance (Shaw, Transformer-XL,
@@ -14,25 +14,25 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from glassformer.core.pass_context import Context
-from glassformer.core.positions.deberta import DisentangledPosition, bands
-from glassformer.core.embedding import PositionTable
 from glassformer.core.attention.mask import visible
 from glassformer.core.audio_image_embedding import PatchEmbedding
+from glassformer.core.embedding import PositionTable
+from glassformer.core.pass_context import PassContext
+from glassformer.core.positions.deberta import DisentangledPosition, bands
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
+from glassformer.inside.capture.named_tensor import NamedTensor
+from glassformer.inside.capture.stack_view import StackView
+from glassformer.inside.displayable import Displayable
 from glassformer.inside.weights.drawings import DRAW, slots_of
-from glassformer.inside.capture.named_tensor import Named
-from glassformer.inside.displayable import Shown
-from glassformer.inside.capture.stack_view import Side
-from glassformer.spec import Block, Blocks
-from glassformer.tasks.model_protocol import Model
+from glassformer.spec import BlockSparsePattern, BlockSpec
+from glassformer.tasks.model_protocol import TaskModel
 
 LENGTH = 64  # positions that are shown, if nobody says otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class Picture(Shown):
+class Picture(Displayable):
     """`kind`: table, bias, rotary, distances, terms or mask. `facts` are the numbers behind it,
     `layers` those of the stack that it holds for."""
 
@@ -41,7 +41,7 @@ class Picture(Shown):
     title: str
     layers: tuple[int, ...]
     facts: dict[str, Any]
-    arrays: dict[str, Named]
+    arrays: dict[str, NamedTensor]
 
     def _repr_html_(self) -> str:
         from glassformer.inside.show.pictures import picture_html
@@ -53,7 +53,7 @@ class Picture(Shown):
         return f"{self.stack}: {self.title}"
 
 
-class Pictures(list[Picture], Shown):
+class Pictures(list[Picture], Displayable):
     def _repr_html_(self) -> str:
         return "".join(one._repr_html_() for one in self)
 
@@ -63,7 +63,7 @@ class Pictures(list[Picture], Shown):
 
 
 @torch.no_grad()
-def positions(model: Model, length: int = LENGTH, side: Side | None = None) -> Pictures:
+def positions(model: TaskModel, length: int = LENGTH, side: StackView | None = None) -> Pictures:
     """All pictures of a model for so many positions. With a `side` of a view its text decides on
     the length, and DeBERTa's terms are those of that text."""
     if length < 1:
@@ -102,8 +102,8 @@ def _tables(name: str, stack: Stack, length: int) -> Iterator[Picture]:
             layers[:1] if len(every) == 1 else (depth,),
             facts,
             {
-                "table": Named(rows, ("position", "width"), labels, "position table"),
-                "likeness": Named(
+                "table": NamedTensor(rows, ("position", "width"), labels, "position table"),
+                "likeness": NamedTensor(
                     near @ near.T,
                     ("position", "other"),
                     {**labels, "other": labels["position"]},
@@ -113,7 +113,7 @@ def _tables(name: str, stack: Stack, length: int) -> Iterator[Picture]:
         )
 
 
-def _modules(name: str, stack: Stack, length: int, side: Side | None) -> Iterator[Picture]:
+def _modules(name: str, stack: Stack, length: int, side: StackView | None) -> Iterator[Picture]:
     """A position module is shown once, with all layers that use it."""
     users: dict[int, list[int]] = {}
     for depth, index in enumerate(stack.spec.order):
@@ -131,7 +131,7 @@ def _modules(name: str, stack: Stack, length: int, side: Side | None) -> Iterato
 
 
 def _terms(
-    name: str, module: DisentangledPosition, stack: Stack, side: Side, layer: int
+    name: str, module: DisentangledPosition, stack: Stack, side: StackView, layer: int
 ) -> Picture:
     """The three parts of a score, [head, query, key] each, for the text of a view."""
     attention: Any = stack.blocks[stack.spec.order[layer]].attention
@@ -157,7 +157,7 @@ def _terms(
         "position_to_content": to_content,
     }
     arrays = {
-        key: Named(x[0].float(), ("head", "query", "key"), labels, key.replace("_", " "))
+        key: NamedTensor(x[0].float(), ("head", "query", "key"), labels, key.replace("_", " "))
         for key, x in terms.items()
     }
     return Picture(name, "terms", f"the terms of layer {layer}'s scores", (layer,), {}, arrays)
@@ -168,11 +168,11 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
     users: dict[Any, list[int]] = {}
     for depth, index in enumerate(stack.spec.order):
         layer = stack.spec.blocks[index]
-        if isinstance(layer, Block):
+        if isinstance(layer, BlockSpec):
             users.setdefault(layer.pattern, []).append(depth)
     slots = slots_of(stack, length)
     for pattern, layers in users.items():
-        ctx = Context(stack=name, q_slot=slots, k_slot=slots, q_pos=slots[None])
+        ctx = PassContext(stack=name, q_slot=slots, k_slot=slots, q_pos=slots[None])
         seen = visible(ctx, pattern)
         whole = torch.ones(length, length, dtype=torch.bool, device=slots.device)
         if seen.causal:
@@ -181,12 +181,12 @@ def _masks(name: str, stack: Stack, length: int) -> Iterator[Picture]:
         elif seen.mask is not None:
             whole = seen.mask[0, 0].expand(length, length)
         facts = {field: getattr(pattern, field) for field in pattern.__dataclass_fields__}
-        if isinstance(pattern, Blocks):
+        if isinstance(pattern, BlockSparsePattern):
             facts["whole"] = pattern.whole
             title = f"blocks of {pattern.size}"
         else:
             title = _said(pattern)
-        picture = Named(whole, ("query", "key"), {}, "what is seen")
+        picture = NamedTensor(whole, ("query", "key"), {}, "what is seen")
         yield Picture(name, "mask", title, tuple(layers), facts, {"mask": picture})
 
 

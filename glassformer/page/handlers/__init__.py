@@ -1,21 +1,23 @@
-"""Page room, questions: one function each, a file a panel. What was asked comes in, answers go out.
+"""One function each, a file a panel. What was asked comes in, answers go out.
 
 Nothing is computed here: what a question needs comes from `inside`, and is put into the form that
 page/src/protocol.ts describes.
 """
 
-from glassformer.page.handlers import attention
-from glassformer.page.handlers import circuits
-from glassformer.page.handlers import compare
-from glassformer.page.handlers import edit
-from glassformer.page.handlers import lens
-from glassformer.page.handlers import models
-from glassformer.page.handlers import neurons
-from glassformer.page.handlers import next_token
-from glassformer.page.handlers import parameters
-from glassformer.page.handlers import positions
-from glassformer.page.handlers import text
-from glassformer.page.handlers import walk
+from glassformer.page.handlers import (
+    attention,
+    circuits,
+    compare,
+    edit,
+    lens,
+    models,
+    neurons,
+    next_token,
+    parameters,
+    positions,
+    text,
+    walk,
+)
 from glassformer.page.session import Question
 
 QUESTIONS: dict[str, Question] = {

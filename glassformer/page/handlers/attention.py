@@ -1,4 +1,4 @@
-"""Page room, questions about attention: a head, a layer, a row, the whole model, a neuron."""
+"""A head, a layer, a row, the whole model, a neuron."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside import Side, View
-from glassformer.inside.explain.head_types import kinds
-from glassformer.inside.explain.attention_neurons import neurons
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
-from glassformer.page.session import Session
+from glassformer.inside import StackView, View
+from glassformer.inside.explain.attention_neurons import attention_neurons
+from glassformer.inside.explain.head_types import head_types
+from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.downsample import thumbnail
+from glassformer.page.request_args import RequestArgs
+from glassformer.page.session import Session
 
 SIGHTS = ("encoder", "decoder", "cross")
 THUMBNAIL = 32
 
 
-def attention(session: Session, asked: Asked) -> Packed:
+def attention(session: Session, asked: RequestArgs) -> BinaryResponse:
     view = session.view(asked)
     seen = side(view, asked.choice("sight", SIGHTS))
     return VIEWS[asked.choice("view", tuple(VIEWS))](seen, asked)
 
 
-def side(view: View, sight: str) -> Side:
-    found: Side = getattr(view, sight)
+def side(view: View, sight: str) -> StackView:
+    found: StackView = getattr(view, sight)
     if not found.spec.attention_blocks:
         raise GlassformerError(f"{view.model.architecture} has no attention in its {sight}.")
     return found
 
 
-def facts(seen: Side) -> dict[str, Any]:
+def facts(seen: StackView) -> dict[str, Any]:
     return {
         "sight": "cross" if seen.scope else seen.stack,
         "query": seen.stack,
@@ -43,12 +43,12 @@ def facts(seen: Side) -> dict[str, Any]:
     }
 
 
-def one_head(seen: Side, asked: Asked) -> Packed:
+def one_head(seen: StackView, asked: RequestArgs) -> BinaryResponse:
     found = seen.attention[asked.index("layer"), asked.index("head")]
-    return Packed(facts(seen), {"pattern": (found.array.half(), found.axes)})
+    return BinaryResponse(facts(seen), {"pattern": (found.array.half(), found.axes)})
 
 
-def one_layer(seen: Side, asked: Asked) -> Packed:
+def one_layer(seen: StackView, asked: RequestArgs) -> BinaryResponse:
     found = seen.attention[asked.index("layer")]
     values = found.array
     heads = asked.list("heads")
@@ -57,7 +57,7 @@ def one_layer(seen: Side, asked: Asked) -> Packed:
         values = values[list(heads)]
     if "size" in asked:
         values = thumbnail(values, asked.index("size", least=1))
-    return Packed(facts(seen), {"pattern": (values.half(), found.axes)})
+    return BinaryResponse(facts(seen), {"pattern": (values.half(), found.axes)})
 
 
 def check_heads(heads: Any, count: int) -> None:
@@ -65,12 +65,12 @@ def check_heads(heads: Any, count: int) -> None:
         raise GlassformerError(f"heads is a list of numbers from 0 to {count - 1}.")
 
 
-def one_row(seen: Side, asked: Asked) -> Packed:
+def one_row(seen: StackView, asked: RequestArgs) -> BinaryResponse:
     found = seen.attention[asked.index("layer"), :, asked.index("query")]
-    return Packed(facts(seen), {"pattern": (found.array.half(), found.axes)})
+    return BinaryResponse(facts(seen), {"pattern": (found.array.half(), found.axes)})
 
 
-def whole_model(seen: Side, asked: Asked) -> Packed:
+def whole_model(seen: StackView, asked: RequestArgs) -> BinaryResponse:
     layers = len(seen.attention)
     first = asked.index("from", 0, most=layers - 1)
     last = asked.index("to", layers, least=first + 1, most=layers)
@@ -81,10 +81,10 @@ def whole_model(seen: Side, asked: Asked) -> Packed:
         for one in seen.attention.layers(range(first, last))
     ]
     axes = ("layer", "head", "query", "key")
-    return Packed(facts(seen), {"pattern": (torch.stack(tiles).half(), axes)})
+    return BinaryResponse(facts(seen), {"pattern": (torch.stack(tiles).half(), axes)})
 
 
-def span(asked: Asked, name: str, size: int) -> slice:
+def span(asked: RequestArgs, name: str, size: int) -> slice:
     """All of them, or [from, to): one sentence of a pair."""
     match asked.list(name):
         case None:
@@ -94,22 +94,22 @@ def span(asked: Asked, name: str, size: int) -> slice:
     raise GlassformerError(f"{name} are [from, to) of the {size} there are.")
 
 
-def one_neuron(seen: Side, asked: Asked) -> Packed:
+def one_neuron(seen: StackView, asked: RequestArgs) -> BinaryResponse:
     layer, head, query = (asked.index(name) for name in ("layer", "head", "query"))
-    found = neurons(seen, layer, head, query)
+    found = attention_neurons(seen, layer, head, query)
     arrays = {name: (one.array.float(), one.axes) for name, one in found.arrays.items()}
     told = {"scale": found.scale, "key_head": found.key_head}
-    return Packed({**facts(seen), **told}, arrays)
+    return BinaryResponse({**facts(seen), **told}, arrays)
 
 
-def heads(session: Session, asked: Asked) -> Packed:
+def heads(session: Session, asked: RequestArgs) -> BinaryResponse:
     sight = asked.choice("sight", SIGHTS)
-    found = kinds(side(session.view(asked), sight))
+    found = head_types(side(session.view(asked), sight))
     arrays = {name: (one.array.float(), one.axes) for name, one in found.items()}
-    return Packed({"sight": sight}, arrays)
+    return BinaryResponse({"sight": sight}, arrays)
 
 
-VIEWS: dict[str, Callable[[Side, Asked], Packed]] = {
+VIEWS: dict[str, Callable[[StackView, RequestArgs], BinaryResponse]] = {
     "head": one_head,
     "layer": one_layer,
     "row": one_row,

@@ -1,4 +1,4 @@
-"""Page room, questions about weights without a text: circuits, and how heads compose."""
+"""Circuits, and how heads compose."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from glassformer.inside import circuit as find_circuit
 from glassformer.inside import composition as find_composition
 from glassformer.inside.weights.circuits import SIDES
 from glassformer.inside.weights.composition import KINDS
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
+from glassformer.page.binary_response import BinaryResponse
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
 STACKS = ("encoder", "decoder")
 
 
-def circuit(session: Session, asked: Asked) -> dict[str, Any]:
+def circuit(session: Session, asked: RequestArgs) -> dict[str, Any]:
     model = session.model(asked.text("model"))
     which = asked.choice("which", tuple(SIDES), "ov")
     found = find_circuit(
@@ -37,7 +37,7 @@ def circuit(session: Session, asked: Asked) -> dict[str, Any]:
     return {"which": which, "strengths": found.strengths.tolist(), "ends": ends}
 
 
-def composition(session: Session, asked: Asked) -> Packed:
+def composition(session: Session, asked: RequestArgs) -> BinaryResponse:
     model = session.model(asked.text("model"))
     kind = asked.choice("kind", tuple(KINDS), "k")
     found = find_composition(model, kind, asked.choice("stack", STACKS))
@@ -49,4 +49,6 @@ def composition(session: Session, asked: Asked) -> Packed:
             for one, other, score in found.top(10)
         )
     ]
-    return Packed({"heads": heads, "top": top}, {"scores": (found.scores.array, ("from", "to"))})
+    return BinaryResponse(
+        {"heads": heads, "top": top}, {"scores": (found.scores.array, ("from", "to"))}
+    )

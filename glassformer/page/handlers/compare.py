@@ -1,4 +1,4 @@
-"""Page room, questions about two models: which heads and layers have moved, on one text."""
+"""Which heads and layers have moved, on one text."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside.intervene.edit_effects import weight_changes
-from glassformer.inside.intervene.choices import choices
-from glassformer.inside.compare import compare as compare_models
 from glassformer.inside.attribute.predicted import Predicted
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
+from glassformer.inside.compare import compare as compare_models
+from glassformer.inside.intervene.choices import choices
+from glassformer.inside.intervene.edit_effects import weight_changes
+from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.handlers.next_token import row
 from glassformer.page.handlers.text import tokens
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session, paired
 
 WEIGHTS = 20  # that are named
 
 
-def compare(session: Session, asked: Asked) -> Packed:
+def compare(session: Session, asked: RequestArgs) -> BinaryResponse:
     first, second = (session.model(asked.text(name)) for name in ("a", "b"))
     if first is second:
         raise GlassformerError("A model is the same as itself; choose two, or two steps of a run.")
@@ -55,4 +55,4 @@ def compare(session: Session, asked: Asked) -> Packed:
         "b": said[1] if same else None,
         "weights": [{"name": name, "change": far} for name, far in change[:WEIGHTS]],
     }
-    return Packed(told, arrays)
+    return BinaryResponse(told, arrays)

@@ -1,4 +1,4 @@
-"""Page room, questions about edits: before and after, and patches swept over the model."""
+"""Before and after, and patches swept over the model."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.inside import View
-from glassformer.inside.intervene.edit_effects import changes, lens_changes
-from glassformer.inside.intervene.patching import sweep as sweep_patches
 from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.generation_trace import generation_trace
+from glassformer.inside.intervene.edit_effects import edit_effects, lens_changes
+from glassformer.inside.intervene.patching import sweep as sweep_patches
 from glassformer.inside.lens.stages import stage_names
-from glassformer.inside.generation_trace import write
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
+from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.handlers.lens import check_lens, logit_of, rows
 from glassformer.page.handlers.next_token import LONGEST, knobs, row, tokens_of
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session, paired
 
 AXES = ("row", "position")
 SWEPT = ("resid_pre", "attn_out", "ffn_out", "z", "q", "k", "v", "pattern")
 
 
-def edit(session: Session, asked: Asked) -> Packed:
+def edit(session: Session, asked: RequestArgs) -> BinaryResponse:
     """What is predicted, which is all that comes at once."""
     began = time.perf_counter()
     before, after = both(session, asked)
     said = Predicted(before)
     for view in (before, after) if said.by.lens else ():
         view.read_through(stage_names(view.model.spec))  # the lens will be asked for next
-    found = changes(before, after, row(said, asked), **knobs(asked))
+    found = edit_effects(before, after, row(said, asked), **knobs(asked))
     told = {
         "before": asdict(found.before),
         "after": asdict(found.after),
@@ -37,10 +37,10 @@ def edit(session: Session, asked: Asked) -> Packed:
         "tokens": len(before.tokens),
         "milliseconds": (time.perf_counter() - began) * 1000,
     }
-    return Packed(told, {"divergence": (found.divergence.array, found.divergence.axes)})
+    return BinaryResponse(told, {"divergence": (found.divergence.array, found.divergence.axes)})
 
 
-def edit_lens(session: Session, asked: Asked) -> Packed:
+def edit_lens(session: Session, asked: RequestArgs) -> BinaryResponse:
     """Of the positions that are in sight."""
     before, after = both(session, asked)
     check_lens(before)
@@ -53,10 +53,10 @@ def edit_lens(session: Session, asked: Asked) -> Packed:
         arrays[f"best_{name}"] = (said.best.array.int(), AXES)
         arrays[f"lens_{name}"] = (said.probability.array, AXES)
     told = {"rows": rows(found.stages), "texts": found.words, "first": first, "tokens": size}
-    return Packed(told, arrays)
+    return BinaryResponse(told, arrays)
 
 
-def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
+def edit_text(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """What is written from the text."""
     length = asked.index("length", 16, least=1, most=LONGEST)
     views = both(session, asked)
@@ -65,19 +65,19 @@ def edit_text(session: Session, asked: Asked) -> dict[str, Any]:
     return {"before": before, "after": after}
 
 
-def both(session: Session, asked: Asked) -> tuple[View, View]:
+def both(session: Session, asked: RequestArgs) -> tuple[View, View]:
     """Without the edits, and with them."""
     return session.view(asked, edited=False), session.view(asked)
 
 
 def written(view: View, length: int) -> str:
-    steps, _ = write(view, length, top=1)
+    steps, _ = generation_trace(view, length, top=1)
     tokenizer = view.model.tokenizer
     ids = [one.chosen.token for one in steps]
     return "" if tokenizer is None else tokenizer.target.decode(ids)
 
 
-def sweep(session: Session, asked: Asked) -> Packed:
+def sweep(session: Session, asked: RequestArgs) -> BinaryResponse:
     view = session.view(asked, edited=False)
     options: dict[str, Any] = {"target": session.target(asked), **logit_of(Predicted(view), asked)}
     found = sweep_patches(
@@ -87,6 +87,6 @@ def sweep(session: Session, asked: Asked) -> Packed:
         asked.choice("at", SWEPT),
         **options,
     )
-    return Packed(
+    return BinaryResponse(
         {"title": found.title, "axes": list(found.axes)}, {"effect": (found.array, found.axes)}
     )

@@ -1,4 +1,4 @@
-"""Page room, questions about the lens: what each layer would say, and who made a logit."""
+"""What each layer would say, and who made a logit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import View
-from glassformer.inside.intervene.choices import stage_choice
 from glassformer.inside.attribute.predicted import Predicted
+from glassformer.inside.intervene.choices import stage_choice
 from glassformer.page import describe_model as facts
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
+from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.handlers.next_token import MOST, row
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
 AXES = ("row", "position")
@@ -21,7 +21,7 @@ METHODS = ("gradient", "integrated", "rollout")
 AFTER = {"embedding": "embed", "attention": "attention", "feed-forward": "ffn"}
 
 
-def lens(session: Session, asked: Asked) -> Packed:
+def lens(session: Session, asked: RequestArgs) -> BinaryResponse:
     view = session.view(asked)
     said = check_lens(view)
     tuned = session.tuned(asked)
@@ -43,7 +43,7 @@ def lens(session: Session, asked: Asked) -> Packed:
         "rows": rows(found.stages),
         "texts": found.words,
     }
-    return Packed(told, arrays)
+    return BinaryResponse(told, arrays)
 
 
 def check_lens(view: View) -> Predicted:
@@ -56,7 +56,7 @@ def check_lens(view: View) -> Predicted:
     return said
 
 
-def wanted(said: Predicted, asked: Asked) -> int | list[int] | None:
+def wanted(said: Predicted, asked: RequestArgs) -> int | list[int] | None:
     """Whose probability is followed: one token, what really comes, or what is said in the end."""
     if isinstance(asked.given.get("token"), int):
         return asked.index("token")
@@ -66,7 +66,7 @@ def wanted(said: Predicted, asked: Asked) -> int | list[int] | None:
     return [-1 if token is None else token for token in actual]
 
 
-def lens_cell(session: Session, asked: Asked) -> dict[str, Any]:
+def lens_cell(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """The candidates of one row and position."""
     view = session.view(asked)
     check_lens(view)
@@ -88,7 +88,7 @@ def rows(stages: Sequence[tuple[int | None, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def contributions(session: Session, asked: Asked) -> dict[str, Any]:
+def contributions(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     said = Predicted(view)
     found = view.contributions(**logit_of(said, asked))
@@ -101,7 +101,7 @@ def contributions(session: Session, asked: Asked) -> dict[str, Any]:
     }
 
 
-def saliency(session: Session, asked: Asked) -> dict[str, Any]:
+def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view, method = session.view(asked), asked.choice("method", METHODS)
     if method == "rollout":
         at = looking(view, asked)
@@ -118,7 +118,7 @@ def saliency(session: Session, asked: Asked) -> dict[str, Any]:
     return {**outcome(said, asked), **sides}
 
 
-def logit_of(said: Predicted, asked: Asked) -> dict[str, Any]:
+def logit_of(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
     """Which logit a question is about, in the words of `inside`."""
     token = asked.index("token") if "token" in asked else None
     position, output = said.asked(row(said, asked), token)
@@ -130,12 +130,12 @@ def logit_of(said: Predicted, asked: Asked) -> dict[str, Any]:
     return {**found, "versus": asked.index("against")}
 
 
-def outcome(said: Predicted, asked: Asked) -> dict[str, Any]:
+def outcome(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
     token = asked.index("token") if "token" in asked else said.best(row(said, asked))
     return {"token": token, "text": said.text(token)}
 
 
-def looking(view: View, asked: Asked) -> list[int]:
+def looking(view: View, asked: RequestArgs) -> list[int]:
     """Where what is predicted is read; the selected position of a model that predicts nothing."""
     if facts.said_by(view.model, view.head)[0] is None:
         return [asked.index("position", most=len(view.tokens) - 1)]

@@ -1,4 +1,4 @@
-"""Page room, questions about models: which there are, and what they are made of."""
+"""Which there are, and what they are made of."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import glassformer
 from glassformer.inside.lens.tuned_lens import tuned_head
 from glassformer.page import describe_model as facts
-from glassformer.page.request_args import Asked
+from glassformer.page.model_sources import ModelSource
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
-from glassformer.page.model_sources import Source
-from glassformer.weights.mapping import make_net
+from glassformer.weights.mapping import build_transformer
 from glassformer.weights.quantization import count_parameters
 
 EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of their own
@@ -29,7 +29,7 @@ EXAMPLES: dict[str, list[dict[str, str]]] = {  # for models that bring none of t
 }
 
 
-def models(session: Session, asked: Asked) -> dict[str, Any]:
+def models(session: Session, asked: RequestArgs) -> dict[str, Any]:
     entries = [entry(source) for source in session.sources]
     first = dict(entries[0]["examples"][0])
     if session.text is not None:
@@ -40,7 +40,7 @@ def models(session: Session, asked: Asked) -> dict[str, Any]:
     return {"models": entries, "start": start, "version": glassformer.__version__}
 
 
-def entry(source: Source) -> dict[str, Any]:
+def entry(source: ModelSource) -> dict[str, Any]:
     architecture, spec = source.describe()
     kind = facts.model_kind(spec)
     return {
@@ -48,13 +48,13 @@ def entry(source: Source) -> dict[str, Any]:
         "name": source.id,
         "kind": kind,
         "architecture": architecture,
-        "parameters": count_parameters(make_net(spec)),
+        "parameters": count_parameters(build_transformer(spec)),
         "examples": [*source.samples] or EXAMPLES[kind],
         "checkpoints": [checkpoint(one) for one in source.checkpoints],
     }
 
 
-def checkpoint(source: Source) -> dict[str, Any]:
+def checkpoint(source: ModelSource) -> dict[str, Any]:
     snapshot = source.snapshot
     assert snapshot is not None
     return {
@@ -65,7 +65,7 @@ def checkpoint(source: Source) -> dict[str, Any]:
     }
 
 
-def structure(session: Session, asked: Asked) -> dict[str, Any]:
+def structure(session: Session, asked: RequestArgs) -> dict[str, Any]:
     id = asked.text("model")
     tuned = tuned_head(session.source(id).place)
     return {"model": id, **facts.structure(session.model(id), tuned)}

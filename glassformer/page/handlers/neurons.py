@@ -1,4 +1,4 @@
-"""Page room, questions about neurons: the texts, of many, in which one is most active."""
+"""The texts, of many, in which one is most active."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.inside import strongest as find_strongest
-from glassformer.page.request_args import Asked
+from glassformer.inside import max_activating as find_strongest
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import LETTERS, Session
 
 MOST = 2000  # texts
 
 
-def strongest(session: Session, asked: Asked) -> dict[str, Any]:
+def strongest(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """An encoder-decoder writes what its decoder has written of each text itself."""
     id, texts = asked.text("model"), list(asked.list("texts") or [])
     if not all(isinstance(text, str) for text in texts):
@@ -24,7 +24,7 @@ def strongest(session: Session, asked: Asked) -> dict[str, Any]:
             f"{8 * LETTERS:,} characters. In Python, inside.strongest reads any number."
         )
     real = [(number, text) for number, text in enumerate(texts) if text.strip()]
-    runs = [Asked({"model": id, "text": text}) for _, text in real]
+    runs = [RequestArgs({"model": id, "text": text}) for _, text in real]
     targets = [session.target(run) for run in runs]
     given = [target or "" for target in targets]
     found = find_strongest(

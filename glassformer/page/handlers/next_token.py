@@ -1,4 +1,4 @@
-"""Page room, questions about the next token: candidates, beams, generation step by step."""
+"""Candidates, beams, generation step by step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.inside import View
-from glassformer.inside.intervene.choices import choices
 from glassformer.inside.attribute.predicted import Predicted, mask_token
-from glassformer.inside.generation_trace import beam_tree, cache_size, write
-from glassformer.page.request_args import Asked
+from glassformer.inside.generation_trace import beam_tree, cache_size, generation_trace
+from glassformer.inside.intervene.choices import choices
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
 LONGEST = 64  # new tokens at once
@@ -18,7 +18,7 @@ MOST = 400  # candidates
 BEAMS = 16
 
 
-def next_tokens(session: Session, asked: Asked) -> dict[str, Any]:
+def next_tokens(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     said = Predicted(view)
     places = [row(said, asked)] if "position" in asked else None
@@ -32,7 +32,7 @@ def next_tokens(session: Session, asked: Asked) -> dict[str, Any]:
     }
 
 
-def row(said: Predicted, asked: Asked) -> int:
+def row(said: Predicted, asked: RequestArgs) -> int:
     """The position that is selected, or what else the page names a prediction by."""
     last = said.shape[0] - 1
     return 0 if said.what == "classify" else asked.index("position", last, most=last)
@@ -48,7 +48,7 @@ def tokens_of(view: View) -> Predicted:
     return said
 
 
-def knobs(asked: Asked) -> dict[str, Any]:
+def knobs(asked: RequestArgs) -> dict[str, Any]:
     """Those that were turned."""
     found: dict[str, Any] = {
         name: asked.number(name, 0.0) for name in ("temperature", "top_p", "min_p") if name in asked
@@ -56,7 +56,7 @@ def knobs(asked: Asked) -> dict[str, Any]:
     return found | ({"top_k": asked.index("top_k")} if "top_k" in asked else {})
 
 
-def continued(session: Session, asked: Asked) -> dict[str, Any]:
+def continued(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """The text (or target) with a token more, or with one in the place of a mask."""
     view, token = session.view(asked), asked.index("token")
     tokenizer = view.model.tokenizer
@@ -72,7 +72,7 @@ def continued(session: Session, asked: Asked) -> dict[str, Any]:
     return {"text": asked.text("text") + more}
 
 
-def filled(view: View, asked: Asked, place: int, word: str) -> dict[str, Any]:
+def filled(view: View, asked: RequestArgs, place: int, word: str) -> dict[str, Any]:
     masks = [i for i, token in enumerate(view.tokens) if token.id == mask_token(view)]
     if place not in masks:
         raise GlassformerError(f"The token at {place} is no mask, so nothing is missing there.")
@@ -89,7 +89,7 @@ def filled(view: View, asked: Asked, place: int, word: str) -> dict[str, Any]:
     raise GlassformerError(f"The mask at {place} is not written as {mask!r} in the text.")
 
 
-def beams(session: Session, asked: Asked) -> dict[str, Any]:
+def beams(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     tokens_of(view)
     nodes, results = beam_tree(
@@ -105,12 +105,12 @@ def beams(session: Session, asked: Asked) -> dict[str, Any]:
     return {"nodes": [asdict(node) for node in nodes], "results": ends}
 
 
-def step(session: Session, asked: Asked) -> dict[str, Any]:
+def step(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     tokens_of(view)
     length = asked.index("length", 12, least=1, most=LONGEST)
     sample, seed = asked.flag("sample"), asked.index("seed", 0)
-    steps, stop = write(view, length, sample=sample, seed=seed, **knobs(asked))
+    steps, stop = generation_trace(view, length, sample=sample, seed=seed, **knobs(asked))
     size = cache_size(view)
     told = [
         {

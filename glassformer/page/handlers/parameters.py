@@ -1,4 +1,4 @@
-"""Page room, questions about parameters: the table, and how the numbers of one are distributed."""
+"""The table, and how the numbers of one are distributed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from glassformer.inside.weights.parameters import distribution_of
 from glassformer.inside.weights.parameters import parameters as table
-from glassformer.page.request_args import Asked
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 from glassformer.weights.quantization import count_parameters
 
 
-def parameters(session: Session, asked: Asked) -> dict[str, Any]:
+def parameters(session: Session, asked: RequestArgs) -> dict[str, Any]:
     net = session.model(asked.text("model")).net
     return {"total": count_parameters(net), "parts": [asdict(part) for part in table(net)]}
 
 
-def histogram(session: Session, asked: Asked) -> dict[str, Any]:
+def histogram(session: Session, asked: RequestArgs) -> dict[str, Any]:
     name = asked.text("name")
     found = distribution_of(session.model(asked.text("model")).net, name)
     bars = found.histogram

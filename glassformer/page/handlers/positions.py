@@ -1,18 +1,18 @@
-"""Page room, questions about positions: how a model knows where tokens stand, as pictures."""
+"""How a model knows where tokens stand, as pictures."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from glassformer.inside.weights.positions import positions as pictures
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
+from glassformer.page.binary_response import BinaryResponse
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
 MOST = 1024
 
 
-def positions(session: Session, asked: Asked) -> Packed:
+def positions(session: Session, asked: RequestArgs) -> BinaryResponse:
     model = session.model(asked.text("model"))
     length = asked.index("length", 64, least=1, most=MOST)
     told: list[dict[str, Any]] = []
@@ -36,4 +36,4 @@ def positions(session: Session, asked: Asked) -> Packed:
                     "facts": picture.facts,
                 }
             )
-    return Packed({"pictures": told}, arrays)
+    return BinaryResponse({"pictures": told}, arrays)

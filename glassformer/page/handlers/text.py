@@ -1,4 +1,4 @@
-"""Page room, questions about a text: its tokens, and any tensor on its way through the model."""
+"""Its tokens, and any tensor on its way through the model."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.inside import Named, View
+from glassformer.inside import NamedTensor, View
+from glassformer.inside.capture.model_inputs import InputToken, token_text
 from glassformer.inside.explain.recompute import array as named_array
-from glassformer.inside.capture.model_inputs import Token, token_text
-from glassformer.page.request_args import Asked
-from glassformer.page.binary_response import Packed
-from glassformer.page.session import Session
+from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.downsample import shrunk
+from glassformer.page.request_args import RequestArgs
+from glassformer.page.session import Session
 from glassformer.tasks.model_protocol import require_tokenizer
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
-def read(session: Session, asked: Asked) -> dict[str, Any]:
+def read(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     target = session.target(asked)
     return {
@@ -30,11 +30,11 @@ def read(session: Session, asked: Asked) -> dict[str, Any]:
 
 
 def tokens(view: View, stack: str) -> list[dict[str, Any]] | None:
-    found: tuple[Token, ...] = getattr(view.reading, stack)
+    found: tuple[InputToken, ...] = getattr(view.reading, stack)
     return [token_facts(view, token) for token in found] or None
 
 
-def token_facts(view: View, token: Token) -> dict[str, Any]:
+def token_facts(view: View, token: InputToken) -> dict[str, Any]:
     tokenizer = view.model.tokenizer
     piece = token.text
     if tokenizer is not None and token.id is not None and token.id < tokenizer.size:
@@ -48,7 +48,7 @@ def token_facts(view: View, token: Token) -> dict[str, Any]:
     }
 
 
-def array(session: Session, asked: Asked) -> Packed:
+def array(session: Session, asked: RequestArgs) -> BinaryResponse:
     name = asked.text("name")
     found = named_array(session.view(asked), name)
     facts: dict[str, Any] = {"name": name, "shape": list(found.shape), "axes": list(found.axes)}
@@ -62,14 +62,14 @@ def array(session: Session, asked: Asked) -> Packed:
         if axis in part.axes:
             values = shrunk(values, part.axes.index(axis), whole(most, f"shrink.{axis}"), by)
     dtype = DTYPES[asked.choice("dtype", tuple(DTYPES), "float16")]
-    return Packed(facts, {"array": (values.to(dtype), part.axes)})
+    return BinaryResponse(facts, {"array": (values.to(dtype), part.axes)})
 
 
 def whole(value: Any, name: str) -> int:
-    return Asked({name: value}).index(name, least=1)
+    return RequestArgs({name: value}).index(name, least=1)
 
 
-def cut(named: Named, at: Any) -> Named:
+def cut(named: NamedTensor, at: Any) -> NamedTensor:
     """By the names of axes: an index, which takes its axis away, or [from, to)."""
     index: list[int | slice] = [slice(None)] * len(named.axes)
     for axis, where in at.items():
@@ -85,13 +85,13 @@ def cut(named: Named, at: Any) -> Named:
     return named[tuple(index)]
 
 
-def axis_of(named: Named, axis: str) -> int:
+def axis_of(named: NamedTensor, axis: str) -> int:
     if axis not in named.axes:
         raise GlassformerError(f"There is no axis {axis!r:.40}, only {', '.join(named.axes)}.")
     return named.axes.index(axis)
 
 
-def vocabulary(session: Session, asked: Asked) -> dict[str, Any]:
+def vocabulary(session: Session, asked: RequestArgs) -> dict[str, Any]:
     """Tokens that begin with what was typed, the shortest first; as they stand in a text, or as the
     vocabulary writes them."""
     tokenizer = require_tokenizer(session.model(asked.text("model"))).target

@@ -1,4 +1,4 @@
-"""Page room, questions about the walk: its steps, and how one number came about."""
+"""Its steps, and how one number came about."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from glassformer.inside.explain.cells import cell as explain
 from glassformer.inside.explain.steps import steps
-from glassformer.page.request_args import Asked
+from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
 
 
-def walk(session: Session, asked: Asked) -> dict[str, Any]:
+def walk(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     stack = asked.choice("stack", ("encoder", "decoder"))
     found = steps(view, stack, asked.index("layer"), asked.index("head"))
     return {"steps": [{**asdict(step), "from": step.origin} for step in found]}
 
 
-def cell(session: Session, asked: Asked) -> dict[str, Any]:
+def cell(session: Session, asked: RequestArgs) -> dict[str, Any]:
     view = session.view(asked)
     head = asked.index("head") if "head" in asked else None
     limit = asked.index("limit", 12, least=1)

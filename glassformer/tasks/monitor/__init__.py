@@ -1,0 +1,1 @@
+"""Shares of labels over time, with alerts."""

@@ -1,4 +1,4 @@
-"""Tasks room, watch: dated texts come in; the shares of their labels over time, and alerts, go out.
+"""Dated texts come in; the shares of their labels over time, and alerts, go out.
 
 >>> report = watch([{"date": "2026-11-15", "text": "..."}, ...], model)
 >>> report.alerts, report.svg(), report.html()
@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.model_protocol import Model, raised
 from glassformer.tasks.classify import Classifier
-from glassformer.tasks.monitor.statistics import Alert, Rule, Shares
+from glassformer.tasks.model_protocol import TaskModel, raise_errors
 from glassformer.tasks.monitor.report_page import page, picture
+from glassformer.tasks.monitor.statistics import Alert, AlertRule, Shares
 
 Every = Literal["hour", "day", "week"]
 
 
-class Watch:
+class Monitor:
     """Counts labels by their dates. A bucket is judged as soon as a text of a later one comes, or,
     if texts come in no order (`live` is False), all are judged at the end."""
 
@@ -28,7 +28,7 @@ class Watch:
         self,
         *,
         every: Every = "day",
-        rule: Rule | None = None,
+        rule: AlertRule | None = None,
         labels: Iterable[str] = (),
         live: bool = False,
         title: str = "Shares of labels",
@@ -36,11 +36,11 @@ class Watch:
         if every not in ("hour", "day", "week"):
             raise GlassformerError(f"Buckets are of an hour, day or week, not of {every!r}.")
         self.every, self.live, self.title = every, live, title
-        self.shares = Shares(rule or Rule(), labels)
+        self.shares = Shares(rule or AlertRule(), labels)
         self._newest: float | None = None
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> AlertRule:
         return self.shares.rule
 
     @property
@@ -71,22 +71,22 @@ class Watch:
 
 def watch(
     records: Iterable[Mapping[str, Any]],
-    model: Model | None = None,
+    model: TaskModel | None = None,
     *,
     every: Every = "day",
-    rule: Rule | None = None,
+    rule: AlertRule | None = None,
     date_format: str | None = None,
     **options: Any,
-) -> Watch:
+) -> Monitor:
     """Records have a `date` and a `text`; without a model a `label`, or `labels`, instead. The
     options are those of `classify.Classifier`."""
     if model is None:
-        watched = Watch(every=every, rule=rule)
+        watched = Monitor(every=every, rule=rule)
         for date, record in dated(records, date_format):
             watched.add(date, given_labels(record))
     else:
         classifier = Classifier(model, **options)
-        watched = Watch(every=every, rule=rule, labels=classifier.labels)
+        watched = Monitor(every=every, rule=rule, labels=classifier.labels)
         dates: deque[datetime] = deque()
 
         def texts() -> Iterator[Any]:
@@ -94,7 +94,7 @@ def watch(
                 dates.append(date)
                 yield record.get("text")
 
-        for result in raised(classifier.stream(texts())):
+        for result in raise_errors(classifier.stream(texts())):
             watched.add(dates.popleft(), result.labels)
     watched.finish()
     return watched

@@ -1,4 +1,4 @@
-"""Tasks room, watch: what people look at. Shares come in, a picture or a whole page goes out."""
+"""What people look at. Shares come in, a picture or a whole page goes out."""
 
 from __future__ import annotations
 

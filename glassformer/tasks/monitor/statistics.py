@@ -1,4 +1,4 @@
-"""Tasks room, watch: shares of labels over time, and when one has jumped. Counts come in.
+"""Shares of labels over time, and when one has jumped. Counts come in.
 
 The rule: when a bucket of time is over, the share of each label in it is compared with its share in
 the buckets before it. Two tests must both find the difference: Fisher's exact test, which holds for
@@ -22,7 +22,7 @@ from glassformer.errors import GlassformerError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class AlertRule:
     """When a share has jumped."""
 
     alpha: float = 0.001  # at most so many buckets raise a false alarm
@@ -95,7 +95,7 @@ class Shares:
     """Buckets by their begin, and the rule. A bucket is judged once, when it is over; texts that
     come later than that are counted (`late`) and seen, but raise no alert of their own."""
 
-    def __init__(self, rule: Rule, labels: Iterable[str] = ()) -> None:
+    def __init__(self, rule: AlertRule, labels: Iterable[str] = ()) -> None:
         self.rule = rule
         self.labels = list(dict.fromkeys(labels))
         self.buckets: dict[float, Bucket] = {}

@@ -1,4 +1,4 @@
-"""Tasks room, thresholds: where a label begins to hold, from texts whose labels are known."""
+"""Where a label begins to hold, from texts whose labels are known."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Search over an index of text passages."""

@@ -1,4 +1,4 @@
-"""Tasks room, an index on disk: passages with their vectors, added file by file and found again.
+"""Passages with their vectors, added file by file and found again.
 
 header.json            what was said when it was made, and which folder of rows is in use
 rows-N/vectors.bin     [row, width], as float16 or float32, each of length 1
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
 from glassformer.storage.files import sync_folder, write_text
-from glassformer.storage.folders import settle, tidy, whole_folder
+from glassformer.storage.folders import atomic_folder, complete_pending_save, tidy
 from glassformer.tasks.index_header import (
     FORMAT,
     HEADER,
@@ -49,7 +49,7 @@ Kept = Literal["float16", "float32"]
 
 
 @dataclass
-class Entry:
+class IndexEntry:
     """What the index holds of a file: `rows` are first rows and counts. It is `whole` when no
     passage is missing; `digest` is that of the file's bytes."""
 
@@ -73,28 +73,28 @@ class Added:
     whole: bool
 
 
-class Rows:
+class IndexRows:
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder, self.header = folder, header
         self.read()
 
     @classmethod
-    def create(cls, folder: Path, header: Mapping[str, Any]) -> Rows:
+    def create(cls, folder: Path, header: Mapping[str, Any]) -> IndexRows:
         tidy(folder)
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise GlassformerError(f"{folder} is there and no index; name a new folder.")
         said = {"format": FORMAT, **header, "rows": "rows-1"}
-        with whole_folder(folder) as draft:
+        with atomic_folder(folder) as draft:
             (draft / HEADER).write_text(header_text(said), "utf-8")
         return cls(folder, said)
 
     @classmethod
-    def open(cls, folder: Path) -> Rows:
+    def open(cls, folder: Path) -> IndexRows:
         return cls(folder, read_header(folder))
 
     @staticmethod
     def there(folder: Path) -> bool:
-        settle(folder)
+        complete_pending_save(folder)
         return (folder / HEADER).is_file()
 
     def write_header(self) -> None:
@@ -115,7 +115,7 @@ class Rows:
 
     def read(self) -> None:
         """What the journal tells: its whole lines, as far as the rows themselves are there."""
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, IndexEntry] = {}
         self.total = self.journal = 0
         if not (self.path / JOURNAL).exists():
             return
@@ -155,7 +155,7 @@ class Rows:
             raise ValueError(count)
         entry = self.entries.get(file)
         if entry is None or entry.digest != digest or entry.whole:
-            entry = self.entries[file] = Entry(digest)
+            entry = self.entries[file] = IndexEntry(digest)
         if count:
             entry.rows.append((self.total, count))
         entry.whole = whole
@@ -175,7 +175,7 @@ class Rows:
                 raise GlassformerError(
                     f"Another process is adding to {self.folder}; wait for it."
                 ) from None
-            self.header = Rows.open(self.folder).header
+            self.header = IndexRows.open(self.folder).header
             self.read()
             remove_rows(self.folder, keep=self.path)
             yield
@@ -261,7 +261,7 @@ class Rows:
         """Moves the rows that are there to a new folder, where many are not."""
         if self.total - self.live <= self.live:
             return
-        new = Rows(self.folder, {**self.header, "rows": next_rows(self.folder)})
+        new = IndexRows(self.folder, {**self.header, "rows": next_rows(self.folder)})
         held: list[Added] = []
         for file, entry in self.entries.items():
             ranges = entry.rows or [(0, 0)]

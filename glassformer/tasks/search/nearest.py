@@ -1,4 +1,4 @@
-"""Tasks room, the nearest of many vectors: all are compared, a block at a time."""
+"""All are compared, a block at a time."""
 
 from __future__ import annotations
 

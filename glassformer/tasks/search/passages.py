@@ -1,4 +1,4 @@
-"""Tasks room, passages: a long text in pieces that a model reads whole, with their offsets.
+"""A long text in pieces that a model reads whole, with their offsets.
 
 Paragraphs are put together while they fit, a paragraph that does not fit is cut between sentences,
 a sentence between words, and a word (or a text without spaces) between tokens.

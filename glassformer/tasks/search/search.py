@@ -1,4 +1,4 @@
-"""Tasks room, search: a folder of texts becomes an index; a question comes in, and the passages
+"""A folder of texts becomes an index; a question comes in, and the passages
 that are nearest to it go out."""
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
-from glassformer.tasks.model_protocol import Model, raised, require_tokenizer, texts_of
-from glassformer.tasks.batching import Pause, chunks
+from glassformer.tasks.batching import Pause, batched
 from glassformer.tasks.embed import Embedder
-from glassformer.tasks.search.index import Added, Kept, Rows
-from glassformer.tasks.search.passages import Passage, passages
+from glassformer.tasks.model_protocol import TaskModel, raise_errors, require_tokenizer, texts_of
 from glassformer.tasks.pooling import Pooling
+from glassformer.tasks.search.index import Added, IndexRows, Kept
+from glassformer.tasks.search.passages import Passage, passages
 from glassformer.tasks.search.text_files import decoded, digest_of, found_files, texts_folder
 from glassformer.weights.save import dtype_of
 
@@ -46,7 +46,7 @@ class Hit:
 
 
 @dataclass
-class Changes:
+class IndexChanges:
     """What an update has done; `skipped` are files that could not be read, and why."""
 
     added: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Index:
     """Passages of the texts of a folder, with their vectors. Made by `create`, found again by
     `open`; `update` brings it up to date and `search` asks it."""
 
-    def __init__(self, rows: Rows, model: Model) -> None:
+    def __init__(self, rows: IndexRows, model: TaskModel) -> None:
         said = fingerprint(model)
         if said != rows.header["fingerprint"]:
             raise GlassformerError(
@@ -84,7 +84,7 @@ class Index:
     def create(
         cls,
         folder: str | Path,
-        model: Model,
+        model: TaskModel,
         texts: str | Path,
         *,
         name: str = "",
@@ -116,11 +116,11 @@ class Index:
             "kept": kept,
             "pooling": embedder.pooling.record(),
         }
-        return cls(Rows.create(Path(folder), header), model)
+        return cls(IndexRows.create(Path(folder), header), model)
 
     @classmethod
-    def open(cls, folder: str | Path, model: Model) -> Index:
-        return cls(Rows.open(Path(folder)), model)
+    def open(cls, folder: str | Path, model: TaskModel) -> Index:
+        return cls(IndexRows.open(Path(folder)), model)
 
     def __len__(self) -> int:
         """Passages."""
@@ -136,7 +136,7 @@ class Index:
         *,
         on_error: Literal["stop", "skip"] = "stop",
         progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> Changes:
+    ) -> IndexChanges:
         """Reads the files that are new or have changed since, and forgets those that are gone. If
         it is stopped, the next update goes on where it was. `texts` is where the folder is now;
         `progress` is told how many bytes of how many are done."""
@@ -145,7 +145,7 @@ class Index:
             if str(folder.resolve()) != self.rows.header["texts"]:
                 self.rows.header["texts"] = str(folder.resolve())
                 self.rows.write_header()
-            changes = Changes()
+            changes = IndexChanges()
             waiting = self._compared(folder, changes, on_error)
             self.rows.forget(changes.removed)
             total, done = sum(file.size for file in waiting), 0
@@ -159,7 +159,7 @@ class Index:
             self.rows.compact()
         return changes
 
-    def _compared(self, folder: Path, changes: Changes, on_error: str) -> list[_File]:
+    def _compared(self, folder: Path, changes: IndexChanges, on_error: str) -> list[_File]:
         """The files with something to do."""
         entries, waiting, there = self.rows.entries, [], set()
         for name, path in found_files(folder, self.rows.header["patterns"]):
@@ -182,7 +182,7 @@ class Index:
         return waiting
 
     def _embedded(
-        self, files: Sequence[_File], changes: Changes, on_error: str
+        self, files: Sequence[_File], changes: IndexChanges, on_error: str
     ) -> Iterator[list[Added]]:
         """What is added at a time: about `COMMIT` passages, of as many files as have them."""
         names = [name for name in DOCUMENTS if name in self._pooling.prompts][:1]
@@ -205,7 +205,7 @@ class Index:
                     yield passage.text
                 told.append((file, None))
 
-        vectors = raised(embedder(asked()))
+        vectors = raise_errors(embedder(asked()))
         while True:
             group = list(islice(vectors, COMMIT))
             if not group and not told:
@@ -222,7 +222,7 @@ class Index:
         """The passages that are nearest to a question, the nearest first; all of the index are
         compared. A list of questions gives a list of such lists."""
         several = [question] if isinstance(question, str) else texts_of(question)
-        found = list(raised(self.stream(several, top)))
+        found = list(raise_errors(self.stream(several, top)))
         return found[0] if isinstance(question, str) else found
 
     def stream(
@@ -235,7 +235,7 @@ class Index:
             raise GlassformerError(f"The index {self.rows.folder} is empty; update it first.")
         prompt = "query" if "query" in self._pooling.prompts else None
         embedder = Embedder.of(self.model, self._pooling, prompt=prompt)
-        for some in chunks(questions, TOGETHER):
+        for some in batched(questions, TOGETHER):
             vectors = list(embedder(some))
             known = [vector for vector in vectors if not isinstance(vector, GlassformerError)]
             near = iter(self._near(np.stack(known), top) if known else ())
@@ -277,7 +277,7 @@ def _grouped(
     return added
 
 
-def _failed(error: Exception, name: str, path: Path, changes: Changes, on_error: str) -> None:
+def _failed(error: Exception, name: str, path: Path, changes: IndexChanges, on_error: str) -> None:
     why = f"{path} cannot be read ({error.strerror})." if isinstance(error, OSError) else str(error)
     if on_error == "stop":
         why = why.rstrip(".")
@@ -285,7 +285,7 @@ def _failed(error: Exception, name: str, path: Path, changes: Changes, on_error:
     changes.skipped[name] = why
 
 
-def fingerprint(model: Model) -> str:
+def fingerprint(model: TaskModel) -> str:
     """Another one for every model that makes other vectors of texts: of all its weights, but for
     heads, which have no part in it, and of its tokenizer."""
     digest = hashlib.sha256(require_tokenizer(model).fingerprint.encode())

@@ -1,4 +1,4 @@
-"""Tasks room, a folder of texts: which files are in it, and what they say."""
+"""Which files are in it, and what they say."""
 
 from __future__ import annotations
 

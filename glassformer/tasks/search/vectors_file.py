@@ -1,4 +1,4 @@
-"""Tasks room, a file of vectors: they come one by one and become numpy's .npy, wholly or not at
+"""They come one by one and become numpy's .npy, wholly or not at
 all."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.files import whole_file
+from glassformer.storage.files import atomic_file
 
 
-class Matrix:
+class VectorsFile:
     """[row, width] in float32; how many rows there are is known at the end, and the head of the
     file, which says it, has room for any number. `path` is the name that it will have."""
 
@@ -36,13 +36,13 @@ class Matrix:
 
 
 @contextmanager
-def whole_matrix(path: Path, width: int) -> Iterator[Matrix]:
+def whole_matrix(path: Path, width: int) -> Iterator[VectorsFile]:
     """A matrix to add to, which takes the file's name when all is in it."""
     if path.suffix != ".npy":
         raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
     if path.exists() and not path.is_file():
         raise GlassformerError(f"{path} is no regular file, which could be replaced; name another.")
-    with whole_file(path, lambda: matrix.path) as file:
-        matrix = Matrix(file, path, width)
+    with atomic_file(path, lambda: matrix.path) as file:
+        matrix = VectorsFile(file, path, width)
         yield matrix
         matrix.head()

@@ -1,4 +1,4 @@
-"""Text room, CTRL's codec: words between white space, cut into byte pairs.
+"""Words between white space, cut into byte pairs.
 
 A folder with `vocab.json` and `merges.txt` comes in. A piece that does not end its word is written
 with `@@`; a line break belongs to the word before it.
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.text.backends.bpe_merge import END_OF_WORD, BytePairs
+from glassformer.text.backends.python_backend import Cut, PythonBackend, numbered
 from glassformer.text.loading.files import read_bytes, read_vocabulary
-from glassformer.text.backends.python_backend import Cut, ForeignCodec, numbered
-from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 WORD = re.compile(r"\S+\n?")
 CONTINUES = "@@"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CtrlCodec(ForeignCodec):
+class CtrlBackend(PythonBackend):
     byte_pairs: BytePairs
 
     @property
@@ -43,9 +43,9 @@ class CtrlCodec(ForeignCodec):
         return " ".join(tokens).replace(f"{CONTINUES} ", "").strip()
 
 
-def load_ctrl(folder: Path, settings: Settings) -> CtrlCodec:
+def load_ctrl(folder: Path, settings: TokenizerConfig) -> CtrlBackend:
     path = folder / "vocab.json"
-    return CtrlCodec(
+    return CtrlBackend(
         vocabulary=numbered(read_vocabulary(path), settings, path),
         unknown=settings.roles["unk"],
         end=None,

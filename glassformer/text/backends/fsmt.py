@@ -1,4 +1,4 @@
-"""Text room, FSMT's codec: Moses makes words, byte pairs cut them, two vocabularies number them.
+"""Moses makes words, byte pairs cut them, two vocabularies number them.
 
 A folder with `vocab-src.json`, `vocab-tgt.json` and `merges.txt` comes in.
 """
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from glassformer.errors import GlassformerError
 from glassformer.text.backends.bpe_merge import BytePairs
-from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
-from glassformer.text.backends.moses import MosesCodec
-from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class FsmtCodec(MosesCodec):
+class FsmtBackend(MosesBackend):
     byte_pairs: BytePairs
     lowercase: bool
 
@@ -42,7 +42,7 @@ class FsmtCodec(MosesCodec):
         return self.detokenized(self.byte_pairs.joined(tokens).split())
 
 
-def load_fsmt(folder: Path, settings: Settings) -> FsmtCodec:
+def load_fsmt(folder: Path, settings: TokenizerConfig) -> FsmtBackend:
     languages = settings.values.get("langs")
     if not isinstance(languages, list) or len(languages) != 2:
         raise GlassformerError(
@@ -52,9 +52,9 @@ def load_fsmt(folder: Path, settings: Settings) -> FsmtCodec:
     originals = {name: read_bytes(folder / name) for name in names}
     byte_pairs = BytePairs.read(folder / "merges.txt")
 
-    def side(language: str, vocabulary: str, other: FsmtCodec | None) -> FsmtCodec:
+    def side(language: str, vocabulary: str, other: FsmtBackend | None) -> FsmtBackend:
         path = folder / vocabulary
-        return FsmtCodec(
+        return FsmtBackend(
             vocabulary=numbered(read_vocabulary(path), settings, path),
             unknown=settings.roles["unk"],
             end=settings.roles["sep"],

@@ -6,20 +6,20 @@ A folder with `sentencepiece.bpe.model` and `vocab.json` comes in.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from glassformer.text.backend import Codec
-from glassformer.text.loading.files import read_bytes, read_vocabulary
-from glassformer.text.backends.python_backend import Cut, ForeignCodec, numbered
+from glassformer.text.backend import TokenizerBackend
+from glassformer.text.backends.python_backend import Cut, PythonBackend, numbered
+from glassformer.text.backends.unigram_segmenter import UnigramSegmenter
 from glassformer.text.languages import M2M, M2M_WMT21, known
-from glassformer.text.backends.unigram_segmenter import Segmenter
+from glassformer.text.loading.files import read_bytes, read_vocabulary
 from glassformer.text.loading.sentencepiece_model import SPACE, SentencePieceModel
-from glassformer.text.loading.tokenizer_config import Settings, special_token
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, special_token
 
 FILES = ("sentencepiece.bpe.model", "vocab.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class M2MCodec(ForeignCodec):
-    segmenter: Segmenter
+class M2MBackend(PythonBackend):
+    segmenter: UnigramSegmenter
     languages: tuple[str, ...]
 
     @property
@@ -29,7 +29,7 @@ class M2MCodec(ForeignCodec):
     def reference_class(self) -> str:
         return "M2M100Tokenizer"
 
-    def with_languages(self, source: str | None, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:
         other = None if target is None else replace(self, start=self._code(target), other=None)
         start = self.start if source is None else self._code(source)
         return replace(self, start=start, other=other or self.other)
@@ -58,7 +58,7 @@ def joined(pieces: str) -> str:
     return pieces.replace(SPACE, " ").removeprefix(" ")
 
 
-def load_m2m(folder: Path, settings: Settings) -> Codec:
+def load_m2m(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     languages = M2M_WMT21 if settings.values.get("language_codes") == "wmt21" else M2M
     path = folder / "vocab.json"
     vocabulary = read_vocabulary(path)
@@ -66,9 +66,9 @@ def load_m2m(folder: Path, settings: Settings) -> Codec:
     numbers = {code: len(vocabulary) + i for i, code in enumerate(codes)}
     backend = numbered({**vocabulary, **numbers}, settings, path)
     backend.add_special_tokens([special_token(code) for code in codes])
-    codec = M2MCodec(
+    codec = M2MBackend(
         vocabulary=backend,
-        segmenter=Segmenter(SentencePieceModel.read(folder / "sentencepiece.bpe.model")),
+        segmenter=UnigramSegmenter(SentencePieceModel.read(folder / "sentencepiece.bpe.model")),
         unknown=settings.roles["unk"],
         end=settings.roles["eos"],
         originals={name: read_bytes(folder / name) for name in FILES},

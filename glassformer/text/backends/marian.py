@@ -1,4 +1,4 @@
-"""Text room, Marian's codec: pieces cut by SentencePiece, numbered by `vocab.json`.
+"""Pieces cut by SentencePiece, numbered by `vocab.json`.
 
 A folder with `source.spm`, `target.spm` and `vocab.json` comes in (and `target_vocab.json` where
 the two languages do not share one vocabulary).
@@ -8,18 +8,18 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.text.backends.python_backend import Cut, PythonBackend, numbered
+from glassformer.text.backends.unigram_segmenter import UnigramSegmenter
 from glassformer.text.loading.files import read_bytes, read_vocabulary
-from glassformer.text.backends.python_backend import Cut, ForeignCodec, numbered
-from glassformer.text.backends.unigram_segmenter import Segmenter
 from glassformer.text.loading.sentencepiece_model import SPACE, SentencePieceModel
-from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 LANGUAGE_CODE = re.compile(r">>.*?<<", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarianCodec(ForeignCodec):
-    segmenter: Segmenter
+class MarianBackend(PythonBackend):
+    segmenter: UnigramSegmenter
 
     @property
     def piecewise(self) -> bool:
@@ -51,17 +51,17 @@ def joined(pieces: str) -> str:
     return pieces.replace(SPACE, " ").lstrip(" ")
 
 
-def load_marian(folder: Path, settings: Settings) -> MarianCodec:
+def load_marian(folder: Path, settings: TokenizerConfig) -> MarianBackend:
     separate = settings.flag("separate_vocabs", False)
     target_vocabulary = "target_vocab.json" if separate else "vocab.json"
     names = ("source.spm", "target.spm", "vocab.json", target_vocabulary)
     originals = {name: read_bytes(folder / name) for name in names}
 
-    def side(model: str, vocabulary: str, other: MarianCodec | None) -> MarianCodec:
+    def side(model: str, vocabulary: str, other: MarianBackend | None) -> MarianBackend:
         path = folder / vocabulary
-        return MarianCodec(
+        return MarianBackend(
             vocabulary=numbered(read_vocabulary(path), settings, path),
-            segmenter=Segmenter(SentencePieceModel.read(folder / model)),
+            segmenter=UnigramSegmenter(SentencePieceModel.read(folder / model)),
             unknown=settings.roles["unk"],
             end=settings.roles["eos"],
             originals=originals,

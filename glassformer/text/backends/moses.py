@@ -1,4 +1,4 @@
-"""Text room, words by Moses: what FSMT, XLM and Transformer-XL share. Texts come in.
+"""What FSMT, XLM and Transformer-XL share. Texts come in.
 
 Moses is the optional package `sacremoses`.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.text.backends.bpe_merge import END_OF_WORD
-from glassformer.text.backends.python_backend import Cut, ForeignCodec
+from glassformer.text.backends.python_backend import Cut, PythonBackend
 
 ASCII_FORMS = str.maketrans(
     "，、”“∶：？《》）！（；１」「０３２５６９７８４～’━〈〉【】％",
@@ -23,7 +23,7 @@ REACH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class MosesCodec(ForeignCodec):
+class MosesBackend(PythonBackend):
     language: str
 
     @abstractmethod

@@ -13,16 +13,16 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import WordLevel
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backend import Codec, Text, no_languages
-from glassformer.text.encoding import Encoded
-from glassformer.text.loading.tokenizer_config import Settings, add_tokens, id_of
+from glassformer.text.backend import Text, TokenizerBackend, no_languages
+from glassformer.text.encoding import TextEncoding
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, add_tokens, id_of
 
 Cut = tuple[str, int, int]
 """A piece, and its start and end in the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignCodec(ABC):
+class PythonBackend(ABC):
     vocabulary: Backend
     unknown: str
     start: str | None = None
@@ -52,10 +52,10 @@ class ForeignCodec(ABC):
         return False
 
     @property
-    def target(self) -> Codec:
+    def target(self) -> TokenizerBackend:
         return self.other or self
 
-    def with_languages(self, source: str | None, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:
         raise no_languages()
 
     @property
@@ -68,7 +68,7 @@ class ForeignCodec(ABC):
     def ids(self, texts: list[str]) -> list[list[int]]:
         return [encoded.ids for encoded in self.read(list(texts), special=False)]
 
-    def read(self, texts: list[Text], special: bool) -> list[Encoded]:
+    def read(self, texts: list[Text], special: bool) -> list[TextEncoding]:
         return [self._encoded((t,) if isinstance(t, str) else t, special) for t in texts]
 
     @cached_property
@@ -77,7 +77,7 @@ class ForeignCodec(ABC):
         longest_first = sorted(tokens, key=len, reverse=True)
         return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
 
-    def _encoded(self, texts: tuple[str, ...], special: bool) -> Encoded:
+    def _encoded(self, texts: tuple[str, ...], special: bool) -> TextEncoding:
         cuts: list[Cut] = []
         sequence: list[int | None] = []
         for index, text in enumerate(texts):
@@ -92,7 +92,7 @@ class ForeignCodec(ABC):
                 sequence.append(None)
         unknown = id_of(self.vocabulary, self.unknown)
         ids = [self.vocabulary.token_to_id(piece) for piece, _, _ in cuts]
-        return Encoded(
+        return TextEncoding(
             ids=[unknown if id is None else id for id in ids],
             tokens=[piece for piece, _, _ in cuts],
             segments=[0] * len(cuts),
@@ -114,7 +114,7 @@ class ForeignCodec(ABC):
         return cuts
 
 
-def numbered(vocabulary: dict[str, int], settings: Settings, where: object) -> Backend:
+def numbered(vocabulary: dict[str, int], settings: TokenizerConfig, where: object) -> Backend:
     """A backend that only knows tokens and their ids."""
     for role in ("unk", "eos", "sep", "pad"):
         token = settings.roles.get(role)

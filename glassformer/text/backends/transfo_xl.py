@@ -15,16 +15,16 @@ from typing import Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.text.loading.files import read_bytes, read_lines
+from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
-from glassformer.text.backends.moses import MosesCodec
-from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.files import read_bytes, read_lines
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 FILES = ("vocab.txt", "vocab.bin", "vocab.pkl")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordCodec(MosesCodec):
+class TransfoXLBackend(MosesBackend):
     lowercase: bool
 
     def reference_class(self) -> str:
@@ -49,10 +49,10 @@ class WordCodec(MosesCodec):
         return self.detokenized(tokens).replace(" @,@ ", ",").replace(" @.@ ", ".").strip()
 
 
-def load_transfo_xl(folder: Path, settings: Settings) -> WordCodec:
+def load_transfo_xl(folder: Path, settings: TokenizerConfig) -> TransfoXLBackend:
     path = next(folder / name for name in FILES if (folder / name).is_file())
     words = read_words(path)
-    return WordCodec(
+    return TransfoXLBackend(
         vocabulary=numbered({word: i for i, word in enumerate(words)}, settings, path),
         unknown=settings.roles["unk"],
         end=None,

@@ -1,4 +1,4 @@
-"""Text room, a cutter: SentencePiece's Unigram segmentation, to the last bit. A text comes in.
+"""SentencePiece's Unigram segmentation, to the last bit. A text comes in.
 
 The `tokenizers` library has Unigram too, and T5 and XLM-RoBERTa use it there, as the reference
 does. The reference for Marian is SentencePiece itself, which differs in small ways: it matches
@@ -12,7 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.text.loading.sentencepiece_model import SPACE, Algorithm, Kind, SentencePieceModel
+from glassformer.text.loading.sentencepiece_model import (
+    SPACE,
+    Algorithm,
+    PieceType,
+    SentencePieceModel,
+)
 
 UNKNOWN_PENALTY = 10.0
 
@@ -58,18 +63,18 @@ def trie_offset(unit: int) -> int:
     return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
-class Segmenter:
+class UnigramSegmenter:
     def __init__(self, model: SentencePieceModel) -> None:
         if model.algorithm is not Algorithm.UNIGRAM:
             raise GlassformerError(
                 f"The SentencePiece model is of kind {model.algorithm.name.lower()}; "
                 "only unigram models can be used here."
             )
-        if model.texts(Kind.BYTE):
+        if model.texts(PieceType.BYTE):
             raise GlassformerError("A SentencePiece model with byte pieces cannot be used here.")
-        normal = {p.text: p.score for p in model.pieces if p.kind is Kind.NORMAL}
+        normal = {p.text: p.score for p in model.pieces if p.kind is PieceType.NORMAL}
         scored = zip(model.pieces, model.scored(), strict=True)
-        user = dict(entry for piece, entry in scored if piece.kind is Kind.USER_DEFINED)
+        user = dict(entry for piece, entry in scored if piece.kind is PieceType.USER_DEFINED)
         self.model = model
         self._charsmap = Charsmap(model.charsmap)
         self._scores = {**normal, **user}

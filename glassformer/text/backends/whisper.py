@@ -10,11 +10,11 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
+from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.loading.byte_bpe import byte_level, files_of
-from glassformer.text.backend import Codec, LibraryCodec, surround
 from glassformer.text.loading.files import read_json_if_there, read_lines
-from glassformer.text.loading.tokenizer_config import Settings
 from glassformer.text.loading.tiktoken import read_tiktoken
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 ENGLISH, MANY = "gpt2.tiktoken", "multilingual.tiktoken"
 TABLES = {MANY: (99, 100), ENGLISH: (99,)}
@@ -72,7 +72,7 @@ def language_code(language: str) -> str:
     return code
 
 
-def load_whisper(folder: Path, settings: Settings) -> Codec:
+def load_whisper(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     if (folder / "vocab.json").is_file():
         return transcribing(byte_level(files_of(folder), settings), settings)
     size = read_json_if_there(folder / "config.json").get("vocab_size")
@@ -83,24 +83,24 @@ def holds_table(folder: Path) -> bool:
     return any((folder / name).is_file() for name in TABLES)
 
 
-def load_table(folder: Path, settings: Settings, size: int | None) -> Codec:
+def load_table(folder: Path, settings: TokenizerConfig, size: int | None) -> TokenizerBackend:
     """OpenAI's table for a model of `size` tokens."""
     path = find_table(folder, size)
     vocabulary, merges = read_tiktoken(path)
     special = special_tokens(languages_of(path, size))
     numbers = {token: len(vocabulary) + i for i, token in enumerate(special)}
     added = {str(id): {"content": t, "special": True} for t, id in numbers.items()}
-    settings = Settings({**settings.values, "added_tokens_decoder": added})
+    settings = TokenizerConfig({**settings.values, "added_tokens_decoder": added})
     return transcribing(byte_level(BPE(vocabulary, merges), settings), settings)
 
 
-def transcribing(backend: Backend, settings: Settings) -> Codec:
+def transcribing(backend: Backend, settings: TokenizerConfig) -> TokenizerBackend:
     """With the start and the end of a transcript around a text."""
     language, task = settings.values.get("language"), settings.values.get("task")
     start = start_tokens(language, task, settings.flag("predict_timestamps", False))
     end = settings.roles["eos"]
-    surround(backend, [*start, "$A", end], [*start, "$A", "$B:1", f"{end}:1"])
-    return LibraryCodec(backend)
+    set_template(backend, [*start, "$A", end], [*start, "$A", "$B:1", f"{end}:1"])
+    return LibraryBackend(backend)
 
 
 def find_table(folder: Path, size: int | None) -> Path:

@@ -1,4 +1,4 @@
-"""Text room, XLM's codec: words by the text's language, without accents, cut into byte pairs.
+"""Words by the text's language, without accents, cut into byte pairs.
 
 A folder with `vocab.json` and `merges.txt` comes in.
 """
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.text.backend import TokenizerBackend
 from glassformer.text.backends.bpe_merge import BytePairs
-from glassformer.text.backend import Codec
-from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.backends.moses import MosesBackend
 from glassformer.text.backends.python_backend import numbered
-from glassformer.text.backends.moses import MosesCodec
-from glassformer.text.loading.tokenizer_config import Settings
+from glassformer.text.loading.files import read_bytes, read_vocabulary
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 ROMANIAN = str.maketrans("ŞşŢţȘșȚțĂăÂâÎî", "SsTtSsTtAaAaIi")
 
 
 @dataclass(frozen=True, kw_only=True)
-class XlmCodec(MosesCodec):
+class XlmBackend(MosesBackend):
     byte_pairs: BytePairs
     plain: bool
     """Whether texts lose their capitals and accents."""
@@ -34,7 +34,7 @@ class XlmCodec(MosesCodec):
     def reference_class(self) -> str:
         return "XLMTokenizer"
 
-    def with_languages(self, source: str | None, target: str | None) -> Codec:
+    def with_languages(self, source: str | None, target: str | None) -> TokenizerBackend:
         return replace(self, language=source or self.language)
 
     def words(self, text: str) -> list[str]:
@@ -59,30 +59,30 @@ def plain(text: str) -> str:
     return "".join(c for c in letters if unicodedata.category(c) != "Mn").lower()
 
 
-def by_moses(codec: XlmCodec, text: str) -> list[str]:
+def by_moses(codec: XlmBackend, text: str) -> list[str]:
     text = codec.normalized(text)
     if codec.language == "ro":
         text = text.translate(ROMANIAN)
     return list(codec.tokenizer.tokenize(text, escape=False))
 
 
-def by_jieba(codec: XlmCodec, text: str) -> list[str]:
+def by_jieba(codec: XlmBackend, text: str) -> list[str]:
     cut = segmenter("rjieba", "Chinese").cut
     return codec.normalized(" ".join(cut(text))).split()
 
 
-def by_pythainlp(codec: XlmCodec, text: str) -> list[str]:
+def by_pythainlp(codec: XlmBackend, text: str) -> list[str]:
     return list(segmenter("pythainlp", "Thai").word_tokenize(codec.normalized(text)))
 
 
-def by_kytea(codec: XlmCodec, text: str) -> list[str]:
+def by_kytea(codec: XlmBackend, text: str) -> list[str]:
     raise GlassformerError(
         "XLM cuts Japanese into words by KyTea, which is not part of this; put spaces between the "
         'words yourself and choose another language, as with_languages("en").'
     )
 
 
-WORDS: dict[str, Callable[[XlmCodec, str], list[str]]] = {
+WORDS: dict[str, Callable[[XlmBackend, str], list[str]]] = {
     "zh": by_jieba,
     "th": by_pythainlp,
     "ja": by_kytea,
@@ -98,9 +98,9 @@ def segmenter(package: str, language: str) -> Any:
         ) from None
 
 
-def load_xlm(folder: Path, settings: Settings) -> XlmCodec:
+def load_xlm(folder: Path, settings: TokenizerConfig) -> XlmBackend:
     path = folder / "vocab.json"
-    return XlmCodec(
+    return XlmBackend(
         vocabulary=numbered(read_vocabulary(path), settings, path),
         unknown=settings.roles["unk"],
         start=settings.roles["bos"],

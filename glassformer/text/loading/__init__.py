@@ -1,0 +1,1 @@
+"""Reading tokenizer files of every kind."""

@@ -10,9 +10,9 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
-from glassformer.text.backend import Codec, LibraryCodec, surround
+from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, add_tokens, id_of
 from glassformer.text.loading.wordpiece_bpe import add_bos_eos, bpe
-from glassformer.text.loading.tokenizer_config import Settings, add_tokens, id_of
 
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3_WORDS = (
@@ -22,20 +22,20 @@ LLAMA3_WORDS = (
 QWEN_WORDS = LLAMA3_WORDS.replace("{1,3}", "")
 
 
-def load_gpt2(folder: Path, settings: Settings) -> Codec:
+def load_gpt2(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = byte_level(files_of(folder), settings)
     add_bos_eos(backend, settings, bos=False)
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
-def load_gpt_neox(folder: Path, settings: Settings) -> Codec:
+def load_gpt_neox(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = byte_level(files_of(folder), settings)
     backend.normalizer = normalizers.NFC()
     add_bos_eos(backend, settings, bos=False)
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
-def load_qwen(folder: Path, settings: Settings) -> Codec:
+def load_qwen(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = byte_level(files_of(folder), settings)
     backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
@@ -47,10 +47,10 @@ def load_qwen(folder: Path, settings: Settings) -> Codec:
         ]
     )
     add_bos_eos(backend, settings, bos=False)
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
-def load_roberta(folder: Path, settings: Settings) -> Codec:
+def load_roberta(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = byte_level(files_of(folder), settings)
     cls, sep = settings.roles["cls"], settings.roles["sep"]
     backend.post_processor = processors.RobertaProcessing(
@@ -59,21 +59,21 @@ def load_roberta(folder: Path, settings: Settings) -> Codec:
         trim_offsets=settings.flag("trim_offsets", True),
         add_prefix_space=settings.flag("add_prefix_space", False),
     )
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
-def load_deberta(folder: Path, settings: Settings) -> Codec:
+def load_deberta(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = byte_level(files_of(folder), settings)
     cls, sep = settings.roles["cls"], settings.roles["sep"]
-    surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
-    return LibraryCodec(backend)
+    set_template(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+    return LibraryBackend(backend)
 
 
 def files_of(folder: Path) -> BPE:
     return bpe(folder, continuing_subword_prefix="", end_of_word_suffix="")
 
 
-def byte_level(model: BPE, settings: Settings) -> Backend:
+def byte_level(model: BPE, settings: TokenizerConfig) -> Backend:
     backend = Backend(model)
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(
         add_prefix_space=settings.flag("add_prefix_space", False)

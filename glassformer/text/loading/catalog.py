@@ -1,10 +1,18 @@
-"""Text room, the catalog: which family has which tokenizer files. A model type comes in."""
+"""Which family has which tokenizer files. A model type comes in."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from glassformer.text.backend import TokenizerBackend
+from glassformer.text.backends.ctrl import load_ctrl
+from glassformer.text.backends.fsmt import load_fsmt
+from glassformer.text.backends.m2m import load_m2m
+from glassformer.text.backends.marian import load_marian
+from glassformer.text.backends.transfo_xl import load_transfo_xl
+from glassformer.text.backends.whisper import load_whisper
+from glassformer.text.backends.xlm import load_xlm
 from glassformer.text.loading.byte_bpe import (
     load_deberta,
     load_gpt2,
@@ -12,14 +20,7 @@ from glassformer.text.loading.byte_bpe import (
     load_qwen,
     load_roberta,
 )
-from glassformer.text.backend import Codec
-from glassformer.text.backends.ctrl import load_ctrl
-from glassformer.text.backends.fsmt import load_fsmt
-from glassformer.text.loading.wordpiece_bpe import load_bert, load_gpt, load_llama
-from glassformer.text.backends.m2m import load_m2m
-from glassformer.text.backends.marian import load_marian
-from glassformer.text.loading.tokenizer_config import Settings
-from glassformer.text.backends.transfo_xl import load_transfo_xl
+from glassformer.text.loading.tokenizer_config import TokenizerConfig
 from glassformer.text.loading.unigram import (
     load_albert,
     load_big_bird,
@@ -32,13 +33,12 @@ from glassformer.text.loading.unigram import (
     load_xlm_roberta,
     load_xlnet,
 )
-from glassformer.text.backends.whisper import load_whisper
-from glassformer.text.backends.xlm import load_xlm
+from glassformer.text.loading.wordpiece_bpe import load_bert, load_gpt, load_llama
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family:
-    load: Callable[[Path, Settings], Codec]
+class TokenizerFamily:
+    load: Callable[[Path, TokenizerConfig], TokenizerBackend]
     files: tuple[str, ...]
     or_files: tuple[tuple[str, ...], ...] = ()
     """Other sets of files that hold the same."""
@@ -80,16 +80,16 @@ ROBERTA_TOKENS = {
 LLAMA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 MASK_AFTER_SPACE = {"content": "[MASK]", "lstrip": True}
 
-BERT = Family(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS, segments=True)
-GPT2 = Family(load=load_gpt2, files=BPE_FILES, defaults=GPT2_TOKENS)
-ROBERTA = Family(load=load_roberta, files=BPE_FILES, defaults=ROBERTA_TOKENS)
-T5 = Family(load=load_t5, files=SPIECE, defaults=T5_TOKENS)
-LLAMA = Family(
+BERT = TokenizerFamily(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS, segments=True)
+GPT2 = TokenizerFamily(load=load_gpt2, files=BPE_FILES, defaults=GPT2_TOKENS)
+ROBERTA = TokenizerFamily(load=load_roberta, files=BPE_FILES, defaults=ROBERTA_TOKENS)
+T5 = TokenizerFamily(load=load_t5, files=SPIECE, defaults=T5_TOKENS)
+LLAMA = TokenizerFamily(
     load=load_llama,
     files=("tokenizer.model",),
     defaults={**LLAMA_TOKENS, "padding_side": "left"},
 )
-GEMMA = Family(
+GEMMA = TokenizerFamily(
     load=load_llama,
     files=("tokenizer.model",),
     defaults={
@@ -102,22 +102,22 @@ GEMMA = Family(
         "add_prefix_space": False,
     },
 )
-QWEN = Family(
+QWEN = TokenizerFamily(
     load=load_qwen,
     files=BPE_FILES,
     defaults=dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>"),
 )
 MBART_TOKENS = {**ROBERTA_TOKENS, "mask_token": {"content": "<mask>", "lstrip": True}}
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, TokenizerFamily] = {
     "bert": BERT,
-    "distilbert": Family(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS),
+    "distilbert": TokenizerFamily(load=load_bert, files=BERT_FILES, defaults=BERT_TOKENS),
     "electra": BERT,
     "gpt2": GPT2,
     "gpt_neo": GPT2,
     "gptj": GPT2,
     "phi": GPT2,
-    "opt": Family(
+    "opt": TokenizerFamily(
         load=load_gpt2,
         files=BPE_FILES,
         defaults={
@@ -126,7 +126,7 @@ FAMILIES: dict[str, Family] = {
             "add_bos_token": True,
         },
     ),
-    "gpt_neox": Family(
+    "gpt_neox": TokenizerFamily(
         load=load_gpt_neox,
         files=BPE_FILES,
         defaults={**GPT2_TOKENS, "pad_token": "<|padding|>"},
@@ -136,7 +136,7 @@ FAMILIES: dict[str, Family] = {
     "roberta": ROBERTA,
     "bart": ROBERTA,
     "longformer": ROBERTA,
-    "deberta": Family(
+    "deberta": TokenizerFamily(
         load=load_deberta,
         files=BPE_FILES,
         defaults={
@@ -147,34 +147,34 @@ FAMILIES: dict[str, Family] = {
         },
         segments=True,
     ),
-    "whisper": Family(
+    "whisper": TokenizerFamily(
         load=load_whisper,
         files=BPE_FILES,
         or_files=(("multilingual.tiktoken",), ("gpt2.tiktoken",)),
         # Times, as <|1.08|>, are not special to the library, yet no part of what was said.
         defaults={**GPT2_TOKENS, "silent_tokens": r"<\|\d+\.\d\d\|>"},
     ),
-    "openai-gpt": Family(load=load_gpt, files=BPE_FILES, defaults={"unk_token": "<unk>"}),
-    "xlm-roberta": Family(load=load_xlm_roberta, files=FAIRSEQ, defaults=ROBERTA_TOKENS),
-    "mbart": Family(
+    "openai-gpt": TokenizerFamily(load=load_gpt, files=BPE_FILES, defaults={"unk_token": "<unk>"}),
+    "xlm-roberta": TokenizerFamily(load=load_xlm_roberta, files=FAIRSEQ, defaults=ROBERTA_TOKENS),
+    "mbart": TokenizerFamily(
         load=load_mbart, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "last"}
     ),
-    "nllb": Family(
+    "nllb": TokenizerFamily(
         load=load_nllb,
         files=FAIRSEQ,
         defaults={**MBART_TOKENS, "language_code": "first"},
     ),
-    "mbart50": Family(
+    "mbart50": TokenizerFamily(
         load=load_mbart_50, files=FAIRSEQ, defaults={**MBART_TOKENS, "language_code": "first"}
     ),
     "t5": T5,
     "mt5": T5,
-    "pegasus": Family(
+    "pegasus": TokenizerFamily(
         load=load_pegasus,
         files=SPIECE,
         defaults={**T5_TOKENS, "mask_token": "<mask_2>", "mask_token_sent": "<mask_1>"},
     ),
-    "albert": Family(
+    "albert": TokenizerFamily(
         load=load_albert,
         files=SPIECE,
         defaults={
@@ -188,7 +188,7 @@ FAMILIES: dict[str, Family] = {
         },
         segments=True,
     ),
-    "big_bird": Family(
+    "big_bird": TokenizerFamily(
         load=load_big_bird,
         files=SPIECE,
         defaults={
@@ -199,13 +199,13 @@ FAMILIES: dict[str, Family] = {
             "mask_token": MASK_AFTER_SPACE,
         },
     ),
-    "deberta-v2": Family(
+    "deberta-v2": TokenizerFamily(
         load=load_deberta_v2,
         files=("spm.model",),
         defaults={**BERT_TOKENS, "bos_token": "[CLS]", "eos_token": "[SEP]"},
         segments=True,
     ),
-    "xlnet": Family(
+    "xlnet": TokenizerFamily(
         load=load_xlnet,
         files=SPIECE,
         defaults={
@@ -226,10 +226,10 @@ FAMILIES: dict[str, Family] = {
     "gemma2": GEMMA,
     "gemma3": GEMMA,
     "gemma3_text": GEMMA,
-    "ctrl": Family(
+    "ctrl": TokenizerFamily(
         load=load_ctrl, files=BPE_FILES, library_file=False, defaults={"unk_token": "<unk>"}
     ),
-    "xlm": Family(
+    "xlm": TokenizerFamily(
         load=load_xlm,
         files=BPE_FILES,
         library_file=False,
@@ -244,7 +244,7 @@ FAMILIES: dict[str, Family] = {
             "src_lang": "en",
         },
     ),
-    "transfo-xl": Family(
+    "transfo-xl": TokenizerFamily(
         load=load_transfo_xl,
         files=("vocab.txt",),
         or_files=(("vocab.bin",), ("vocab.pkl",)),
@@ -256,19 +256,19 @@ FAMILIES: dict[str, Family] = {
             "language": "en",
         },
     ),
-    "m2m_100": Family(
+    "m2m_100": TokenizerFamily(
         load=load_m2m,
         files=("sentencepiece.bpe.model", "vocab.json"),
         library_file=False,
         defaults={**LLAMA_TOKENS, "sep_token": "</s>", "pad_token": "<pad>"},
     ),
-    "marian": Family(
+    "marian": TokenizerFamily(
         load=load_marian,
         files=("source.spm", "target.spm", "vocab.json"),
         library_file=False,
         defaults={**T5_TOKENS, "model_max_length": 512},
     ),
-    "fsmt": Family(
+    "fsmt": TokenizerFamily(
         load=load_fsmt,
         files=("vocab-src.json", "vocab-tgt.json", "merges.txt"),
         library_file=False,

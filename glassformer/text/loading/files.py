@@ -1,4 +1,4 @@
-"""Text room, the shelf: reads and writes the small files of a tokenizer folder. Paths come in."""
+"""Reads and writes the small files of a tokenizer folder. Paths come in."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import settle, whole_folder
+from glassformer.storage.folders import atomic_folder, complete_pending_save
 
 
 def read_bytes(path: Path) -> bytes:
@@ -74,7 +74,7 @@ def read_side_files(folder: Path) -> dict[str, bytes]:
 
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
     """The settings of what reads sound or images, and the file they stand in."""
-    settle(folder)
+    complete_pending_save(folder)
     path = folder / PROCESSOR_FILE
     if (folder / READER_FILE).is_file() or not path.is_file():
         return folder / READER_FILE, read_json(folder / READER_FILE)
@@ -116,7 +116,7 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes all of the files or, on an error, none."""
-    with whole_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         for name, content in files.items():
             (draft / name).parent.mkdir(exist_ok=True)
             (draft / name).write_bytes(content)

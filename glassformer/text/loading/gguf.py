@@ -1,4 +1,4 @@
-"""Text room, a back door: the tokenizer that a GGUF file carries. The file's metadata comes in.
+"""The tokenizer that a GGUF file carries. The file's metadata comes in.
 
 `tokenizer.ggml.model` says which algorithm reads the text: "llama" is SentencePiece's byte pairs,
 whose order is in the scores; "gpt2" is byte pairs over bytes, with merges, after a split into words
@@ -13,11 +13,11 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE
 
 from glassformer.errors import GlassformerError
+from glassformer.text.backend import LibraryBackend
 from glassformer.text.loading.byte_bpe import GPT2_WORDS, LLAMA3_WORDS
-from glassformer.text.backend import LibraryCodec
+from glassformer.text.loading.sentencepiece_model import SPACE, PieceType
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, special_token
 from glassformer.text.loading.wordpiece_bpe import add_bos_eos, merges_of, ranks
-from glassformer.text.loading.sentencepiece_model import SPACE, Kind
-from glassformer.text.loading.tokenizer_config import Settings, special_token
 
 Metadata = Mapping[str, Any]
 PREFIX = "tokenizer.ggml."
@@ -43,7 +43,7 @@ def has_tokenizer(metadata: Metadata) -> bool:
     return metadata.get(f"{PREFIX}model") not in (None, "no_vocab", "none")
 
 
-def codec_of(metadata: Metadata) -> tuple[LibraryCodec, Settings]:
+def codec_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
     model = metadata.get(f"{PREFIX}model")
     if not has_tokenizer(metadata):
         raise GlassformerError("The GGUF file carries no tokenizer.")
@@ -64,7 +64,7 @@ def codec_of(metadata: Metadata) -> tuple[LibraryCodec, Settings]:
     backend.add_special_tokens(settings.special_tokens())
     starts = model == "llama" or WORDS.get(words_name(metadata)) is LLAMA3
     add_bos_eos(backend, settings, bos=starts)
-    return LibraryCodec(backend), settings
+    return LibraryBackend(backend), settings
 
 
 def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
@@ -124,7 +124,7 @@ def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]
     return values
 
 
-def settings_of(metadata: Metadata, tokens: list[str]) -> Settings:
+def settings_of(metadata: Metadata, tokens: list[str]) -> TokenizerConfig:
     """What tokenizer_config.json would say."""
     architecture = metadata.get("general.architecture")
     ids = {role: metadata.get(f"{PREFIX}{name}_token_id") for role, name in ROLES.items()}
@@ -142,7 +142,7 @@ def settings_of(metadata: Metadata, tokens: list[str]) -> Settings:
         "padding_side": "left" if architecture == "llama" else None,
         **{f"{role}_token": tokens[id] for role, id in ids.items() if id is not None},
     }
-    return Settings({key: value for key, value in said.items() if value is not None})
+    return TokenizerConfig({key: value for key, value in said.items() if value is not None})
 
 
 def add_reserved(backend: Backend, metadata: Metadata, tokens: list[str]) -> None:
@@ -151,6 +151,6 @@ def add_reserved(backend: Backend, metadata: Metadata, tokens: list[str]) -> Non
         return
     kinds = listed(metadata, "token_type", len(tokens))
     pairs = list(zip(tokens, kinds, strict=True))
-    backend.add_special_tokens([special_token(t) for t, kind in pairs if kind == Kind.CONTROL])
-    own = [AddedToken(t, normalized=False) for t, kind in pairs if kind == Kind.USER_DEFINED]
+    backend.add_special_tokens([special_token(t) for t, kind in pairs if kind == PieceType.CONTROL])
+    own = [AddedToken(t, normalized=False) for t, kind in pairs if kind == PieceType.USER_DEFINED]
     backend.add_tokens(own)

@@ -1,4 +1,4 @@
-"""Text room, a back door: llama2.c's tokenizer.bin, as the metadata of a GGUF file would say it.
+"""Llama2.c's tokenizer.bin, as the metadata of a GGUF file would say it.
 
     the longest token's length, then for every token: score, length, bytes
 
@@ -13,10 +13,10 @@ from typing import Any
 from glassformer.errors import GlassformerError
 from glassformer.text.loading.files import read_bytes
 from glassformer.text.loading.gguf import PREFIX
-from glassformer.text.loading.sentencepiece_model import SPACE, Kind
+from glassformer.text.loading.sentencepiece_model import SPACE, PieceType
 
 FIRST = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-KINDS = [Kind.UNKNOWN, Kind.CONTROL, Kind.CONTROL, *[Kind.BYTE] * 256]
+KINDS = [PieceType.UNKNOWN, PieceType.CONTROL, PieceType.CONTROL, *[PieceType.BYTE] * 256]
 
 
 def is_llama2c(path: Path) -> bool:
@@ -33,7 +33,7 @@ def metadata_beside(model: Path) -> dict[str, Any]:
         "model": "llama",
         "tokens": [*FIRST, *(token.replace(" ", SPACE) for token in tokens[len(FIRST) :])],
         "scores": scores,
-        "token_type": KINDS + [Kind.NORMAL] * (len(tokens) - len(KINDS)),
+        "token_type": KINDS + [PieceType.NORMAL] * (len(tokens) - len(KINDS)),
         "unknown_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,

@@ -1,31 +1,39 @@
-"""Text room, its door: finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
+"""Finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
 
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.gguf import Header, is_gguf
-from glassformer.storage.folders import settle
-from glassformer.text.loading.catalog import BY_FILES, FAMILIES, Family
-from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class
-from glassformer.text.backend import Codec, LibraryCodec
+from glassformer.gguf import GgufHeader, is_gguf
+from glassformer.storage.folders import complete_pending_save
+from glassformer.text.backend import LibraryBackend, TokenizerBackend
+from glassformer.text.backends.whisper import (
+    START,
+    holds_table,
+    load_table,
+    start_id,
+    without_words,
+)
+from glassformer.text.languages import LanguageBackend
+from glassformer.text.loading.catalog import BY_FILES, FAMILIES, TokenizerFamily
 from glassformer.text.loading.files import read_bytes, read_json, read_json_if_there
 from glassformer.text.loading.gguf import codec_of, has_tokenizer
-from glassformer.text.languages import LanguageCodec
 from glassformer.text.loading.llama2c import is_llama2c, metadata_beside
-from glassformer.text.loading.tokenizer_config import ROLES, Settings, add_tokens, content
-from glassformer.text.backends.whisper import START, holds_table, load_table, start_id, without_words
+from glassformer.text.loading.tokenizer_classes import is_foreign, model_type_by_class
+from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, add_tokens, content
 
 
-def load_codec(folder: Path, size: int | None = None) -> tuple[Codec, Settings, bool]:
+def load_backend(
+    folder: Path, size: int | None = None
+) -> tuple[TokenizerBackend, TokenizerConfig, bool]:
     """The codec, the settings, and whether the model wants segments.
 
     `tokenizer.json` comes first, except for families that it cannot describe. `size` is how many
     tokens a model has that is one file, which is asked for where the files beside it do not say.
     """
     if is_gguf(folder):
-        return *codec_of(Header(folder).metadata), False
+        return *codec_of(GgufHeader(folder).metadata), False
     if is_llama2c(folder):
         return *codec_of(metadata_beside(folder)), False
     if folder.is_file():
@@ -38,31 +46,33 @@ def load_codec(folder: Path, size: int | None = None) -> tuple[Codec, Settings, 
     complete = family is not None and family.complete(folder) and not foreign
     library_file = folder / "tokenizer.json"
     if family and complete and not (family.library_file and library_file.is_file()):
-        settings = Settings.read(folder, family.defaults)
+        settings = TokenizerConfig.read(folder, family.defaults)
         codec = family.load(folder, settings)
     elif library_file.is_file():
         backend = read_library_file(library_file)
-        settings = Settings.read(folder, known_defaults(family if model_type else None, backend))
+        settings = TokenizerConfig.read(
+            folder, known_defaults(family if model_type else None, backend)
+        )
         add_tokens(backend, settings)
-        codec = LibraryCodec(backend)
+        codec = LibraryBackend(backend)
     else:
         raise GlassformerError(nothing_found(folder, model_type, family))
-    if isinstance(codec, LibraryCodec) and "language_code" in settings.values:
-        codec = LanguageCodec.of(codec, settings)
+    if isinstance(codec, LibraryBackend) and "language_code" in settings.values:
+        codec = LanguageBackend.of(codec, settings)
     return codec, settings, wants_segments(codec, settings, family)
 
 
-def load_openai(path: Path, size: int | None) -> tuple[Codec, Settings, bool]:
+def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, TokenizerConfig, bool]:
     """Of OpenAI's .pt file, whose words lie beside it: in a table, or as a folder has them."""
     folder, family = path.parent, FAMILIES["whisper"]
-    library_file, settings = folder / "tokenizer.json", Settings(family.defaults)
+    library_file, settings = folder / "tokenizer.json", TokenizerConfig(family.defaults)
     if holds_table(folder):
         return load_table(folder, settings, size), settings, False
     if library_file.is_file():
         backend = read_library_file(library_file)
-        settings = Settings.read(folder, known_defaults(family, backend))
+        settings = TokenizerConfig.read(folder, known_defaults(family, backend))
         add_tokens(backend, settings)
-        codec: Codec = LibraryCodec(backend)
+        codec: TokenizerBackend = LibraryBackend(backend)
     elif family.complete(folder):
         codec = family.load(folder, settings)
     else:
@@ -94,13 +104,13 @@ def class_of(folder: Path) -> str | None:
 def holds_tokenizer(folder: Path) -> bool:
     """Whether any file of a tokenizer is there; loading it may still find one missing."""
     if is_gguf(folder):
-        return has_tokenizer(Header(folder).metadata)
+        return has_tokenizer(GgufHeader(folder).metadata)
     if is_llama2c(folder):
         return has_tokenizer(metadata_beside(folder))
     if folder.is_file():
         whisper = FAMILIES["whisper"].complete(folder.parent)
         return whisper or (folder.parent / "tokenizer.json").is_file()
-    settle(folder)
+    complete_pending_save(folder)
     families = FAMILIES.values()
     sets = [names for family in families for names in (family.files, *family.or_files)]
     names = {"tokenizer.json", *(name for names in sets for name in names)}
@@ -120,12 +130,12 @@ def read_library_file(path: Path) -> Backend:
     return backend
 
 
-def family_by_files(folder: Path) -> Family | None:
+def family_by_files(folder: Path) -> TokenizerFamily | None:
     """Where no config.json names the family, its files do."""
     return next((FAMILIES[n] for n in BY_FILES if FAMILIES[n].complete(folder)), None)
 
 
-def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]:
+def known_defaults(family: TokenizerFamily | None, backend: Backend) -> dict[str, object]:
     """A family's settings, without the tokens that this vocabulary does not have."""
     defaults = family.defaults if family else {}
     role_names = [f"{role}_token" for role in ROLES]
@@ -134,7 +144,9 @@ def known_defaults(family: Family | None, backend: Backend) -> dict[str, object]
     return {name: value for name, value in defaults.items() if name not in absent}
 
 
-def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> bool:
+def wants_segments(
+    codec: TokenizerBackend, settings: TokenizerConfig, family: TokenizerFamily | None
+) -> bool:
     names = settings.values.get("model_input_names")
     if names is not None:
         return "token_type_ids" in names
@@ -143,7 +155,7 @@ def wants_segments(codec: Codec, settings: Settings, family: Family | None) -> b
     return "cls" in settings.roles and 1 in codec.read([("a", "b")], True)[0].segments
 
 
-def nothing_found(folder: Path, model_type: str | None, family: Family | None) -> str:
+def nothing_found(folder: Path, model_type: str | None, family: TokenizerFamily | None) -> str:
     named = class_of(folder)
     if is_foreign(named):
         return (

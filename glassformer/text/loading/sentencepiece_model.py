@@ -1,4 +1,4 @@
-"""Text room, a reader: the file that SentencePiece writes. The bytes of a `.model` file come in.
+"""The file that SentencePiece writes. The bytes of a `.model` file come in.
 
 The file is a protocol buffer: a list of (field number, value), where a value may be such a list
 again. We read the few fields that matter, so that no protobuf library is needed.
@@ -17,7 +17,7 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 """The character that stands for a space inside a piece."""
 
 
-class Kind(IntEnum):
+class PieceType(IntEnum):
     NORMAL = 1
     UNKNOWN = 2
     CONTROL = 3
@@ -34,15 +34,15 @@ class Algorithm(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class SentencePieceToken:
     text: str
     score: float
-    kind: Kind
+    kind: PieceType
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel:
-    pieces: list[Piece]
+    pieces: list[SentencePieceToken]
     algorithm: Algorithm
     unknown: int
     """The id of the unknown piece."""
@@ -66,24 +66,24 @@ class SentencePieceModel:
 
     @classmethod
     def parse(cls, content: bytes) -> "SentencePieceModel":
-        pieces: list[Piece] = []
+        pieces: list[SentencePieceToken] = []
         trainer: dict[int, int | bytes] = {}
         normalizer: dict[int, int | bytes] = {}
         for number, value in fields(content):
             if number == 1:
                 entry = dict(fields(data(value)))
                 pieces.append(
-                    Piece(
+                    SentencePieceToken(
                         text=data(entry[1]).decode("utf-8") if 1 in entry else "",
                         score=struct.unpack("<f", data(entry.get(2, bytes(4))))[0],
-                        kind=Kind(whole(entry.get(3, Kind.NORMAL))),
+                        kind=PieceType(whole(entry.get(3, PieceType.NORMAL))),
                     )
                 )
             elif number == 2:
                 trainer = dict(fields(data(value)))
             elif number == 3:
                 normalizer = dict(fields(data(value)))
-        unknown = [index for index, piece in enumerate(pieces) if piece.kind is Kind.UNKNOWN]
+        unknown = [index for index, piece in enumerate(pieces) if piece.kind is PieceType.UNKNOWN]
         if len(unknown) != 1:
             raise ValueError("a SentencePiece model has exactly one unknown piece")
         return cls(
@@ -97,15 +97,15 @@ class SentencePieceModel:
 
     def scored(self) -> list[tuple[str, float]]:
         """The pieces with the scores that count: a user-defined one wins over its own letters."""
-        best = max((p.score for p in self.pieces if p.kind is Kind.NORMAL), default=0.0)
+        best = max((p.score for p in self.pieces if p.kind is PieceType.NORMAL), default=0.0)
         return [
             (piece.text, len(piece.text.encode("utf-8")) * best - 0.1)
-            if piece.kind is Kind.USER_DEFINED
+            if piece.kind is PieceType.USER_DEFINED
             else (piece.text, piece.score)
             for piece in self.pieces
         ]
 
-    def texts(self, kind: Kind) -> list[str]:
+    def texts(self, kind: PieceType) -> list[str]:
         return [piece.text for piece in self.pieces if piece.kind is kind]
 
 

@@ -1,4 +1,4 @@
-"""Text room, a reader: OpenAI's tables of byte pairs. A `.tiktoken` file comes in.
+"""OpenAI's tables of byte pairs. A `.tiktoken` file comes in.
 
 Each line is a token, in base 64, and its number. There are no merges: a token came from the two
 parts that its own bytes fall into when only earlier tokens are known.

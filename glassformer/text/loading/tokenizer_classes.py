@@ -1,4 +1,4 @@
-"""Text room, the published tokenizer classes: which of our readers reads the files of which."""
+"""Which of our readers reads the files of which."""
 
 CLASSES = {
     name: tuple(model_types.split())

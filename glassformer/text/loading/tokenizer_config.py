@@ -1,4 +1,4 @@
-"""Text room, the label on the door: what `tokenizer_config.json` and its neighbors say.
+"""What `tokenizer_config.json` and its neighbors say.
 
 A tokenizer folder comes in. Keys that nobody here reads are kept and written back.
 """
@@ -21,11 +21,11 @@ NO_LIMIT = 10**9
 
 
 @dataclass(frozen=True)
-class Settings:
+class TokenizerConfig:
     values: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path, defaults: Mapping[str, Any]) -> "Settings":
+    def read(cls, folder: Path, defaults: Mapping[str, Any]) -> "TokenizerConfig":
         config = read_json_if_there(folder / "tokenizer_config.json")
         if "added_tokens_decoder" not in config:
             # Folders of before 2023 keep the details of their tokens in two further files.
@@ -133,7 +133,7 @@ def id_of(backend: Backend, token: str) -> int:
     return id
 
 
-def add_tokens(backend: Backend, settings: Settings) -> None:
+def add_tokens(backend: Backend, settings: TokenizerConfig) -> None:
     """Teach the backend the tokens that the settings name."""
     added = settings.added_tokens()
     for special, run in groupby((token for _, token in added), key=lambda token: token.special):

@@ -16,38 +16,44 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import Unigram
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backend import Codec, LibraryCodec, surround
+from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.languages import MBART, MBART_50
-from glassformer.text.loading.sentencepiece_model import SPACE, Algorithm, Kind, Piece, SentencePieceModel
-from glassformer.text.loading.tokenizer_config import Settings, add_tokens, special_token
+from glassformer.text.loading.sentencepiece_model import (
+    SPACE,
+    Algorithm,
+    PieceType,
+    SentencePieceModel,
+    SentencePieceToken,
+)
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, add_tokens, special_token
 
 
-def load_t5(folder: Path, settings: Settings) -> Codec:
+def load_t5(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = SentencePieceModel.read(folder / "spiece.model")
     extra = [f"<extra_id_{i}>" for i in reversed(range(settings.number("extra_ids", 100)))]
     backend = unigram(model, settings, last=extra)
     eos = settings.roles["eos"]
-    surround(backend, ["$A", eos], ["$A", eos, "$B", eos])
-    return LibraryCodec(backend)
+    set_template(backend, ["$A", eos], ["$A", eos, "$B", eos])
+    return LibraryBackend(backend)
 
 
-def load_xlm_roberta(folder: Path, settings: Settings) -> Codec:
+def load_xlm_roberta(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     roles = settings.roles
     backend = fairseq(folder, settings, [])
     bos, eos = roles["bos"], roles["eos"]
-    surround(backend, [bos, "$A", eos], [bos, "$A", eos, eos, "$B", eos])
-    return LibraryCodec(backend)
+    set_template(backend, [bos, "$A", eos], [bos, "$A", eos, eos, "$B", eos])
+    return LibraryBackend(backend)
 
 
-def load_mbart(folder: Path, settings: Settings) -> Codec:
-    return LibraryCodec(fairseq(folder, settings, MBART))
+def load_mbart(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
+    return LibraryBackend(fairseq(folder, settings, MBART))
 
 
-def load_mbart_50(folder: Path, settings: Settings) -> Codec:
-    return LibraryCodec(fairseq(folder, settings, MBART_50))
+def load_mbart_50(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
+    return LibraryBackend(fairseq(folder, settings, MBART_50))
 
 
-def load_nllb(folder: Path, settings: Settings) -> Codec:
+def load_nllb(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     """Its pieces are byte pairs, which only tokenizer.json says how to put together."""
     raise GlassformerError(
         f"The folder {folder} has a tokenizer of NLLB without tokenizer.json, which is published "
@@ -55,7 +61,7 @@ def load_nllb(folder: Path, settings: Settings) -> Codec:
     )
 
 
-def fairseq(folder: Path, settings: Settings, languages: Sequence[str]) -> Backend:
+def fairseq(folder: Path, settings: TokenizerConfig, languages: Sequence[str]) -> Backend:
     """fairseq put four tokens of its own where SentencePiece has three."""
     model = SentencePieceModel.read(folder / "sentencepiece.bpe.model")
     roles = settings.roles
@@ -63,7 +69,7 @@ def fairseq(folder: Path, settings: Settings, languages: Sequence[str]) -> Backe
     return unigram(model, settings, first=first, instead=3, last=[*languages, roles["mask"]])
 
 
-def load_pegasus(folder: Path, settings: Settings) -> Codec:
+def load_pegasus(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     """Before the pieces stand `offset` tokens that only training used."""
     model = SentencePieceModel.read(folder / "spiece.model")
     roles = settings.roles
@@ -71,21 +77,21 @@ def load_pegasus(folder: Path, settings: Settings) -> Codec:
     masks = [str(settings.values["mask_token_sent"]), roles["mask"]]
     first = [roles["pad"], roles["eos"], *masks, *spare]
     backend = unigram(model, settings, first=first, instead=2)
-    surround(backend, ["$A", roles["eos"]], ["$A", "$B", roles["eos"]])
-    return LibraryCodec(backend)
+    set_template(backend, ["$A", roles["eos"]], ["$A", "$B", roles["eos"]])
+    return LibraryBackend(backend)
 
 
-def load_albert(folder: Path, settings: Settings) -> Codec:
+def load_albert(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = numbers_apart(SentencePieceModel.read(folder / "spiece.model"))
     return like_bert(unigram(model, settings, cleaning=plain_letters(settings, True)), settings)
 
 
-def load_big_bird(folder: Path, settings: Settings) -> Codec:
+def load_big_bird(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = SentencePieceModel.read(folder / "spiece.model")
     return like_bert(unigram(model, settings), settings)
 
 
-def load_deberta_v2(folder: Path, settings: Settings) -> Codec:
+def load_deberta_v2(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = SentencePieceModel.read(folder / "spm.model")
     lowercase = settings.flag("do_lower_case", False)
     backend = unigram(
@@ -97,22 +103,22 @@ def load_deberta_v2(folder: Path, settings: Settings) -> Codec:
     return like_bert(backend, settings)
 
 
-def like_bert(backend: Backend, settings: Settings) -> Codec:
+def like_bert(backend: Backend, settings: TokenizerConfig) -> TokenizerBackend:
     cls, sep = settings.roles["cls"], settings.roles["sep"]
-    surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
-    return LibraryCodec(backend)
+    set_template(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+    return LibraryBackend(backend)
 
 
-def load_xlnet(folder: Path, settings: Settings) -> Codec:
+def load_xlnet(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     """The token that stands for the whole text comes last, and is a segment of its own."""
     model = numbers_apart(SentencePieceModel.read(folder / "spiece.model"))
     backend = unigram(model, settings, cleaning=plain_letters(settings, False))
     cls, sep = settings.roles["cls"], settings.roles["sep"]
-    surround(backend, ["$A", sep, f"{cls}:2"], ["$A", sep, "$B:1", f"{sep}:1", f"{cls}:2"])
-    return LibraryCodec(backend)
+    set_template(backend, ["$A", sep, f"{cls}:2"], ["$A", sep, "$B:1", f"{sep}:1", f"{cls}:2"])
+    return LibraryBackend(backend)
 
 
-def plain_letters(settings: Settings, lowercase: bool) -> list[normalizers.Normalizer]:
+def plain_letters(settings: TokenizerConfig, lowercase: bool) -> list[normalizers.Normalizer]:
     """What ALBERT and XLNet do to a text before SentencePiece sees it."""
     steps: list[normalizers.Normalizer] = [
         normalizers.Replace("``", '"'),
@@ -128,7 +134,7 @@ def plain_letters(settings: Settings, lowercase: bool) -> list[normalizers.Norma
 def numbers_apart(model: SentencePieceModel) -> SentencePieceModel:
     """No piece is a number with its comma: such pieces become too costly to use."""
 
-    def costly(piece: Piece) -> bool:
+    def costly(piece: SentencePieceToken) -> bool:
         return len(piece.text) > 1 and piece.text[-1] == "," and piece.text[-2].isdigit()
 
     pieces = [replace(p, score=p.score - 100.0) if costly(p) else p for p in model.pieces]
@@ -147,7 +153,7 @@ def combining_marks() -> str:
 
 def unigram(
     model: SentencePieceModel,
-    settings: Settings,
+    settings: TokenizerConfig,
     *,
     first: Sequence[str] = (),
     instead: int = 0,
@@ -162,7 +168,7 @@ def unigram(
     vocabulary += model.scored()[instead:]
     vocabulary += [(token, 0.0) for token in last]
     unknown = [token for token, _ in vocabulary].index(settings.roles["unk"])
-    bytes_too = bool(model.texts(Kind.BYTE))
+    bytes_too = bool(model.texts(PieceType.BYTE))
     backend = Backend(Unigram(vocabulary, unk_id=unknown, byte_fallback=bytes_too))
     rules = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
     backend.normalizer = normalizers.Sequence([*cleaning, *rules])
@@ -177,7 +183,7 @@ def unigram(
     backend.pre_tokenizer = pre_tokenizers.Sequence(steps)
     back = decoders.Metaspace(SPACE, prepend_scheme=scheme)
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), back]) if bytes_too else back
-    backend.add_special_tokens([special_token(text) for text in model.texts(Kind.CONTROL)])
+    backend.add_special_tokens([special_token(text) for text in model.texts(PieceType.CONTROL)])
     backend.add_special_tokens([special_token(token) for token in last])
     add_tokens(backend, settings)
     return backend

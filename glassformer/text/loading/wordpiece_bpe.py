@@ -1,4 +1,4 @@
-"""Text room, the archive: tokenizers from the files of before `tokenizer.json`.
+"""Tokenizers from the files of before `tokenizer.json`.
 
 A folder and its settings come in; `catalog.py` says which family has which files. Byte-level ones
 are in `bytelevel.py`, SentencePiece's unigrams in `unigrams.py`.
@@ -13,13 +13,18 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE, WordPiece
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backend import Codec, LibraryCodec, surround
+from glassformer.text.backend import LibraryBackend, TokenizerBackend, set_template
 from glassformer.text.loading.files import read_lines, read_merges, read_vocabulary
-from glassformer.text.loading.sentencepiece_model import SPACE, Algorithm, Kind, SentencePieceModel
-from glassformer.text.loading.tokenizer_config import Settings, add_tokens, special_token
+from glassformer.text.loading.sentencepiece_model import (
+    SPACE,
+    Algorithm,
+    PieceType,
+    SentencePieceModel,
+)
+from glassformer.text.loading.tokenizer_config import TokenizerConfig, add_tokens, special_token
 
 
-def load_bert(folder: Path, settings: Settings) -> Codec:
+def load_bert(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     vocabulary = {token: index for index, token in enumerate(read_lines(folder / "vocab.txt"))}
     roles = settings.roles
     require(vocabulary, [roles["unk"]], folder / "vocab.txt")
@@ -35,11 +40,11 @@ def load_bert(folder: Path, settings: Settings) -> Codec:
     backend.decoder = decoders.WordPiece(prefix="##")
     add_tokens(backend, settings)
     cls, sep = roles["cls"], roles["sep"]
-    surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
-    return LibraryCodec(backend)
+    set_template(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+    return LibraryBackend(backend)
 
 
-def load_gpt(folder: Path, settings: Settings) -> Codec:
+def load_gpt(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     backend = Backend(
         bpe(
             folder,
@@ -53,10 +58,10 @@ def load_gpt(folder: Path, settings: Settings) -> Codec:
     backend.decoder = decoders.BPEDecoder(suffix="</w>")
     add_tokens(backend, settings)
     add_bos_eos(backend, settings, bos=False)
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
-def load_llama(folder: Path, settings: Settings) -> Codec:
+def load_llama(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
     model = SentencePieceModel.read(folder / "tokenizer.model")
     if model.algorithm is not Algorithm.BPE:
         raise GlassformerError("This family needs a BPE SentencePiece model.")
@@ -75,7 +80,7 @@ def load_llama(folder: Path, settings: Settings) -> Codec:
     add_reserved(backend, model)
     add_tokens(backend, settings)
     add_bos_eos(backend, settings, bos=True)
-    return LibraryCodec(backend)
+    return LibraryBackend(backend)
 
 
 def ranks(scored: Sequence[tuple[str, float]]) -> dict[str, int]:
@@ -118,15 +123,15 @@ def require(vocabulary: Mapping[str, int], tokens: list[str], path: Path) -> Non
 
 def add_reserved(backend: Backend, model: SentencePieceModel) -> None:
     """Control and user-defined pieces stay whole wherever a text has them."""
-    backend.add_special_tokens([special_token(text) for text in model.texts(Kind.CONTROL)])
-    user_defined = model.texts(Kind.USER_DEFINED)
+    backend.add_special_tokens([special_token(text) for text in model.texts(PieceType.CONTROL)])
+    user_defined = model.texts(PieceType.USER_DEFINED)
     backend.add_tokens([AddedToken(text, normalized=False) for text in user_defined])
 
 
-def add_bos_eos(backend: Backend, settings: Settings, *, bos: bool) -> None:
+def add_bos_eos(backend: Backend, settings: TokenizerConfig, *, bos: bool) -> None:
     """Put the start and end tokens around each text, as `add_bos_token`, `add_eos_token` say."""
     roles = settings.roles
     start = [roles["bos"]] if settings.flag("add_bos_token", bos) and "bos" in roles else []
     end = [roles["eos"]] if settings.flag("add_eos_token", False) and "eos" in roles else []
     second = [f"{token}:1" for token in (*start, "$B", *end)]
-    surround(backend, [*start, "$A", *end], [*start, "$A", *end, *second])
+    set_template(backend, [*start, "$A", *end], [*start, "$A", *end, *second])

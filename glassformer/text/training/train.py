@@ -1,4 +1,4 @@
-"""Text room, the workshop: learns a vocabulary from text. Files, or a stream of texts, come in.
+"""Learns a vocabulary from text. Files, or a stream of texts, come in.
 
 Files are read line by line, so they may be larger than memory.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text.backend import LibraryCodec, surround
-from glassformer.text.training.trainers import KINDS, Plan
+from glassformer.text.backend import LibraryBackend, set_template
 from glassformer.text.languages import address
+from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, special_token
 from glassformer.text.loading.wordpiece_bpe import add_bos_eos
-from glassformer.text.loading.tokenizer_config import ROLES, Settings, special_token
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.training.trainers import KINDS, TrainerOptions
 
 LONGEST_READ = 2**20
 """A line of more bytes is read in parts."""
@@ -54,7 +54,7 @@ def train(
         )
     roles = dict(KINDS[kind].special if special is None else special)
     codes = [address(language) for language in languages]
-    plan = Plan(
+    plan = TrainerOptions(
         size=size,
         special=[special_token(token) for token in dict.fromkeys([*roles.values(), *codes])],
         unknown=roles.get("unk"),
@@ -64,7 +64,7 @@ def train(
     )
     check(kind, plan, roles)
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(path) for path in files]
-    source = Source(paths, texts, sample)
+    source = TrainingTexts(paths, texts, sample)
     backend, trainer = KINDS[kind].make(plan)
     try:
         backend.train_from_iterator(iter(source), trainer)
@@ -78,7 +78,7 @@ def train(
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise GlassformerError(f"There is no text to learn from{where}.")
     backend = KINDS[kind].finish(backend, plan, as_read(source.seen, backend))
-    settings = Settings(
+    settings = TokenizerConfig(
         {
             **{f"{role}_token": token for role, token in roles.items()},
             **({"extra_special_tokens": codes} if codes else {}),
@@ -89,10 +89,10 @@ def train(
     framed = "cls" in roles and "sep" in roles
     if framed:
         cls, sep = roles["cls"], roles["sep"]
-        surround(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
+        set_template(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
     else:
         add_bos_eos(backend, settings, bos=False)
-    return Tokenizer(LibraryCodec(backend), settings, segments=framed)
+    return Tokenizer(LibraryBackend(backend), settings, segments=framed)
 
 
 def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
@@ -107,7 +107,7 @@ def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
     return found
 
 
-def check(kind: str, plan: Plan, roles: Mapping[str, str]) -> None:
+def check(kind: str, plan: TrainerOptions, roles: Mapping[str, str]) -> None:
     unheard = [role for role in roles if role not in ROLES]
     if unheard:
         raise GlassformerError(
@@ -123,7 +123,7 @@ def check(kind: str, plan: Plan, roles: Mapping[str, str]) -> None:
         )
 
 
-class Source:
+class TrainingTexts:
     """The texts to learn from, one after the other."""
 
     def __init__(self, paths: list[Path], texts: Iterable[str], sample: int | None) -> None:

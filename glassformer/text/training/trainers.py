@@ -1,4 +1,4 @@
-"""Text room, the workshop's tools: the kinds of tokenizer that can be trained. A plan comes in."""
+"""The kinds of tokenizer that can be trained. A plan comes in."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from glassformer.text.loading.sentencepiece_model import SPACE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TrainerOptions:
     size: int
     special: list[AddedToken]
     unknown: str | None
@@ -40,7 +40,7 @@ UNUSED_STEP = 0.0001
 """The library's distance between the scores of characters that were never needed alone."""
 
 
-def byte_bpe(plan: Plan) -> Made:
+def byte_bpe(plan: TrainerOptions) -> Made:
     """GPT-2's kind: byte pairs over bytes. Any text can be written, nothing is unknown."""
     backend = Backend(models.BPE())
     backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
@@ -52,14 +52,14 @@ def byte_bpe(plan: Plan) -> Made:
     )
 
 
-def bpe(plan: Plan) -> Made:
+def bpe(plan: TrainerOptions) -> Made:
     """Llama's kind: byte pairs over characters."""
     backend = Backend(models.BPE(unk_token=plan.unknown, fuse_unk=True))
     spaces_inside(backend, plan)
     return backend, trainers.BpeTrainer(**plan.options(), min_frequency=plan.min_frequency)
 
 
-def fit(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
+def fit(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
     """Where the text has more characters than there is room, only the most frequent stay."""
     if learned.get_vocab_size() <= plan.size:
         return learned
@@ -75,14 +75,14 @@ def most_frequent(characters: list[str], seen: Counter[str]) -> list[str]:
     return sorted(characters, key=lambda character: (-seen[character], character))
 
 
-def unigram(plan: Plan) -> Made:
+def unigram(plan: TrainerOptions) -> Made:
     """T5's kind: the split of a text that is most probable, piece by piece."""
     backend = Backend(models.Unigram())
     spaces_inside(backend, plan)
     return backend, trainers.UnigramTrainer(**plan.options(), unk_token=plan.unknown)
 
 
-def wordpiece(plan: Plan) -> Made:
+def wordpiece(plan: TrainerOptions) -> Made:
     """BERT's kind: a word falls into the longest pieces that are known, from its start on.
 
     The pieces are learned as byte pairs, with a mark before each word (see `as_wordpiece`).
@@ -96,7 +96,7 @@ def wordpiece(plan: Plan) -> Made:
     return backend, trainers.BpeTrainer(**options, min_frequency=plan.min_frequency)
 
 
-def as_wordpiece(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
+def as_wordpiece(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
     """The marked byte pairs as word pieces: all characters, then pieces in the order of learning.
 
     (The library's own WordPiece trainer gives another vocabulary at each run.)
@@ -132,7 +132,7 @@ def stands_alone(backend: Backend, character: str) -> bool:
     return len(backend.pre_tokenizer.pre_tokenize_str(text)) > 1
 
 
-def in_order(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
+def in_order(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
     """A unigram vocabulary in one order, whichever way the library went through the words.
 
     That way shows in the last digits of the scores, and in which of the characters that were
@@ -150,13 +150,13 @@ def in_order(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
     return Backend.from_str(json.dumps(content))
 
 
-def word(plan: Plan) -> Made:
+def word(plan: TrainerOptions) -> Made:
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     spaces_between(backend, plan)
     return backend, words_trainer(plan)
 
 
-def space(plan: Plan) -> Made:
+def space(plan: TrainerOptions) -> Made:
     """Words stand between spaces alone: for text that somebody has taken apart already, as
     WikiText and the Penn Treebank are published."""
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
@@ -165,13 +165,13 @@ def space(plan: Plan) -> Made:
     return backend, words_trainer(plan)
 
 
-def words_trainer(plan: Plan) -> trainers.Trainer:
+def words_trainer(plan: TrainerOptions) -> trainers.Trainer:
     """Special tokens that the text has as words are learned twice, so there is room for them."""
     options = {**plan.options(), "vocab_size": plan.size + len(plan.special)}
     return trainers.WordLevelTrainer(**options, min_frequency=plan.min_frequency)
 
 
-def without_gaps(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
+def without_gaps(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
     """Words numbered in a line, the special ones first; one that was learned twice has left its
     first number to nobody."""
     numbers = learned.get_vocab()
@@ -185,7 +185,7 @@ def without_gaps(learned: Backend, plan: Plan, seen: Counter[str]) -> Backend:
     return backend
 
 
-def char(plan: Plan) -> Made:
+def char(plan: TrainerOptions) -> Made:
     """Every character is a token, spaces and line ends too."""
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
@@ -194,7 +194,7 @@ def char(plan: Plan) -> Made:
     return backend, trainers.WordLevelTrainer(**plan.options(), min_frequency=plan.min_frequency)
 
 
-def spaces_inside(backend: Backend, plan: Plan) -> None:
+def spaces_inside(backend: Backend, plan: TrainerOptions) -> None:
     """A space is part of the piece after it; a run of white space counts as one space."""
     steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     lowercase = [normalizers.Lowercase()] if plan.lowercase else []
@@ -208,7 +208,7 @@ def spaces_inside(backend: Backend, plan: Plan) -> None:
     backend.decoder = decoders.Metaspace(SPACE, prepend_scheme="always")
 
 
-def spaces_between(backend: Backend, plan: Plan) -> None:
+def spaces_between(backend: Backend, plan: TrainerOptions) -> None:
     """Words stand between spaces and punctuation; each Chinese character is a word."""
     backend.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=plan.lowercase)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -220,13 +220,15 @@ def spaces_between(backend: Backend, plan: Plan) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
-    make: Callable[[Plan], Made]
+class TrainerKind:
+    make: Callable[[TrainerOptions], Made]
     special: Mapping[str, str]
     """The special tokens it has unless others are asked for, by role."""
     alphabet: int = 1
     """The least number of tokens besides the special ones."""
-    finish: Callable[[Backend, Plan, Counter[str]], Backend] = lambda backend, plan, seen: backend
+    finish: Callable[[Backend, TrainerOptions, Counter[str]], Backend] = (
+        lambda backend, plan, seen: backend
+    )
     """What remains to be done after learning, knowing how often each character was seen."""
 
 
@@ -235,11 +237,11 @@ SENTENCE_TOKENS = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
 BERT_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 
 KINDS = {
-    "byte-bpe": Kind(make=byte_bpe, special=GPT2_TOKENS, alphabet=256),
-    "bpe": Kind(make=bpe, special=SENTENCE_TOKENS, finish=fit),
-    "wordpiece": Kind(make=wordpiece, special=BERT_TOKENS, alphabet=2, finish=as_wordpiece),
-    "unigram": Kind(make=unigram, special=SENTENCE_TOKENS, finish=in_order),
-    "word": Kind(make=word, special=SENTENCE_TOKENS, finish=without_gaps),
-    "space": Kind(make=space, special=SENTENCE_TOKENS, finish=without_gaps),
-    "char": Kind(make=char, special=SENTENCE_TOKENS),
+    "byte-bpe": TrainerKind(make=byte_bpe, special=GPT2_TOKENS, alphabet=256),
+    "bpe": TrainerKind(make=bpe, special=SENTENCE_TOKENS, finish=fit),
+    "wordpiece": TrainerKind(make=wordpiece, special=BERT_TOKENS, alphabet=2, finish=as_wordpiece),
+    "unigram": TrainerKind(make=unigram, special=SENTENCE_TOKENS, finish=in_order),
+    "word": TrainerKind(make=word, special=SENTENCE_TOKENS, finish=without_gaps),
+    "space": TrainerKind(make=space, special=SENTENCE_TOKENS, finish=without_gaps),
+    "char": TrainerKind(make=char, special=SENTENCE_TOKENS),
 }

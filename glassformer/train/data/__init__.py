@@ -1,21 +1,21 @@
-"""Train room, data: files come in, batches of token ids go out, in an order that a seed fixes.
+"""Files come in, batches of token ids go out, in an order that a seed fixes.
 
 >>> store = prepare(settings, "train", objective, cache, about={...})
 >>> loader = make_loader(settings, store, objective, context=1024, seed=1, batch=32)
 >>> loader.batches(step)
 """
 
-from glassformer.train.data.loader import Loader, make_loader
-from glassformer.train.data.tokenize_dataset import prepare
-from glassformer.train.data.records import Records
 from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import Store
+from glassformer.train.data.loader import Loader, make_loader
+from glassformer.train.data.memmap_dataset import MemmapDataset
+from glassformer.train.data.records import Records
+from glassformer.train.data.tokenize_dataset import prepare
 
 __all__ = [
     "DataSettings",
     "Loader",
+    "MemmapDataset",
     "Records",
-    "Store",
     "make_loader",
     "prepare",
 ]

@@ -1,4 +1,4 @@
-"""Train room, data: arrays of different lengths become one tensor, for `collate`."""
+"""Arrays of different lengths become one tensor, for `collate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, data: what a recipe's [data] table says."""
+"""What a recipe's [data] table says."""
 
 from __future__ import annotations
 

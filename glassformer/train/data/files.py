@@ -1,4 +1,4 @@
-"""Train room, data: the files themselves. Paths and patterns come in, decoded lines go out."""
+"""The files themselves. Paths and patterns come in, decoded lines go out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
     return found
 
 
-class Shelf:
+class TextFileReader:
     """Files that are read one after another, and how many bytes of them have been."""
 
     def __init__(self, paths: Sequence[Path]) -> None:

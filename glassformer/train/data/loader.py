@@ -1,4 +1,4 @@
-"""Train room, data: the batches of a step. A step's number comes in, what the net reads goes out.
+"""The batches of a step. A step's number comes in, what the net reads goes out.
 
 Rows, their order and what is drawn for them follow from the seed and the step; threads that work
 ahead change nothing but the time it takes.
@@ -14,12 +14,18 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.packing import Pack, Rows, Single, Stream, Varying
-from glassformer.train.data.sampler import Bucketed, Even, InTurn, Order, Shuffled
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.memmap_dataset import MemmapDataset
 from glassformer.train.data.mixing import Shared
-from glassformer.train.data.memmap_dataset import Store
-from glassformer.train.objectives.objective import Batch, Example, Objective
+from glassformer.train.data.packing import (
+    PackedRows,
+    RowSource,
+    SingleRows,
+    StreamRows,
+    VaryingRows,
+)
+from glassformer.train.data.sampler import Bucketed, Even, InTurn, Order, Shuffled
+from glassformer.train.objectives.objective import Example, Objective, TrainingBatch
 
 
 class Loader:
@@ -27,7 +33,7 @@ class Loader:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: RowSource,
         order: Order,
         objective: Objective,
         *,
@@ -38,7 +44,7 @@ class Loader:
         self.rows, self.order, self.objective = rows, order, objective
         self.seed, self.accumulate, self.ahead = seed, accumulate, ahead
         self._threads: ThreadPoolExecutor | None = None
-        self._coming: dict[tuple[int, int, int], Future[list[Batch]]] = {}
+        self._coming: dict[tuple[int, int, int], Future[list[TrainingBatch]]] = {}
 
     @property
     def steps_per_epoch(self) -> float:
@@ -51,7 +57,7 @@ class Loader:
     @property
     def usual_tokens(self) -> int | None:
         """Of a step, where the length of its rows is drawn around a usual one."""
-        if not isinstance(self.rows, Varying):
+        if not isinstance(self.rows, VaryingRows):
             return None
         return self.rows.length * self.rows.batch * self.accumulate
 
@@ -59,7 +65,7 @@ class Loader:
         """How often everything is read in so many steps."""
         return steps / self.steps_per_epoch
 
-    def batches(self, step: int, rank: int = 0, world: int = 1) -> list[Batch]:
+    def batches(self, step: int, rank: int = 0, world: int = 1) -> list[TrainingBatch]:
         """The micro-batches of a step, of each the share of process `rank` of `world`."""
         if not self.ahead:
             return self._made(step, rank, world)
@@ -71,7 +77,7 @@ class Loader:
                 self._coming[key] = self._threads.submit(self._made, *key)
         return self._coming.pop(wanted[0]).result()
 
-    def sweep(self, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+    def sweep(self, rank: int = 0, world: int = 1) -> Iterator[TrainingBatch]:
         """Everything once, in an order that is always the same; what is drawn is, too. Every
         process gets as many batches."""
         if self.rows.all < world:
@@ -92,8 +98,8 @@ class Loader:
             self._threads.shutdown(wait=True, cancel_futures=True)
         self._threads, self._coming = None, {}
 
-    def _made(self, step: int, rank: int, world: int) -> list[Batch]:
-        made: list[Batch] = []
+    def _made(self, step: int, rank: int, world: int) -> list[TrainingBatch]:
+        made: list[TrainingBatch] = []
         before = 0
         for batch in range(step * self.accumulate, (step + 1) * self.accumulate):
             places = self.order.batch(batch)
@@ -108,7 +114,7 @@ class Loader:
             before += len(places)
         return made
 
-    def _collated(self, examples: Sequence[Example], batch: int) -> Batch:
+    def _collated(self, examples: Sequence[Example], batch: int) -> TrainingBatch:
         if isinstance(self.order, Even):
             return self.objective.collate_to(examples, self.order.slots(batch))
         return self.objective.collate(examples)
@@ -139,7 +145,7 @@ def _share(rows: int, rank: int, world: int) -> slice:
 
 def make_loader(
     settings: DataSettings,
-    store: Store,
+    store: MemmapDataset,
     objective: Objective,
     *,
     context: int | None,
@@ -176,16 +182,16 @@ def make_loader(
 
 def arranged(
     settings: DataSettings,
-    store: Store,
+    store: MemmapDataset,
     objective: Objective,
     arrange: str,
     context: int | None,
     seed: int,
     batch: int,
-) -> Rows:
+) -> RowSource:
     length, across = settings.length or context, settings.across
     if arrange in ("single", "buckets"):
-        return Single(store)
+        return SingleRows(store)
     if length is None:
         raise GlassformerError(
             f'data.arrange = "{arrange}" needs a length of rows, and this model has no limit of '
@@ -193,8 +199,8 @@ def arranged(
         )
     beyond = objective.beyond
     if arrange == "pack":
-        return Pack(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
+        return PackedRows(store, length, seed, beyond=beyond, cut=objective.arrange == "stream")
     options: dict[str, Any] = {"beyond": beyond, "before": objective.before, "across": across}
     if arrange == "varying":
-        return Varying(store, length, seed, batch=batch, most=context, **options)
-    return Stream(store, length, seed, **options)
+        return VaryingRows(store, length, seed, batch=batch, most=context, **options)
+    return StreamRows(store, length, seed, **options)

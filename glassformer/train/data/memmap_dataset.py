@@ -1,4 +1,4 @@
-"""Train room, data: examples on disk, as arrays that are mapped into memory, never loaded.
+"""Examples on disk, as arrays that are mapped into memory, never loaded.
 
 A folder holds for every field a flat file of all its values and one of offsets, where examples
 begin; `begins`, a byte an example, says where documents do; header.json says what there is.
@@ -26,7 +26,7 @@ Fields = Mapping[str, type[np.generic]]
 
 
 @dataclass
-class Block:
+class ExampleBlock:
     """Prepared examples of some records: by field the values of all, and each one's length."""
 
     values: dict[str, NDArray[Any]]
@@ -35,7 +35,7 @@ class Block:
     skipped: list[str]  # why, for every record that was left out
 
 
-class Store:
+class MemmapDataset:
     """Examples by number, and, where all fields are parallel, tokens by place in the stream."""
 
     def __init__(self, folder: Path) -> None:
@@ -94,7 +94,7 @@ class Store:
         return np.searchsorted(np.unique(edges), np.arange(start, end), side="right")
 
 
-class StoreWriter:
+class MemmapWriter:
     """Appends blocks, holding none of them. Whatever the blocks are, the files are the same."""
 
     def __init__(self, folder: Path, fields: Fields) -> None:
@@ -112,7 +112,7 @@ class StoreWriter:
         for field in fields:
             self._files[_offsets(field)].write(np.zeros(1, np.int64).tobytes())
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ExampleBlock) -> None:
         for name, values in block.values.items():
             self._files[_values(name)].write(values.data)
             ends = self._sizes[name] + np.cumsum(block.lengths[name])
@@ -153,7 +153,7 @@ class StoreWriter:
 
 def block_of(
     examples: list[Example], begins: list[bool], skipped: list[str], fields: Fields
-) -> Block:
+) -> ExampleBlock:
     """The examples of some records, as the dtypes that their fields have."""
     values: dict[str, NDArray[Any]] = {}
     for name, kind in fields.items():
@@ -162,7 +162,7 @@ def block_of(
     lengths = {
         name: np.array([len(example[name]) for example in examples], np.int64) for name in fields
     }
-    return Block(values, lengths, np.array(begins, np.bool_), skipped)
+    return ExampleBlock(values, lengths, np.array(begins, np.bool_), skipped)
 
 
 def _as(name: str, array: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Train room, data: rows of several kinds, each kind in a share of its own, however many it has."""
+"""Rows of several kinds, each kind in a share of its own, however many it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, data: how rows are made of stored examples. An epoch and a row's number come in, an
+"""How rows are made of stored examples. An epoch and a row's number come in, an
 example that is a whole row goes out."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
+from glassformer.train.data.memmap_dataset import MemmapDataset
 from glassformer.train.data.sampler import Numbers, Shuffle
-from glassformer.train.data.memmap_dataset import Store
 from glassformer.train.objectives.objective import Example
 
 USUAL, SPREAD, SHORTEST = 0.95, 5.0, 5  # windows of varying length, as AWD-LSTM had them
@@ -19,7 +19,7 @@ POOL = 4096
 """So many examples are packed together; more would hardly fill the rows better."""
 
 
-class Rows(ABC):
+class RowSource(ABC):
     """`count` rows make an epoch, of `tokens` tokens; `all` rows one pass over everything."""
 
     count: int
@@ -35,10 +35,10 @@ class Rows(ABC):
         return self.row(0, number)
 
 
-class Single(Rows):
+class SingleRows(RowSource):
     """An example is a row; the objective pads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: MemmapDataset) -> None:
         self.store = store
         self.count = self.all = len(store)
         self.tokens = int(store.lengths().sum())
@@ -47,7 +47,7 @@ class Single(Rows):
         return self.store[number]
 
 
-class Stream(Rows):
+class StreamRows(RowSource):
     """All documents joined to a ring of tokens and cut into windows of equal length, from another
     start in every epoch. What is left over, less than a window, differs from epoch to epoch; an
     evaluation starts at the first token and has a short last window instead.
@@ -60,7 +60,7 @@ class Stream(Rows):
 
     def __init__(
         self,
-        store: Store,
+        store: MemmapDataset,
         length: int,
         seed: int,
         *,
@@ -123,7 +123,7 @@ class Stream(Rows):
         return [(start, min(end, size)), (0, end - size)][: 1 + (end > size)]
 
 
-class Varying(Stream):
+class VaryingRows(StreamRows):
     """A stream in windows whose length is drawn anew for every batch, so that windows end elsewhere
     each time: normally about `length`, now and then about half of it (Merity et al., 2017, 5), and
     never more than `most`.
@@ -134,7 +134,14 @@ class Varying(Stream):
     """
 
     def __init__(
-        self, store: Store, length: int, seed: int, *, batch: int, most: int | None, **options: Any
+        self,
+        store: MemmapDataset,
+        length: int,
+        seed: int,
+        *,
+        batch: int,
+        most: int | None,
+        **options: Any,
     ) -> None:
         super().__init__(store, length, seed, **options)
         self.batch = batch
@@ -152,14 +159,14 @@ class Varying(Stream):
         return self._of_ring(shift + stretch * self.stretch + int(first), int(end - first))
 
 
-class Pack(Rows):
+class PackedRows(RowSource):
     """Whole examples side by side in rows of at most `length` tokens (and `beyond`), numbered
     under "documents", so that attention stays within each. Which ones share a row is found once,
     best fit first, among pools that the seed draws. Where examples may be `cut`, one that is
     longer than a row comes in as many windows as it needs."""
 
     def __init__(
-        self, store: Store, length: int, seed: int, *, beyond: int = 0, cut: bool = False
+        self, store: MemmapDataset, length: int, seed: int, *, beyond: int = 0, cut: bool = False
     ) -> None:
         _check_parallel(store, "pack")
         room = length + beyond
@@ -236,7 +243,7 @@ def _joined(parts: list[Example]) -> Example:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _check_parallel(store: Store, arrangement: str) -> None:
+def _check_parallel(store: MemmapDataset, arrangement: str) -> None:
     if not store.parallel:
         raise GlassformerError(
             f'data.arrange = "{arrangement}" joins examples token by token, and this objective has '

@@ -1,4 +1,4 @@
-"""Train room, data: what a file of each format holds. Files come in, records go out, one by one.
+"""What a file of each format holds. Files come in, records go out, one by one.
 
 A record that cannot be read comes out as a `RecordError` in its place, and reading goes on.
 """
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import PIECE, RecordError, Shelf
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.files import PIECE, RecordError, TextFileReader
 from glassformer.train.data.tables import read_csv, read_parquet, read_tsv
 from glassformer.train.objectives.objective import Record
 
 Found = Iterator[Record | RecordError]
 
 
-def read_text(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+def read_text(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Documents of plain text: whole files, or what stands between blank lines, or lines. Long
     ones come in pieces, with what `begins` and `ends` a document."""
     if settings.documents == "file":
@@ -36,7 +36,7 @@ def read_text(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
                 yield {"text": line, "where": f"{path}:{number}"}
 
 
-def _whole_file(shelf: Shelf, path: Path, encoding: str) -> Found:
+def _whole_file(shelf: TextFileReader, path: Path, encoding: str) -> Found:
     begins = True
     for piece in shelf.pieces(path, encoding):
         if isinstance(piece, RecordError):
@@ -47,7 +47,7 @@ def _whole_file(shelf: Shelf, path: Path, encoding: str) -> Found:
             begins = False
 
 
-def _between_blanks(shelf: Shelf, path: Path, encoding: str, size: int = PIECE) -> Found:
+def _between_blanks(shelf: TextFileReader, path: Path, encoding: str, size: int = PIECE) -> Found:
     """`sentences` are the lines, `text` is all of them."""
     held: list[str] = []
     first, length, begins = 0, 0, True
@@ -81,7 +81,7 @@ def _between_blanks(shelf: Shelf, path: Path, encoding: str, size: int = PIECE) 
         yield document(ends=True)
 
 
-def read_json_lines(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+def read_json_lines(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
     for number, line in shelf.lines(path, settings.encoding):
         if isinstance(line, RecordError):
             yield line
@@ -98,7 +98,7 @@ def read_json_lines(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
                 yield RecordError(where, f"a JSON object was expected, not {line.strip()[:40]}")
 
 
-def read_conll(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+def read_conll(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Sentences, of `words` and their `tags`, between blank lines and -DOCSTART- ones. Columns
     are parted by tabs or else by spaces; tags stay as they are."""
     words: list[str] = []
@@ -138,7 +138,7 @@ def read_conll(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
     yield from sentence()
 
 
-def read_squad(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+def read_squad(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """Questions of SQuAD 1 and 2. Such a file is one JSON value, so it is read as a whole."""
     with shelf.open(path) as stream:
         try:
@@ -182,7 +182,7 @@ def _squad_record(paragraph: Any, question: Any, where: str) -> Record:
     }
 
 
-def read_parallel(shelf: Shelf, files: list[list[Path]], settings: DataSettings) -> Found:
+def read_parallel(shelf: TextFileReader, files: list[list[Path]], settings: DataSettings) -> Found:
     """Two lists of files whose lines translate each other, or files of both with a tab between."""
     if len(files) == 1:
         for path in files[0]:
@@ -197,7 +197,7 @@ def read_parallel(shelf: Shelf, files: list[list[Path]], settings: DataSettings)
         yield from _side_by_side(shelf, one, other, settings.encoding)
 
 
-def _both_in_one(shelf: Shelf, path: Path, encoding: str) -> Found:
+def _both_in_one(shelf: TextFileReader, path: Path, encoding: str) -> Found:
     for number, line in shelf.lines(path, encoding):
         if isinstance(line, RecordError):
             yield line
@@ -210,7 +210,7 @@ def _both_in_one(shelf: Shelf, path: Path, encoding: str) -> Found:
                 yield {"source": columns[0], "target": columns[1], "where": where}
 
 
-def _side_by_side(shelf: Shelf, one: Path, other: Path, encoding: str) -> Found:
+def _side_by_side(shelf: TextFileReader, one: Path, other: Path, encoding: str) -> Found:
     sources, targets = shelf.lines(one, encoding), shelf.lines(other, encoding)
     read = 0
     for number, source in sources:
@@ -235,7 +235,7 @@ def _uneven(one: Path, lines: int, other: Path, others: int) -> GlassformerError
     )
 
 
-def read_tokens(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
+def read_tokens(shelf: TextFileReader, path: Path, settings: DataSettings) -> Found:
     """One document of token ids, as numpy saves an array of them, in pieces."""
     with shelf.open(path) as stream:
         try:
@@ -260,7 +260,7 @@ def read_tokens(shelf: Shelf, path: Path, settings: DataSettings) -> Found:
             }
 
 
-READERS: dict[str, Callable[[Shelf, Path, DataSettings], Found]] = {
+READERS: dict[str, Callable[[TextFileReader, Path, DataSettings], Found]] = {
     "text": read_text,
     "jsonl": read_json_lines,
     "csv": read_csv,

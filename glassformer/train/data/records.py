@@ -1,4 +1,4 @@
-"""Train room, data: the records of a split, one after another, whatever its files are like."""
+"""The records of a split, one after another, whatever its files are like."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError, Shelf, find_files
-from glassformer.train.data.readers import READERS, Found, read_parallel
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.files import RecordError, TextFileReader, find_files
+from glassformer.train.data.readers import READERS, Found, read_parallel
 from glassformer.train.objectives.objective import Record
 
 
@@ -21,7 +21,7 @@ class Records:
         if not patterns:
             raise GlassformerError(f"The recipe names no files to read; say data.{split}.")
         self.files = [find_files([pattern]) for pattern in patterns]
-        self.shelf = Shelf([path for paths in self.files for path in paths])
+        self.shelf = TextFileReader([path for paths in self.files for path in paths])
 
     @property
     def paths(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Train room, data: which rows make a batch. A number comes in, rows go out.
+"""Which rows make a batch. A number comes in, rows go out.
 
 Nothing is remembered from batch to batch: what comes n-th follows from the seed and n alone. So a
 run goes on anywhere, and processes need not tell each other what they read.

@@ -1,4 +1,4 @@
-"""Train room, data: files that are tables: CSV, TSV, Parquet. A row is a record."""
+"""Files that are tables: CSV, TSV, Parquet. A row is a record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import RecordError, Shelf
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.files import RecordError, TextFileReader
 from glassformer.train.objectives.objective import Record
 
 Line = tuple[int, str | RecordError]  # its number, and what stands there
@@ -19,16 +19,20 @@ LONGEST_FIELD = 2**26
 """In characters. A quote that is never closed would hold the rest of the file."""
 
 
-def read_csv(shelf: Shelf, path: Path, settings: DataSettings) -> Iterator[Record | RecordError]:
+def read_csv(
+    shelf: TextFileReader, path: Path, settings: DataSettings
+) -> Iterator[Record | RecordError]:
     return _table(shelf, path, settings, ",", quotes=True)
 
 
-def read_tsv(shelf: Shelf, path: Path, settings: DataSettings) -> Iterator[Record | RecordError]:
+def read_tsv(
+    shelf: TextFileReader, path: Path, settings: DataSettings
+) -> Iterator[Record | RecordError]:
     return _table(shelf, path, settings, "\t", quotes=False)
 
 
 def _table(
-    shelf: Shelf, path: Path, settings: DataSettings, delimiter: str, quotes: bool
+    shelf: TextFileReader, path: Path, settings: DataSettings, delimiter: str, quotes: bool
 ) -> Iterator[Record | RecordError]:
     delimiter = settings.delimiter or delimiter
     quotes = quotes if settings.quotes is None else settings.quotes
@@ -54,7 +58,7 @@ def _table(
 
 
 def _plain(
-    shelf: Shelf, path: Path, encoding: str, delimiter: str
+    shelf: TextFileReader, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
     for number, line in shelf.lines(path, encoding):
         if isinstance(line, RecordError):
@@ -64,7 +68,7 @@ def _plain(
 
 
 def _quoted(
-    shelf: Shelf, path: Path, encoding: str, delimiter: str
+    shelf: TextFileReader, path: Path, encoding: str, delimiter: str
 ) -> Iterator[tuple[int, list[str] | RecordError]]:
     """Rows of one or more lines, since a quoted field may hold line feeds. Of a row that is none,
     such as one whose quote is never closed, only the first line is lost: those behind it are read
@@ -104,7 +108,7 @@ def _row(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
 
 
 def read_parquet(
-    shelf: Shelf, path: Path, settings: DataSettings
+    shelf: TextFileReader, path: Path, settings: DataSettings
 ) -> Iterator[Record | RecordError]:
     """A thousand rows at a time are held."""
     parquet = _import_parquet(path)

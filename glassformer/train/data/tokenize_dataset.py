@@ -1,4 +1,4 @@
-"""Train room, data: files are read and tokenized once. A recipe's [data] comes in, a store goes
+"""Files are read and tokenized once. A recipe's [data] comes in, a store goes
 out, the one from last time if nothing has changed."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import GlassformerError
-from glassformer.storage.folders import whole_folder
-from glassformer.train.data.files import RecordError
-from glassformer.train.data.records import Records
+from glassformer.storage.folders import atomic_folder
 from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import HEADER, Block, Store, StoreWriter
-from glassformer.train.data.tokenize_workers import Worker, packed, prepared
+from glassformer.train.data.files import RecordError
+from glassformer.train.data.memmap_dataset import HEADER, ExampleBlock, MemmapDataset, MemmapWriter
+from glassformer.train.data.records import Records
+from glassformer.train.data.tokenize_workers import TokenizeWorker, packed, prepared
 from glassformer.train.objectives.objective import Objective, Record
 
 VERSION = 1
@@ -53,7 +53,7 @@ def prepare(
     *,
     about: Mapping[str, Any],
     progress: Progress | None = None,
-) -> Store:
+) -> MemmapDataset:
     """The examples of a split ("train", "valid", "test"), prepared now or before.
 
     `about` is whatever else decides what the objective makes of a record, as JSON has it: its name
@@ -66,9 +66,9 @@ def prepare(
     folder = Path(cache) / f"{split}-{key}"
     with _alone(folder):
         if not (folder / HEADER).is_file():
-            with whole_folder(folder) as draft:
+            with atomic_folder(folder) as draft:
                 _write(draft, records, objective, said, progress)
-    store = Store(folder)
+    store = MemmapDataset(folder)
     if not len(store):
         raise records.useless(store.skipped, store.reasons)
     return store
@@ -93,7 +93,7 @@ def _write(
     about: Mapping[str, Any],
     progress: Progress | None,
 ) -> None:
-    writer = StoreWriter(folder, objective.fields)
+    writer = MemmapWriter(folder, objective.fields)
     try:
         for done, block in _prepared(records, objective):
             writer.add(block)
@@ -105,7 +105,7 @@ def _write(
         raise
 
 
-def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, Block]]:
+def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, ExampleBlock]]:
     """Blocks in the order of the records, each with how much has been read up to it."""
     skip = records.settings.on_error == "skip"
     wanted = records.settings.processes or _cores()
@@ -115,19 +115,19 @@ def _prepared(records: Records, objective: Objective) -> Iterator[tuple[int, Blo
         for done, block in _blocks(records):
             yield done, prepared(objective, block, skip)
         return
-    idle: SimpleQueue[Worker] = SimpleQueue()
-    workers = [Worker(shared) for _ in range(processes)]
+    idle: SimpleQueue[TokenizeWorker] = SimpleQueue()
+    workers = [TokenizeWorker(shared) for _ in range(processes)]
     for worker in workers:
         idle.put(worker)
 
-    def work(block: list[Record | RecordError]) -> Block:
+    def work(block: list[Record | RecordError]) -> ExampleBlock:
         worker = idle.get()
         try:
             return worker.prepared(block, skip)
         finally:
             idle.put(worker)
 
-    waiting: deque[tuple[int, Future[Block]]] = deque()
+    waiting: deque[tuple[int, Future[ExampleBlock]]] = deque()
     pool = ThreadPoolExecutor(processes)
     try:
         for done, block in _blocks(records):

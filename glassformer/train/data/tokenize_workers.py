@@ -1,4 +1,4 @@
-"""Train room, data: records become examples, here or in processes of their own.
+"""Records become examples, here or in processes of their own.
 
 A worker is a plain Python process at the other end of two pipes. Unlike one of `multiprocessing` it
 does not run the caller's script again, and it ends when the caller is gone, killed or not. Through
@@ -18,14 +18,16 @@ from typing import Any
 
 import torch
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
-from glassformer.train.data.memmap_dataset import Block, block_of
+from glassformer.train.data.memmap_dataset import ExampleBlock, block_of
 from glassformer.train.objectives.objective import Example, Objective, Record
 
 
-def prepared(objective: Objective, records: Iterable[Record | RecordError], skip: bool) -> Block:
+def prepared(
+    objective: Objective, records: Iterable[Record | RecordError], skip: bool
+) -> ExampleBlock:
     """A record that cannot be used stops everything, or is left out where `skip` says so."""
     examples: list[Example] = []
     begins: list[bool] = []
@@ -58,7 +60,7 @@ def _placed(error: GlassformerError, record: Record) -> GlassformerError:
     return error if where in str(error) else GlassformerError(f"{where}: {error}")
 
 
-class Worker:
+class TokenizeWorker:
     """A process that prepares blocks of records, one at a time."""
 
     def __init__(self, objective: bytes) -> None:
@@ -77,7 +79,7 @@ class Worker:
         )
         self._send(objective)
 
-    def prepared(self, records: list[Record | RecordError], skip: bool) -> Block:
+    def prepared(self, records: list[Record | RecordError], skip: bool) -> ExampleBlock:
         try:
             self._send(pickle.dumps((records, skip)))
             assert self._process.stdout is not None
@@ -87,7 +89,7 @@ class Worker:
                 "A process that prepares the data has died, maybe for want of memory; try fewer "
                 "with data.processes."
             ) from None
-        if isinstance(answer, Block):
+        if isinstance(answer, ExampleBlock):
             return answer
         kind, said = answer
         raise GlassformerError(said) if kind == "said" else RuntimeError(said)
@@ -119,7 +121,7 @@ def packed(objective: Objective) -> bytes | None:
 
 class _Weightless(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, Net | torch.Tensor):
+        if isinstance(value, Transformer | torch.Tensor):
             return _nothing, ()
         return NotImplemented
 
@@ -138,7 +140,7 @@ def serve() -> None:
             records, skip = pickle.load(source)
         except EOFError:
             return
-        answer: Block | tuple[str, str]
+        answer: ExampleBlock | tuple[str, str]
         try:
             answer = prepared(objective, records, skip)
         except GlassformerError as error:

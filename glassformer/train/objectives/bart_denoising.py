@@ -1,4 +1,4 @@
-"""Train room, objectives: denoising (Lewis et al., 2019). A text is spoiled in one or several ways,
+"""Denoising (Lewis et al., 2019). A text is spoiled in one or several ways,
 and written as it was."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
 from glassformer.train.objectives.text_inputs import (
-    Frame,
     Ids,
+    TextFrame,
     column,
     length_of,
     require_head,
@@ -57,7 +57,7 @@ class Denoising(Objective):
         super().__init__()
         require_head(model, "lm", "denoising", "a class such as BartForConditionalGeneration")
         self.start = Start(model)
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.length = length_of(model, length)
         shares = {"permute": permute, "rotate": rotate, "delete": delete, "infill": infill}
         for name, share in {**shares, "mask": mask}.items():
@@ -119,10 +119,10 @@ class Denoising(Objective):
         before = np.concatenate(([0], kept.cumsum()))[begin]  # how many are kept before each span
         return np.insert(text[kept], before, self.mask_token)
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return rewriting(examples)
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}
 
 

@@ -1,4 +1,4 @@
-"""Train room, objectives: causal language modeling. A token is predicted from those before it."""
+"""Causal language modeling. A token is predicted from those before it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from glassformer.core import Cache
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.spec import Head, ModelSpec, Recurrent
+from glassformer.spec import HeadSpec, ModelSpec, RecurrentSpec
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Frame,
+    TextFrame,
     column,
     several_documents,
     tokenizer_of,
@@ -53,7 +53,7 @@ class CausalLM(Objective):
         self, model: Model, *, memory: int = 0, activation: float = 0.0, temporal: float = 0.0
     ) -> None:
         super().__init__()
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.before = memory
         self.separates = not model.spec.last_stack.blanks  # or else a memory is always there
         self.heads = {head.name: head for head in heads_of(model)}
@@ -63,7 +63,7 @@ class CausalLM(Objective):
         self.calm = {part: weight for part, weight in own.items() if weight}
         self.weights |= self.calm
         self.width = model.spec.last_stack.out_width
-        if self.calm and not isinstance(model.spec.last_stack.blocks[-1], Recurrent):
+        if self.calm and not isinstance(model.spec.last_stack.blocks[-1], RecurrentSpec):
             raise GlassformerError(
                 f"objective.{next(iter(self.calm))} is for recurrent layers, such as AWD-LSTM's; "
                 "leave it out."
@@ -91,7 +91,7 @@ class CausalLM(Objective):
             raise GlassformerError(f"these are no tokens of a vocabulary of {size:,}")
         return tokens.astype(np.int32)
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         rows, mask = pad_rows([example["tokens"] for example in examples], IGNORED)
         inputs = {"tokens": rows[:, :-1].clamp(min=0)}
         if not bool(mask.all()):
@@ -118,18 +118,18 @@ class CausalLM(Objective):
         read = mask[:, :-1]
         sizes = {"activation": read, "temporal": read[:, 1:] & read[:, :-1]}
         counts |= {part: float(sizes[part].sum()) * self.width for part in self.calm}
-        return Batch(inputs, targets, counts, int(mask[:, 1:].sum()))
+        return TrainingBatch(inputs, targets, counts, int(mask[:, 1:].sum()))
 
     def advance(self, progress: float) -> None:
         """Which heads count by now."""
         self.counting = tuple(
-            name for name, head in self.heads.items() if progress < until(head, self.layers)
+            name for name, head in self.heads.items() if progress < bptt_window(head, self.layers)
         )
 
     def stage(self) -> tuple[str, ...]:
         return self.counting
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs: dict[str, Any] = dict(batch.inputs)
         cache = remembered(net, inputs)
         last = f"decoder.blocks.{self.layers - 1}.walk_out"
@@ -152,12 +152,14 @@ class CausalLM(Objective):
             for name in self.counting
         }
         if seen:
-            found = unrest(said.hidden, seen[0], inputs.get("mask"))
+            found = activation_regularizer(said.hidden, seen[0], inputs.get("mask"))
             sums |= {part: found[part] for part in self.calm}
         return sums
 
 
-def unrest(hidden: Tensor, before: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+def activation_regularizer(
+    hidden: Tensor, before: Tensor, mask: Tensor | None
+) -> dict[str, Tensor]:
     """Sums of squares over real tokens, of [batch, position, width]: of what a net says, and of how
     much it changes from one token to the next, there before dropout."""
     sizes, steps = exact(hidden).square(), exact(before).diff(dim=1).square()
@@ -166,7 +168,7 @@ def unrest(hidden: Tensor, before: Tensor, mask: Tensor | None) -> dict[str, Ten
     return {"activation": sizes.sum(), "temporal": steps.sum()}
 
 
-def heads_of(model: Model) -> tuple[Head, ...]:
+def heads_of(model: Model) -> tuple[HeadSpec, ...]:
     """The heads of a decoder that predict tokens."""
     spec: ModelSpec = model.spec
     found = tuple(head for head in spec.heads if head.name == "lm" or head.auxiliary)
@@ -178,7 +180,7 @@ def heads_of(model: Model) -> tuple[Head, ...]:
     return found
 
 
-def until(head: Head, layers: int) -> float:
+def bptt_window(head: HeadSpec, layers: int) -> float:
     """The share of training up to which a head's loss counts."""
     return float("inf") if head.depth is None else (head.depth + 1) / (2 * layers)
 

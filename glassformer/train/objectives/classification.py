@@ -1,4 +1,4 @@
-"""Train room, objectives: classification. A text, or a pair of them, gets one label or several."""
+"""Classification. A text, or a pair of them, gets one label or several."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.metrics.classification import accuracy, f1, matthews
 from glassformer.model import Model
-from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.classify import SEVERAL, SINGLE
+from glassformer.tasks.model_protocol import keep_settings
 from glassformer.train.data.collate import pad_rows
-from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said, text_and_pair
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+    said,
+    text_and_pair,
+)
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 
 
 @objective("classification")
-class Classification(Judged):
+class ClassificationObjective(SequenceLevelObjective):
     """Columns `text`, perhaps `pair`, and `label`: one of the model's, judged by cross-entropy.
 
     With `several` a text has any number of labels, each yes or no by itself (binary
@@ -46,7 +53,7 @@ class Classification(Judged):
         super().__init__()
         such = "a class such as BertForSequenceClassification"
         require_head(model, head, "classification", such)
-        self.texts = Texts(model, length)
+        self.texts = TextEncoder(model, length)
         self.labels = Labels(model, head, labels)
         self.several, self.smoothing, self.head = several, smoothing, head
         self.weights = {head: 1.0}
@@ -72,7 +79,7 @@ class Classification(Judged):
         label = np.array([self.labels.id(name, record) for name in names], dtype=np.int32)
         yield {**self.texts.example(record, *text_and_pair(record)), "label": label}
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         labels, real = pad_rows([example["label"] for example in examples])
         if self.several:
             flags = torch.zeros(len(examples), len(self.labels) + 1)
@@ -81,9 +88,9 @@ class Classification(Judged):
             labels = labels[:, 0]
         counts = {self.head: float(len(examples))}
         inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
-        return Batch(inputs, {"label": labels}, counts, count_tokens(examples))
+        return TrainingBatch(inputs, {"label": labels}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """Over several labels the mean of theirs counts for a text."""
         logits, label = said(net, batch, self.head), batch.targets["label"]
         if not self.several:
@@ -93,13 +100,13 @@ class Classification(Judged):
         each = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
         return {self.head: each.mean(-1).sum()}
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         if not self.several:
             return super().rivals(scores, batch)
         rows = torch.stack((scores, torch.zeros_like(scores)), -1).flatten(0, 1)  # yes or no
         return rows, scores.new_full((len(rows),), 1 / len(self.labels))
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         logits = said(net, batch, self.head)
         found = logits > 0 if self.several else logits.argmax(-1)
         return list(zip(found.tolist(), batch.targets["label"].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Train room, objectives: sequence to sequence with a decoder alone. Source and target are one
+"""Sequence to sequence with a decoder alone. Source and target are one
 stream, and what is learned is to go on with the target."""
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from glassformer.errors import GlassformerError
 from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout, separator_ids, start_ids
-from glassformer.text.prefetch import Ahead
+from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.data import collate
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.sequence_level import Answer, Judged, sequence_loss
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    Answer,
+    SequenceLevelObjective,
+    sequence_loss,
+)
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     asked,
@@ -33,7 +37,7 @@ from glassformer.train.objectives.text_inputs import (
 
 
 @objective("continuation")
-class Continuation(Judged):
+class Continuation(SequenceLevelObjective):
     """Columns `source` and `target` (or lists, as for sequence-to-sequence), perhaps
     `target_language`: the tokens of the source, the separator, the target and the end token. The
     loss is over the target and its end.
@@ -65,7 +69,7 @@ class Continuation(Judged):
                 "objective sequence-to-sequence, or another class."
             )
         self.tokenizer = tokenizer_of(model)
-        self.ahead = Ahead(self.tokenizer)
+        self.ahead = PrefetchEncoder(self.tokenizer)
         self.length = length_of(model, length) + 1
         self.start = start_ids(self.tokenizer)
         self.separator = separator_ids(self.tokenizer, separator)
@@ -89,7 +93,7 @@ class Continuation(Judged):
         self.ahead.read(texts, special=False)
 
     def source_of(self, record: Record) -> str:
-        _, address = self.tokenizer.toward(None, record.get("target_language"))
+        _, address = self.tokenizer.for_translation(None, record.get("target_language"))
         return address + source_of(record)
 
     def ids(self, text: str) -> list[int]:
@@ -110,13 +114,13 @@ class Continuation(Judged):
                 "prefix": np.array([len(before)], dtype=np.int32),
             }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return self._batch(examples, None)
 
-    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         return self._batch(examples, min(slots["tokens"], self.length))
 
-    def _batch(self, examples: Sequence[Example], slots: int | None) -> Batch:
+    def _batch(self, examples: Sequence[Example], slots: int | None) -> TrainingBatch:
         """Behind a row is nothing that its tokens see, so there is no mask."""
         tokens, mask = pad(examples, "tokens", length=slots)
         prefix = collate.column(examples, "prefix")
@@ -127,12 +131,12 @@ class Continuation(Judged):
         for row, before in zip(targets, prefix.tolist(), strict=True):
             row[:before] = IGNORED
         found = asked(targets[:, 1:], few=slots is not None)
-        return Batch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
+        return TrainingBatch(inputs, found, {self.head: count(found)}, int(mask[:, 1:].sum()))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {self.head: sequence_loss(net, batch, self.smoothing, self.head)}
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]

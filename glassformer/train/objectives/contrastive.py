@@ -1,4 +1,4 @@
-"""Train room, objectives: contrast. A text's vector comes near that of its counterpart, and away
+"""Contrast. A text's vector comes near that of its counterpart, and away
 from those of the other texts of its batch."""
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.tasks.embed import require_text, states_of
 from glassformer.tasks.pooling import Pooling
-from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    LOW,
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+)
 from glassformer.train.objectives.text_inputs import column, count_tokens
 
 PART = "contrast"
@@ -26,7 +32,7 @@ SAME = 1e-6  # cosines this near are those of the same text, read in different b
 
 
 @objective("contrastive")
-class Contrastive(Judged):
+class Contrastive(SequenceLevelObjective):
     """Columns `text` and `positive`, and perhaps `negative`: a text that is like it and not meant,
     or a list of them. Of all positives and negatives of a batch a text is to find its own positive,
     by the cosine over the temperature (InfoNCE; van den Oord et al., 2018); with `symmetric`, a
@@ -52,7 +58,7 @@ class Contrastive(Judged):
         if temperature <= 0:
             raise GlassformerError(f"The temperature must be above 0, not {temperature}.")
         require_text(model)
-        self.texts = Texts(model, length)
+        self.texts = TextEncoder(model, length)
         self.temperature, self.symmetric = temperature, symmetric
         self.pooling = Pooling(modes=(pooling,), normalize=True, length=length)
         self.weights = {PART: 1.0}
@@ -69,7 +75,7 @@ class Contrastive(Judged):
             "lengths": np.array([len(text["tokens"]) for text in texts], dtype=np.int32),
         }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """[text, slot]: the texts, their positives, and all negatives behind them."""
         split = [_split(example) for example in examples]
         asked, wanted = ([row[i] for row in split] for i in (0, 1))
@@ -78,9 +84,9 @@ class Contrastive(Judged):
         targets = {"same": _same(asked, wanted, found), "back": _same(wanted, asked, asked)}
         counts = {PART: float(len(examples))}
         inputs = self.texts.inputs([*asked, *found])
-        return Batch(inputs, targets, counts, count_tokens(examples))
+        return TrainingBatch(inputs, targets, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         asked, found = self.vectors(net, batch)
         loss = self.loss(asked, found, batch.targets["same"])
         if self.symmetric:
@@ -88,7 +94,7 @@ class Contrastive(Judged):
             loss = (loss + back) / 2
         return {PART: loss}
 
-    def vectors(self, net: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    def vectors(self, net: nn.Module, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """[text, width] and [candidate, width]; the first candidates are the texts' own."""
         states = states_of(net, **batch.inputs)  # type: ignore[arg-type]  # a net, perhaps wrapped
         vectors = self.pooling(states, batch.inputs["mask"])
@@ -102,7 +108,7 @@ class Contrastive(Judged):
         right = torch.arange(len(asked), device=asked.device)
         return F.cross_entropy(scores, right, reduction="sum")
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         asked, found = (x.float().cpu().numpy() for x in self.vectors(net, batch))
         return list(zip(asked, found[: len(asked)], strict=True))
 

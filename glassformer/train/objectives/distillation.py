@@ -1,4 +1,4 @@
-"""Train room, objectives: knowledge distillation. A model learns a task from the answers, and
+"""Knowledge distillation. A model learns a task from the answers, and
 perhaps the hidden states, of another: mostly a smaller one from a larger."""
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Net, Output
+from glassformer.core import ModelOutput, Transformer
 from glassformer.core.hooks import Tap
 from glassformer.errors import GlassformerError
-from glassformer.model import Model
 from glassformer.loading import load
+from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import by_rows, exact, head_of, output
 from glassformer.train.losses import soft_targets
-from glassformer.train.objectives.sequence_level import Answer, Judged
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import IGNORED
 
 
 @objective("distillation")
-class Distillation(Judged):
+class Distillation(SequenceLevelObjective):
     """Around another objective: `task` is its name, `settings` are its options. Its data and its
     metric are used, and wherever it asks, the teacher's answer is a second target.
 
@@ -112,12 +112,12 @@ class Distillation(Judged):
     def companions(self) -> Mapping[str, Model]:
         return self.task.companions()
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         batch = self.task.collate(examples)
         tokens = float(_real(batch, self.writes).sum())
         own = {"soft": batch.counts[self.head], "hidden": tokens, "cosine": tokens}
         counts = batch.counts if self.hard else {}
-        return Batch(
+        return TrainingBatch(
             batch.inputs,
             batch.targets,
             {**counts, **{part: own[part] for part in own if part in self._weights}},
@@ -125,12 +125,12 @@ class Distillation(Judged):
             batch.aside,
         )
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """The student runs once, for its task; the teacher on what the student has read."""
-        student = Overheard(net, self.head, self.states)
+        student = TeacherHooks(net, self.head, self.states)
         hard = self.task(student, batch)
         parts: dict[str, Tensor] = dict(hard) if self.hard else {}
-        teacher = Overheard(self._teacher[0], self.head, self.states)
+        teacher = TeacherHooks(self._teacher[0], self.head, self.states)
         with torch.no_grad():
             teacher(**_readable(teacher.net, student.inputs))
         if "soft" in self._weights:
@@ -140,14 +140,14 @@ class Distillation(Judged):
             parts |= {part: found[part] for part in found if part in self._weights}
         return parts
 
-    def _soft(self, student: Overheard, teacher: Overheard, batch: Batch) -> Tensor:
+    def _soft(self, student: TeacherHooks, teacher: TeacherHooks, batch: TrainingBatch) -> Tensor:
         def judge(found: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
             rows = soft_targets(found, wanted, self.temperature, self.loss)
             return (rows * weights).sum()
 
         mine, theirs = student.said.heads[self.head], teacher.said.heads[self.head]
         if student.inputs.get("project", True):
-            assert isinstance(self.task, Judged)
+            assert isinstance(self.task, SequenceLevelObjective)
             rows, weights = self.task.rivals(exact(mine), batch)
             return judge(rows, self.task.rivals(exact(theirs), batch)[0], weights)
         heads = head_of(student.net, self.head), head_of(teacher.net, self.head)
@@ -167,14 +167,16 @@ class Distillation(Judged):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
-        return self.task.answers(net, batch) if isinstance(self.task, Judged) else []
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
+        return (
+            self.task.answers(net, batch) if isinstance(self.task, SequenceLevelObjective) else []
+        )
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        return self.task.score(answers) if isinstance(self.task, Judged) else {}
+        return self.task.score(answers) if isinstance(self.task, SequenceLevelObjective) else {}
 
 
-class Overheard:
+class TeacherHooks:
     """A net, as an objective calls it, of which is kept what was asked and what it said."""
 
     def __init__(self, net: Any, head: str, states: States | None) -> None:
@@ -182,18 +184,18 @@ class Overheard:
         self.head = head
         self.every = states is not None and states.every
         self.inputs: dict[str, Any] = {}
-        self.said: Output
+        self.said: ModelOutput
         self.seen: list[Tensor] = []
 
-    def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> Output:
+    def __call__(self, tokens: Tensor, tap: Tap | None = None, **inputs: Any) -> ModelOutput:
         """A tap is the task's own, of which the teacher is not told."""
-        kept = Layers("encoder." if self.net.spec.decoder is None else "decoder.")
+        kept = TeacherLayers("encoder." if self.net.spec.decoder is None else "decoder.")
 
         def both(name: str, value: Tensor) -> Tensor:
             return kept(name, value if tap is None else tap(name, value))
 
         if self.every:
-            said: Output = self.net(tokens, **inputs, tap=kept if tap is None else both)
+            said: ModelOutput = self.net(tokens, **inputs, tap=kept if tap is None else both)
         else:
             said = self.net(tokens, **inputs, tap=tap)
         if self.head in said.heads:
@@ -205,8 +207,8 @@ class Overheard:
         return getattr(self.net, name)
 
 
-class Layers:
-    """A tap that keeps what the layers of a stack hand on, in turn. (A `Capture` by patterns does
+class TeacherLayers:
+    """A tap that keeps what the layers of a stack hand on, in turn. (A `ActivationCapture` by patterns does
     the same; a compiler cannot look through those.)"""
 
     def __init__(self, stack: str) -> None:
@@ -225,7 +227,7 @@ class Layers:
 class States(nn.Module):
     """Compares hidden states of [batch, position, width]: a student's layers with a teacher's."""
 
-    def __init__(self, student: Net, teacher: Net, layers: str) -> None:
+    def __init__(self, student: Transformer, teacher: Transformer, layers: str) -> None:
         super().__init__()
         self.every = layers == "all"
         mine, theirs = student.spec.last_stack, teacher.spec.last_stack
@@ -264,7 +266,7 @@ def _bridge(width: int, other: int, number: int) -> nn.Module:
     return matrix
 
 
-def _real(batch: Batch, writes: bool) -> Tensor:
+def _real(batch: TrainingBatch, writes: bool) -> Tensor:
     """True at the tokens that count, [batch, position]: all that are read, or where padding is
     told by the targets alone, as of what a decoder writes, those behind which is one."""
     tokens = batch.inputs["tokens"]
@@ -278,7 +280,7 @@ def _real(batch: Batch, writes: bool) -> Tensor:
     return asked[0].ne(IGNORED) if asked else torch.ones_like(tokens, dtype=torch.bool)
 
 
-def _asked(batch: Batch, states: Tensor) -> tuple[Tensor | None, Tensor]:
+def _asked(batch: TrainingBatch, states: Tensor) -> tuple[Tensor | None, Tensor]:
     """The rows of states that the task asks about, None for all, and what each counts."""
     if "at" in batch.targets:
         return batch.targets["at"], batch.targets["tokens"].ne(IGNORED).to(states.dtype)
@@ -286,14 +288,14 @@ def _asked(batch: Batch, states: Tensor) -> tuple[Tensor | None, Tensor]:
     return None, asked[0].ne(IGNORED).flatten().to(states.dtype)
 
 
-def _readable(teacher: Net, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _readable(teacher: Transformer, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """A teacher may know no segments (RoBERTa's knows one)."""
     stack = teacher.spec.last_stack
     knows = stack.embed.segments > 1 or stack.scores_segments
     return {key: value for key, value in inputs.items() if key != "segments" or knows}
 
 
-def _check(model: Model, teacher: Net, head: str) -> None:
+def _check(model: Model, teacher: Transformer, head: str) -> None:
     sizes = [
         next((one.outputs for one in net.spec.heads if one.name == head), None)
         for net in (model.net, teacher)

@@ -1,4 +1,4 @@
-"""Train room, objectives: answers that are spans of a text (extractive question answering). A long
+"""Answers that are spans of a text (extractive question answering). A long
 text is read in windows, each with the question before it."""
 
 from __future__ import annotations
@@ -20,17 +20,24 @@ from glassformer.model import Model
 from glassformer.tasks.answer import best_spans
 from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.windows import parts
-from glassformer.text.encoding import Encoded
+from glassformer.text.encoding import TextEncoding
 from glassformer.train.data.collate import pad, pad_rows
-from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts, said
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    LOW,
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+    said,
+)
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 
 USUAL_STRIDE = 128
 
 
-class Window(NamedTuple):
+class AnswerWindow(NamedTuple):
     """The best span of one window, and how it compares with there being no answer in it."""
 
     question: int
@@ -40,7 +47,7 @@ class Window(NamedTuple):
 
 
 @objective("span")
-class Span(Judged):
+class ExtractiveQA(SequenceLevelObjective):
     """Columns `question`, `context`, `answers` (a list of {"text", "answer_start"}, or one object
     with a list of each) and perhaps `impossible` (or `is_impossible`) and `id`, as in SQuAD. The
     first answer is learned, all count as right.
@@ -75,7 +82,7 @@ class Span(Judged):
     ) -> None:
         super().__init__()
         require_head(model, head, "span", "a class such as BertForQuestionAnswering")
-        self.texts = Texts(model, length)
+        self.texts = TextEncoder(model, length)
         self.stride, self.question, self.longest = stride, question, longest
         self.impossible, self.head = impossible, head
         self.weights = {head: 1.0}
@@ -112,7 +119,7 @@ class Span(Judged):
 
     def _window(
         self,
-        whole: Encoded,
+        whole: TextEncoding,
         before: list[int],
         part: list[int],
         behind: list[int],
@@ -139,24 +146,26 @@ class Span(Judged):
             "text": as_bytes(context[first:last]),
         }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
         targets = {"span": pad(examples, "span")[0]}
         counts = {self.head: float(len(examples))}
-        return Batch(inputs, targets, counts, count_tokens(examples), {"examples": examples})
+        return TrainingBatch(
+            inputs, targets, counts, count_tokens(examples), {"examples": examples}
+        )
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """The mean of two cross-entropies over a window's tokens: of the start and of the end."""
         rows, weights = self.rivals(said(net, batch, self.head), batch)
         loss = F.cross_entropy(rows, batch.targets["span"].flatten(), reduction="none")
         return {self.head: (loss * weights).sum()}
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """The slots of a window, for its start and for its end: [window, slot, 2] comes in."""
         rows = scores.masked_fill(~batch.inputs["mask"][..., None], LOW).mT.flatten(0, 1)
         return rows, scores.new_full((len(rows),), 0.5)
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """Of every window its best span, with the answers to its question."""
         examples: Sequence[Example] = batch.aside["examples"]
         scores = said(net, batch, self.head).cpu()  # [window, slot, 2]
@@ -171,13 +180,13 @@ class Span(Judged):
             start, stop = int(offsets[row][first, 0]), int(offsets[row][last, 1])
             text = as_text(one["text"])[start:stop].strip()
             none = float(scores[row, int(one["none"][0])].sum())
-            window = Window(int(one["asked"][0]), text, float(best[row, 0]), none)
+            window = AnswerWindow(int(one["asked"][0]), text, float(best[row, 0]), none)
             found.append((window, json.loads(as_text(one["answers"]))))
         return found
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         """SQuAD's exact match and F1, over questions."""
-        windows: dict[int, list[Window]] = {}
+        windows: dict[int, list[AnswerWindow]] = {}
         right: dict[int, list[str]] = {}
         for window, texts in answers:
             windows.setdefault(window.question, []).append(window)
@@ -188,7 +197,7 @@ class Span(Judged):
             "f1": float(np.mean([word_f1(given[q], right[q]) for q in given])),
         }
 
-    def _given(self, windows: Sequence[Window]) -> str:
+    def _given(self, windows: Sequence[AnswerWindow]) -> str:
         best = max(windows, key=lambda window: window.score)
         none = min(window.none for window in windows)
         return "" if self.impossible and none > best.score else best.text
@@ -221,7 +230,7 @@ def placed(record: Record, context: str) -> list[tuple[str, int]]:
 
 
 def tokens_of(
-    whole: Encoded, inside: Sequence[int], text: str, start: int
+    whole: TextEncoding, inside: Sequence[int], text: str, start: int
 ) -> tuple[int, int] | None:
     """The first and the last token, counted within the context, that share a letter with a text
     that begins there."""

@@ -1,4 +1,4 @@
-"""Train room, objectives: labels, from their names in the data to their numbers in a head.
+"""Labels, from their names in the data to their numbers in a head.
 
 They are those of the model's config.json (`id2label`). A recipe names them in [model]; otherwise
 `find_labels` looks for them in the data before the model is made."""

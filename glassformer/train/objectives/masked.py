@@ -1,4 +1,4 @@
-"""Train room, objectives: masked language modeling. Hidden tokens are told from both sides."""
+"""Masked language modeling. Hidden tokens are told from both sides."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from glassformer.model import Model
 from glassformer.train.data.collate import pad
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Frame,
+    TextFrame,
     asked,
     column,
     count,
@@ -45,7 +45,7 @@ class MaskedLM(Objective):
                 f"{model.architecture} has a decoder, which does not see what stands behind a "
                 "token; masks are for encoders such as BertForMaskedLM."
             )
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.length = length_of(model, length)
         self.masking = Masking(self.frame.tokenizer, masks)
         self.weights = {"lm": 1.0}
@@ -57,10 +57,12 @@ class MaskedLM(Objective):
         shown, targets = self.masking(example["tokens"], rng, example.get("documents"))
         return {**example, "tokens": shown, "targets": targets}
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         targets = asked(pad(examples, "targets", IGNORED)[0])
-        return Batch(read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples))
+        return TrainingBatch(
+            read_inputs(examples), targets, {"lm": count(targets)}, count_tokens(examples)
+        )
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets = batch.targets
         return {"lm": token_loss(net, batch.inputs, targets["tokens"], at=targets["at"])}

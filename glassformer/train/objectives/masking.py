@@ -1,4 +1,4 @@
-"""Train room, objectives: hiding tokens that are then asked for (Devlin et al., 2018)."""
+"""Hiding tokens that are then asked for (Devlin et al., 2018)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, objectives: several at once on one body. Every row of a step serves one of them, in
+"""Several at once on one body. Every row of a step serves one of them, in
 the shares that were asked for."""
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.train.objectives.sequence_level import Judged
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
 from glassformer.train.objectives.mixture_parts import part_names
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import make_objective, objective
+from glassformer.train.objectives.sequence_level import SequenceLevelObjective
 from glassformer.train.objectives.text_inputs import length_of
 
 AT = "/"  # between a part's name and the name of what belongs to it
 
 
 @objective("mixture")
-class Mixture(Judged):
+class Mixture(SequenceLevelObjective):
     """`parts` are tables as of [objective], each with its `name` and options, a `weight` of its
     loss and a `rate` of the rows it gets (both 1 if not said); `[[objective]]` in a recipe.
 
@@ -145,8 +145,8 @@ class Mixture(Judged):
             varied |= {f"{name}{AT}{field}": value for field, value in found.items()}
         return varied
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
-        whole = Batch({}, {}, {}, 0)
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
+        whole = TrainingBatch({}, {}, {}, 0)
         parts = [_by_part(example) for example in examples]
         turns = [
             self.names[example["part"][0]] if "part" in example else self._there(example)[0]
@@ -157,7 +157,7 @@ class Mixture(Judged):
             stands_in = () if rows else [own[name] for own in parts if _holds(own, name)][:1]
             if not rows and not stands_in:
                 continue
-            batch: Batch = self.parts[name].collate(rows or stands_in)
+            batch: TrainingBatch = self.parts[name].collate(rows or stands_in)
             counts = batch.counts if rows else dict.fromkeys(batch.counts, 0.0)
             whole.inputs |= {f"{name}{AT}{key}": value for key, value in batch.inputs.items()}
             whole.targets |= {f"{name}{AT}{key}": value for key, value in batch.targets.items()}
@@ -166,7 +166,7 @@ class Mixture(Judged):
             whole.aside[name] = batch.aside
         return whole
 
-    def apart(self, batch: Batch) -> list[Batch]:
+    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
         there = _by_part(batch.inputs)
         return [_of_part(batch, name) for name in self.names if name in there]
 
@@ -184,7 +184,7 @@ class Mixture(Judged):
             for key, companion in self.parts[name].companions().items()
         }
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         sums: dict[str, Tensor] = {}
         parts = self.learning if self.training else self.parts
         for name, own in self._split(batch):
@@ -193,11 +193,11 @@ class Mixture(Judged):
                 sums[f"{name}{AT}{key}"] = value if counts else value * 0.0
         return sums
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[tuple[Any, Any]]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[tuple[Any, Any]]:
         return [
             (name, answer)
             for name, own in self._split(batch)
-            if isinstance(self.parts[name], Judged) and any(own.counts.values())
+            if isinstance(self.parts[name], SequenceLevelObjective) and any(own.counts.values())
             for answer in self.parts[name].answers(net, own)
         ]
 
@@ -210,14 +210,14 @@ class Mixture(Judged):
                 scores |= {f"{name}{AT}{key}": value for key, value in found.items()}
         return scores
 
-    def _split(self, batch: Batch) -> Iterable[tuple[str, Batch]]:
+    def _split(self, batch: TrainingBatch) -> Iterable[tuple[str, TrainingBatch]]:
         inputs, targets = _by_part(batch.inputs), _by_part(batch.targets)
         counts = _by_part(batch.counts)
         for name in self.names:
             if name in inputs:
                 own = inputs[name], targets.get(name, {}), counts.get(name, {})
                 aside = batch.aside.get(name, {})
-                yield name, Batch(*own, batch.tokens, aside, batch.heard)
+                yield name, TrainingBatch(*own, batch.tokens, aside, batch.heard)
 
     def _ends(self, *there: str) -> NDArray[np.float64]:
         """Where every part's share of the numbers from 0 to 1 ends, for a row that could serve
@@ -238,13 +238,13 @@ class Mixture(Judged):
         ]
 
 
-def _of_part(batch: Batch, name: str) -> Batch:
+def _of_part(batch: TrainingBatch, name: str) -> TrainingBatch:
     """Named as in the whole batch."""
 
     def mine(values: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if _place(key)[0] == name}
 
-    return Batch(mine(batch.inputs), mine(batch.targets), mine(batch.counts), batch.tokens)
+    return TrainingBatch(mine(batch.inputs), mine(batch.targets), mine(batch.counts), batch.tokens)
 
 
 def _by_part(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Train room, objectives: what the parts of a mixture need before they are mixed: a name each, the
+"""What the parts of a mixture need before they are mixed: a name each, the
 labels of its data, and a head on the body that they share."""
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from torch import nn
 
 from glassformer.errors import GlassformerError
 from glassformer.families._shared import heads
-from glassformer.model import Model
 from glassformer.loading import extended
-from glassformer.spec import Head
+from glassformer.model import Model
+from glassformer.spec import HeadSpec
 from glassformer.train.objectives.labels import find_labels
 from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.registry import options_of
@@ -52,7 +52,7 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
     layer starts as that of a head which is there (BERT's pooler). No published class has such
     heads, so the model is saved with its description in the place of a family's config."""
     known = {head.name for head in model.spec.heads}
-    fresh: list[Head] = []
+    fresh: list[HeadSpec] = []
     for table in parts:
         argument = options_of(str(table.get("name", ""))).get("head")
         if argument is None:
@@ -77,7 +77,7 @@ def with_heads(model: Model, parts: Sequence[Mapping[str, Any]], seed: int = 0) 
     return made
 
 
-def _usual_head(model: Model, kind: str, count: int) -> Head:
+def _usual_head(model: Model, kind: str, count: int) -> HeadSpec:
     """BERT's on an encoder, GPT's on a decoder."""
     spec, dropout = model.spec, model.spec.last_stack.embed.dropout
     if kind not in ("classify", "choose", "tag", "span") or (spec.encoder and spec.decoder):

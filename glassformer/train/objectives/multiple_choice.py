@@ -1,4 +1,4 @@
-"""Train room, objectives: multiple choice. Of several texts that could go on, one is right."""
+"""Multiple choice. Of several texts that could go on, one is right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from glassformer.errors import GlassformerError
 from glassformer.metrics.classification import accuracy
 from glassformer.model import Model
 from glassformer.train.data import collate
-from glassformer.train.objectives.sequence_level import LOW, TEXT, Answer, Judged, Texts, said
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    LOW,
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+    said,
+)
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 
 
 @objective("multiple-choice")
-class MultipleChoice(Judged):
+class MultipleChoice(SequenceLevelObjective):
     """Columns `question` (or `prompt`), `choices`, a list, and `label`: the right one's number
     from 0, its letter from A, or its text. Each choice is read as the second text of a pair
     behind the question; with a column `context`, that is the first, and question and choice the
@@ -32,7 +39,7 @@ class MultipleChoice(Judged):
     def __init__(self, model: Model, *, length: int | None = None, head: str = "choose") -> None:
         super().__init__()
         require_head(model, head, "multiple-choice", "a class such as BertForMultipleChoice")
-        self.texts = Texts(model, length)
+        self.texts = TextEncoder(model, length)
         self.head = head
         self.weights = {head: 1.0}
 
@@ -52,7 +59,7 @@ class MultipleChoice(Judged):
             "label": np.array([right], dtype=np.int32),
         }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """[example, choice, slot]. Where there are fewer choices the first stands in, and does not
         count."""
         most = max(len(example["lengths"]) for example in examples)
@@ -73,20 +80,22 @@ class MultipleChoice(Judged):
             "label": collate.column(examples, "label"),
             "real": torch.arange(most) < counts[:, None],
         }
-        return Batch(inputs, targets, {self.head: float(len(examples))}, count_tokens(examples))
+        return TrainingBatch(
+            inputs, targets, {self.head: float(len(examples))}, count_tokens(examples)
+        )
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = F.cross_entropy(self._scores(net, batch), batch.targets["label"], reduction="sum")
         return {self.head: loss}
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         rows = scores.masked_fill(~batch.targets["real"], LOW)
         return rows, scores.new_ones(len(rows))
 
-    def _scores(self, net: nn.Module, batch: Batch) -> Tensor:
+    def _scores(self, net: nn.Module, batch: TrainingBatch) -> Tensor:
         return self.rivals(said(net, batch, self.head), batch)[0]
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = self._scores(net, batch).argmax(-1).tolist()
         return list(zip(found, batch.targets["label"].tolist(), strict=True))
 

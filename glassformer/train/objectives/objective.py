@@ -1,4 +1,4 @@
-"""Train room, objectives: what all of them are. Records become examples, examples a batch, and
+"""What all of them are. Records become examples, examples a batch, and
 a batch, read by the net, the sums of which the loss is made."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Example = dict[str, NDArray[Any]]  # one-dimensional arrays, as they are stored
 
 
 @dataclass
-class Batch:
+class TrainingBatch:
     """`inputs` are what the net reads, `targets` what its answer is judged by. `counts` says of
     every part of the loss how many tokens (or texts) its sum is over; `tokens` how many are read.
     `aside` is what else an evaluation needs; `heard` what heads have said in one, which asks for
@@ -70,10 +70,10 @@ class Objective(nn.Module, ABC):
         return example
 
     @abstractmethod
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         """Examples side by side, padded."""
 
-    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         """The same for batches of few shapes (data.shapes): every field is padded to so many slots,
         and inputs that may be left out, such as a mask, are always there."""
         raise GlassformerError(
@@ -87,7 +87,7 @@ class Objective(nn.Module, ABC):
         alike. `lengths` says how long a field is in every row."""
         return []
 
-    def apart(self, batch: Batch) -> list[Batch]:
+    def apart(self, batch: TrainingBatch) -> list[TrainingBatch]:
         """Batches that say together what this one says, where some of it can be learned from by
         itself."""
         return [batch]
@@ -104,5 +104,5 @@ class Objective(nn.Module, ABC):
         return {}
 
     @abstractmethod
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         """The sum, not the mean, of every part of the loss that counts at this time."""

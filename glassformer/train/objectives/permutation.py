@@ -1,4 +1,4 @@
-"""Train room, objectives: permutation language modeling (Yang et al., 2019). A text is read in an
+"""Permutation language modeling (Yang et al., 2019). A text is read in an
 order that is drawn, and what comes last in it is asked for, one token after the other."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from glassformer.model import Model
 from glassformer.train.data.collate import pad_rows
 from glassformer.train.fused_cross_entropy import token_loss
 from glassformer.train.objectives.causal import remembered
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Frame,
     Ids,
+    TextFrame,
     column,
     count_tokens,
     length_of,
@@ -61,7 +61,7 @@ class PermutationLM(Objective):
             )
         if partial < 1 or spans < 1:
             raise GlassformerError(f"partial = {partial} and spans = {spans} must be at least 1.")
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.vocabulary = Vocabulary(self.frame.tokenizer)
         self.length = length_of(model, length)
         self.segmented = model.spec.last_stack.scores_segments
@@ -104,7 +104,7 @@ class PermutationLM(Objective):
         asked: Flags = ~special & words[starts.cumsum() - 1]
         return asked
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         inputs = read_inputs(examples)
         if self.segmented:  # so that what scores segments learns, too
             inputs["segments"] = torch.zeros_like(inputs["tokens"])
@@ -115,9 +115,9 @@ class PermutationLM(Objective):
             before = [example["before"] for example in examples]
             inputs["before"], inputs["before_mask"] = pad_rows(before, side="left")
         counts = {"lm": float(real.sum())}
-        return Batch(inputs, {"tokens": targets}, counts, count_tokens(examples))
+        return TrainingBatch(inputs, {"tokens": targets}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         inputs = dict(batch.inputs)
         cache = remembered(net, inputs)
         permutation = Permutation.of(inputs.pop("order"), inputs.pop("at"))

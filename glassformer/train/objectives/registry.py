@@ -1,4 +1,4 @@
-"""Train room, objectives: which there are, by the names they have in a recipe."""
+"""Which there are, by the names they have in a recipe."""
 
 from __future__ import annotations
 

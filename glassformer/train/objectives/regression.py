@@ -1,4 +1,4 @@
-"""Train room, objectives: regression. A text, or a pair of them, gets a number or several."""
+"""Regression. A text, or a pair of them, gets a number or several."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from glassformer.errors import GlassformerError
 from glassformer.metrics.regression import pearson, spearman
 from glassformer.model import Model
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said, text_and_pair
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+    said,
+    text_and_pair,
+)
 from glassformer.train.objectives.text_inputs import column, count_tokens, require_head
 
 
 @objective("regression")
-class Regression(Judged):
+class Regression(SequenceLevelObjective):
     """Columns `text`, perhaps `pair`, and `value`: a number, or a list with one for every output
     of the head. Judged by the squared error, the mean over the outputs."""
 
@@ -31,7 +38,7 @@ class Regression(Judged):
         super().__init__()
         such = "a class such as BertForSequenceClassification with one label"
         require_head(model, head, "regression", such)
-        self.texts = Texts(model, length)
+        self.texts = TextEncoder(model, length)
         self.head = head
         self.outputs = next(one.outputs for one in model.spec.heads if one.name == head)
         self.weights = {head: 1.0}
@@ -63,21 +70,21 @@ class Regression(Judged):
             )
         return numbers
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         value, _ = pad(examples, "value", dtype=torch.float32)
         counts = {self.head: float(len(examples))}
         inputs = self.texts.inputs(examples, self.texts.slots(examples, self.few_shapes))
-        return Batch(inputs, {"value": value}, counts, count_tokens(examples))
+        return TrainingBatch(inputs, {"value": value}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         found = said(net, batch, self.head)
         each = F.mse_loss(found, batch.targets["value"].to(found.dtype), reduction="none")
         return {self.head: each.mean(-1).sum()}
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         raise GlassformerError("Numbers do not compete; distill a regression with soft = 0.")
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = said(net, batch, self.head).tolist()
         return list(zip(found, batch.targets["value"].tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Train room, objectives: replaced-token detection (Clark et al., 2020). A small generator fills in
+"""Replaced-token detection (Clark et al., 2020). A small generator fills in
 what is hidden, and the model tells of every token whether it is the text's own."""
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.core import Net
+from glassformer.core import Transformer
 from glassformer.errors import GlassformerError
-from glassformer.families import find_family, native, translate
+from glassformer.families import find_family, native, spec_from_config
 from glassformer.families._shared import heads
-from glassformer.model import Model
 from glassformer.loading import create
-from glassformer.spec import Block, ModelSpec
+from glassformer.model import Model
+from glassformer.spec import BlockSpec, ModelSpec
 from glassformer.train.data.collate import pad, pad_rows
 from glassformer.train.fused_cross_entropy import exact, head_loss, head_of, output, rows_at_once
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import Masks
-from glassformer.train.objectives.objective import Batch, Example
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
@@ -33,7 +33,7 @@ from glassformer.train.objectives.text_inputs import (
     read_inputs,
     require_head,
 )
-from glassformer.weights.load import tie
+from glassformer.weights.load import tie_weights
 
 ELECTRA = Masks(masked=0.85, random=0.0)
 
@@ -64,7 +64,7 @@ class ReplacedToken(MaskedLM):
             length=length,
             masks=masks,
         )
-        self.generator: Net = guesser.net.to(next(model.net.parameters()))
+        self.generator: Transformer = guesser.net.to(next(model.net.parameters()))
         share_embedding(self.generator, model.net)
         config, architecture = published(model, self.generator.spec)
         saved = Model(self.generator, config, architecture, tokenizer=model.tokenizer)
@@ -78,16 +78,16 @@ class ReplacedToken(MaskedLM):
         noise = rng.random(len(example["tokens"]), dtype=np.float32)
         return {**super().vary(example, rng), "text": example["tokens"], "noise": noise}
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         targets = asked(pad(examples, "targets", IGNORED)[0])
         targets["text"], real = pad_rows([example["text"] for example in examples])
         targets["real"] = real
         noise, _ = pad_rows([example["noise"] for example in examples], 0.0, torch.float32)
         targets["noise"] = noise.flatten()[targets["at"]]
         counts = {"lm": count(targets), "replaced": float(real.sum())}
-        return Batch(read_inputs(examples), targets, counts, count_tokens(examples))
+        return TrainingBatch(read_inputs(examples), targets, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         targets, judge = batch.targets, head_of(self.generator, "lm")
         hidden = self.generator(**batch.inputs, heads=("lm",), project=False).heads["lm"]
         hidden = hidden.flatten(0, -2)[targets["at"]]
@@ -134,7 +134,7 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
     def less(number: int) -> int:
         return max(1, number * after // before)
 
-    def narrow(block: Block) -> Block:
+    def narrow(block: BlockSpec) -> BlockSpec:
         keys = block.attention.kv_heads
         attention = replace(
             block.attention,
@@ -158,13 +158,13 @@ def narrowed(model: ModelSpec, size: float) -> ModelSpec:
     )
 
 
-def share_embedding(generator: Net, net: Net) -> None:
+def share_embedding(generator: Transformer, net: Transformer) -> None:
     """All tables, and the norm, are the model's; what brings them to the width is not."""
     assert generator.encoder is not None and net.encoder is not None
     for name, part in net.encoder.embed.named_children():
         if name != "project":
             setattr(generator.encoder.embed, name, part)
-    tie(generator)
+    tie_weights(generator)
 
 
 def published(model: Model, spec: ModelSpec) -> tuple[dict[str, Any], str]:
@@ -179,6 +179,6 @@ def published(model: Model, spec: ModelSpec) -> tuple[dict[str, Any], str]:
         "intermediate_size": block.ffn.width,
     }
     for name in find_family(model.config).CLASSES:
-        if name.endswith("ForMaskedLM") and translate(config, name) == spec:
+        if name.endswith("ForMaskedLM") and spec_from_config(config, name) == spec:
             return config, name
     return native.config_of(spec), next(iter(native.CLASSES))

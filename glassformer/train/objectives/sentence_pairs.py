@@ -1,4 +1,4 @@
-"""Train room, objectives: two segments of text and how they belong together, beside masked words:
+"""Two segments of text and how they belong together, beside masked words:
 whether the second follows the first (BERT), or which of them comes first (ALBERT)."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from glassformer.text.encoding import shares
 from glassformer.train.data.collate import pad
 from glassformer.train.fused_cross_entropy import head_loss, head_of
 from glassformer.train.objectives.masking import MASKS, Masking, Masks
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Frame,
     Ids,
+    TextFrame,
     asked,
     column,
     count,
@@ -65,7 +65,7 @@ class SegmentPairs(Objective):
             )
         self.head = found[0].name
         self.weights = {"lm": 1.0, self.head: 1.0} if "lm" in names else {self.head: 1.0}
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.segmented = bool(model.spec.last_stack.embed.segments)
         self.length, self.short = length_of(model, length), short
         self.around = around_pair(self.frame.tokenizer)
@@ -113,19 +113,19 @@ class SegmentPairs(Objective):
             "segments": np.repeat([0, 1], sizes),
         }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         targets = asked(pad(examples, "targets", IGNORED)[0])
         turned = np.concatenate([example["turned"] for example in examples])
         targets["turned"] = torch.from_numpy(turned.astype(np.int64))
         counts = {"lm": count(targets), self.head: float(len(examples))}
-        return Batch(
+        return TrainingBatch(
             read_inputs(examples, *(["segments"] if self.segmented else [])),
             targets,
             {part: counts[part] for part in self.weights},
             count_tokens(examples),
         )
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         said = net(**batch.inputs, heads=tuple(self.weights), project=False).heads
         judge = head_of(net, self.head)
         losses = {self.head: head_loss(judge, said[self.head], batch.targets["turned"])}

@@ -1,4 +1,4 @@
-"""Train room, objectives: sequence to sequence. A decoder writes the target of a source that an
+"""Sequence to sequence. A decoder writes the target of a source that an
 encoder reads: translation, summaries, questions and answers."""
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from glassformer.metrics.regression import perplexity
 from glassformer.model import Model
 from glassformer.tasks.rewrite import keep_layout
 from glassformer.text import Tokenizer
-from glassformer.text.prefetch import Ahead
+from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.losses import smoothed_entropy
-from glassformer.train.objectives.sequence_level import Answer, Judged, sequence_loss
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, rewriting
+from glassformer.train.objectives.sequence_level import (
+    Answer,
+    SequenceLevelObjective,
+    sequence_loss,
+)
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
     USUAL_LENGTH,
@@ -38,7 +42,7 @@ from glassformer.train.objectives.text_inputs import (
 
 
 @objective("sequence-to-sequence")
-class SequenceToSequence(Judged):
+class SequenceToSequence(SequenceLevelObjective):
     """Columns `source` (a text, or a list of its sentences) and `target` (a text, or a list of
     several that are right, each an example). The decoder reads the target one place later, behind
     the family's start token (or the target's language, where the tokenizer ends a text with that,
@@ -79,7 +83,7 @@ class SequenceToSequence(Judged):
             raise GlassformerError(f'objective.loss is "cross-entropy" or "kl", not {loss!r}.')
         self.tokenizer = tokenizer_of(model)
         self.tokenizers: dict[tuple[str | None, str | None], tuple[Tokenizer, str]] = {}
-        self.ahead: dict[Tokenizer, Ahead] = {}
+        self.ahead: dict[Tokenizer, PrefetchEncoder] = {}
         self.languages = source_language, target_language
         self.source_length = length_of(model, source_length)
         longest = spec.decoder.context_length or USUAL_LENGTH
@@ -103,7 +107,7 @@ class SequenceToSequence(Judged):
             record.get("target_language", self.languages[1]),
         )
         if languages not in self.tokenizers:
-            self.tokenizers[languages] = self.tokenizer.toward(*languages)
+            self.tokenizers[languages] = self.tokenizer.for_translation(*languages)
         return self.tokenizers[languages]
 
     def foresee(self, records: Sequence[Record]) -> None:
@@ -116,8 +120,8 @@ class SequenceToSequence(Judged):
         for tokenizer, texts in read.items():
             self.ahead_of(tokenizer).read(texts)
 
-    def ahead_of(self, tokenizer: Tokenizer) -> Ahead:
-        return self.ahead.setdefault(tokenizer, Ahead(tokenizer))
+    def ahead_of(self, tokenizer: Tokenizer) -> PrefetchEncoder:
+        return self.ahead.setdefault(tokenizer, PrefetchEncoder(tokenizer))
 
     def prepare(self, record: Record) -> Iterable[Example]:
         tokenizer, address = self.tokenizer_for(record)
@@ -134,26 +138,26 @@ class SequenceToSequence(Judged):
                 "start": self.start.of(tokens, tokenizer.target.language).astype(np.int32),
             }
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return self._asking(rewriting(examples, self.head))
 
-    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> Batch:
+    def collate_to(self, examples: Sequence[Example], slots: Mapping[str, int]) -> TrainingBatch:
         longest = {"source": self.source_length, "tokens": self.target_length}
         sides = {name: min(slots[name], most) for name, most in longest.items()}
         return self._asking(rewriting(examples, self.head, sides), few=True)
 
-    def _asking(self, batch: Batch, few: bool = False) -> Batch:
+    def _asking(self, batch: TrainingBatch, few: bool = False) -> TrainingBatch:
         """Targets differ in length, so that most places of a batch may be padding."""
         return replace(batch, targets=asked(batch.targets["tokens"], few))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         loss = sequence_loss(net, batch, self.smoothing, self.head)
         if self.kl:
             judged = batch.targets["tokens"].ne(IGNORED).sum()  # a number would be waited for
             loss = loss - judged * smoothed_entropy(self.words, self.smoothing)
         return {self.head: loss}
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """The cross-entropy without smoothing, and of how many tokens."""
         loss = sequence_loss(net, batch, 0.0, self.head)
         return [(float(loss), int(count(batch.targets)))]
@@ -163,7 +167,7 @@ class SequenceToSequence(Judged):
         return {"perplexity": perplexity(*totals)}
 
 
-def ended(reader: Ahead, text: str, length: int) -> list[int]:
+def ended(reader: PrefetchEncoder, text: str, length: int) -> list[int]:
     """A text's tokens with the end token, behind which a language's code may stand."""
     end = _missing_end(reader.tokenizer)
     ids = reader.encode(text, max_length=length - len(end)).ids

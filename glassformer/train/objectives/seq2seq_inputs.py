@@ -1,4 +1,4 @@
-"""Train room, objectives: what an encoder-decoder learns that writes of what it reads. A source and
+"""What an encoder-decoder learns that writes of what it reads. A source and
 a target for every example become a batch."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.text import Tokenizer
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.objective import Batch, Example
+from glassformer.train.objectives.objective import Example, TrainingBatch
 from glassformer.train.objectives.text_inputs import IGNORED, Ids
 
 
@@ -50,7 +50,7 @@ def end_of(tokenizer: Tokenizer) -> int:
 
 def rewriting(
     examples: Sequence[Example], part: str = "lm", slots: Mapping[str, int] | None = None
-) -> Batch:
+) -> TrainingBatch:
     """The encoder reads `source`; the decoder is one token behind `tokens`, from `start` on. Behind
     a target is nothing that its tokens see, so the decoder needs no mask. With `slots` each side
     has so many, and the source always a mask."""
@@ -62,4 +62,6 @@ def rewriting(
     if slots or not bool(source_mask.all()):
         inputs["source_mask"] = source_mask
     targets = {"tokens": target.masked_fill(~real, IGNORED)}
-    return Batch(inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum()))
+    return TrainingBatch(
+        inputs, targets, {part: float(real.sum())}, int(source_mask.sum() + real.sum())
+    )

@@ -1,4 +1,4 @@
-"""Train room, objectives: what those share that are asked about whole texts. Texts come in framed
+"""What those share that are asked about whole texts. Texts come in framed
 as the tokenizer does it; answers are counted beside the right ones."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
-from glassformer.text.prefetch import Ahead
+from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.data.collate import even, pad
 from glassformer.train.fused_cross_entropy import exact, features, head_loss, head_of
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.text_inputs import column, length_of, tokenizer_of
 
 TEXT: dict[str, type[np.generic]] = {
@@ -26,18 +26,18 @@ LOW = -1e9  # a score out of the race; finite, since teachers and students are s
 Answer = tuple[Any, Any]  # what was said, and what is right
 
 
-class Judged(Objective):
+class SequenceLevelObjective(Objective):
     """An objective with a metric of its own, beside the loss."""
 
     @abstractmethod
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         """What the net says of every text, and what is right."""
 
     @abstractmethod
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
         """The metrics of all answers together, by name."""
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """The head's scores as rows of classes that compete, [row, class], and how much each row
         counts in the loss: for a teacher's answers in the place of the right ones."""
         return scores, scores.new_ones(len(scores))
@@ -45,7 +45,7 @@ class Judged(Objective):
     def measure(
         self,
         net: nn.Module,
-        batches: Iterable[Batch],
+        batches: Iterable[TrainingBatch],
         gathered: Callable[[list[Answer]], list[list[Answer]]] = lambda own: [own],
     ) -> dict[str, float]:
         """`gathered` has the answers of all processes that share a batch, in the rows' order."""
@@ -56,12 +56,12 @@ class Judged(Objective):
         return self.score(found)
 
 
-class Texts:
+class TextEncoder:
     """Texts, or pairs of them, as a model reads them: framed, and cut to `length` tokens."""
 
     def __init__(self, model: Model, length: int | None) -> None:
         self.tokenizer = tokenizer_of(model)
-        self.ahead = Ahead(self.tokenizer)
+        self.ahead = PrefetchEncoder(self.tokenizer)
         self.length = length_of(model, length)
         stack = model.spec.last_stack
         self.segmented = stack.embed.segments > 1 or stack.scores_segments
@@ -104,19 +104,19 @@ def text_and_pair(record: Record) -> tuple[Any, Any]:
     return column(record, "text"), record.get("pair")
 
 
-def said(net: nn.Module, batch: Batch, head: str) -> Tensor:
+def said(net: nn.Module, batch: TrainingBatch, head: str) -> Tensor:
     """What a head says, in float32 or finer."""
     return _asked(batch, head, lambda: exact(net(**batch.inputs, heads=(head,)).heads[head]))
 
 
-def sequence_loss(net: nn.Module, batch: Batch, smoothing: float, head: str) -> Tensor:
+def sequence_loss(net: nn.Module, batch: TrainingBatch, smoothing: float, head: str) -> Tensor:
     """`token_loss` of the tokens a batch asks for, with smoothing and, to judge, without."""
     hidden = _asked(batch, head, lambda: features(net, batch.inputs, head)).flatten(0, -2)
     rows = hidden.index_select(0, batch.targets["at"])
     return head_loss(head_of(net, head), rows, batch.targets["tokens"], smoothing)
 
 
-def _asked(batch: Batch, head: str, ask: Callable[[], Tensor]) -> Tensor:
+def _asked(batch: TrainingBatch, head: str, ask: Callable[[], Tensor]) -> Tensor:
     """In an evaluation the net is asked once, for the loss and for what it answers."""
     if batch.heard is None:
         return ask()

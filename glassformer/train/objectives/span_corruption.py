@@ -1,4 +1,4 @@
-"""Train room, objectives: span corruption (Raffel et al., 2019). Spans of a text are taken out and
+"""Span corruption (Raffel et al., 2019). Spans of a text are taken out and
 leave a sentinel each; what stood behind every sentinel is written."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
 from glassformer.train.fused_cross_entropy import token_loss
-from glassformer.train.objectives.objective import Batch, Example, Objective, Record
+from glassformer.train.objectives.objective import Example, Objective, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.seq2seq_inputs import Start, end_of, rewriting
 from glassformer.train.objectives.text_inputs import (
-    Frame,
+    TextFrame,
     column,
     length_of,
     require_head,
@@ -43,7 +43,7 @@ class SpanCorruption(Objective):
         super().__init__()
         require_head(model, "lm", "span-corruption", "T5ForConditionalGeneration")
         self.start = Start(model)
-        self.frame = Frame(tokenizer_of(model))
+        self.frame = TextFrame(tokenizer_of(model))
         self.end = end_of(self.frame.tokenizer)
         if not 0 < density < 1 or mean < 1:
             raise GlassformerError(
@@ -78,14 +78,14 @@ class SpanCorruption(Objective):
         target = np.append(marked(tokens, ~noise, self.sentinels), self.end)
         return {"source": source, "tokens": target, "start": self.start.of(target, None)}
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         return rewriting(examples)
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         return {"lm": token_loss(net, batch.inputs, batch.targets["tokens"])}
 
 
-def sentinels_of(frame: Frame) -> NDArray[np.int64]:
+def sentinels_of(frame: TextFrame) -> NDArray[np.int64]:
     names = (SENTINEL.format(number) for number in count())
     found = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Train room, objectives: what those over running text share. Records become token ids in pieces,
+"""What those over running text share. Records become token ids in pieces,
 and examples the inputs of a net."""
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ def _text(record: Record, name: str, value: Any) -> str:
     return value
 
 
-class Frame:
+class TextFrame:
     """The special tokens that a tokenizer puts before and behind a text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        frame = windows.Frame.of(tokenizer)
+        frame = windows.WindowFrame.of(tokenizer)
         self.before, self.behind, self.size = frame.before.ids, frame.behind.ids, len(frame)
 
     def ids(self, text: str) -> list[int]:

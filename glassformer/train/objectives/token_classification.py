@@ -1,4 +1,4 @@
-"""Train room, objectives: tagging. Every word of a sentence gets a tag, at its first token."""
+"""Tagging. Every word of a sentence gets a tag, at its first token."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.metrics.ner import entity_scores, names_entities
 from glassformer.metrics.classification import accuracy
+from glassformer.metrics.ner import entity_scores, names_entities
 from glassformer.model import Model
 from glassformer.tasks.model_protocol import keep_settings
 from glassformer.tasks.windows import encode_words
 from glassformer.tasks.words import SPLITS, Split
 from glassformer.text import Tokenizer
-from glassformer.text.prefetch import Ahead
+from glassformer.text.prefetch import PrefetchEncoder
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.sequence_level import TEXT, Answer, Judged, Texts, said
 from glassformer.train.objectives.labels import Labels, written
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
+from glassformer.train.objectives.sequence_level import (
+    TEXT,
+    Answer,
+    SequenceLevelObjective,
+    TextEncoder,
+    said,
+)
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
-    Frame,
+    TextFrame,
     column,
     count_tokens,
     require_head,
@@ -34,7 +40,7 @@ from glassformer.train.objectives.text_inputs import (
 
 
 @objective("tagging")
-class Tagging(Judged):
+class Tagging(SequenceLevelObjective):
     """Columns `words` and `tags`, two lists of equal length. The words are read as one text with
     spaces between; a word's tag is asked for at its first token and nowhere else. A sentence of
     more than `length` tokens becomes several, cut between words. `split` is for later: how the
@@ -53,8 +59,8 @@ class Tagging(Judged):
     ) -> None:
         super().__init__()
         require_head(model, head, "tagging", "a class such as BertForTokenClassification")
-        self.texts = Texts(model, length)
-        self.frame = Frame(self.texts.tokenizer)
+        self.texts = TextEncoder(model, length)
+        self.frame = TextFrame(self.texts.tokenizer)
         self.labels = Labels(model, head, labels)
         self.head = head
         self.weights = {head: 1.0}
@@ -92,22 +98,22 @@ class Tagging(Judged):
             own = np.array([*before, *targets[start:stop], *behind], dtype=np.int32)
             yield {"tokens": tokens, "segments": np.zeros_like(tokens, np.uint8), "tags": own}
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         slots = self.texts.slots(examples, self.few_shapes)
         tags, _ = pad(examples, "tags", IGNORED, length=slots)
         counts = {self.head: float(tags.ne(IGNORED).sum())}
         inputs = self.texts.inputs(examples, slots)
-        return Batch(inputs, {"tags": tags}, counts, count_tokens(examples))
+        return TrainingBatch(inputs, {"tags": tags}, counts, count_tokens(examples))
 
-    def forward(self, net: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, net: nn.Module, batch: TrainingBatch) -> dict[str, Tensor]:
         logits = said(net, batch, self.head).flatten(0, 1)
         tags = batch.targets["tags"].flatten()
         return {self.head: F.cross_entropy(logits, tags, ignore_index=IGNORED, reduction="sum")}
 
-    def rivals(self, scores: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def rivals(self, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         return scores.flatten(0, 1), batch.targets["tags"].flatten().ne(IGNORED).to(scores.dtype)
 
-    def answers(self, net: nn.Module, batch: Batch) -> list[Answer]:
+    def answers(self, net: nn.Module, batch: TrainingBatch) -> list[Answer]:
         found = said(net, batch, self.head).argmax(-1).tolist()
         names = self.labels.names
         asked = [
@@ -125,7 +131,7 @@ class Tagging(Judged):
 
 
 def aligned(
-    tokenizer: Tokenizer | Ahead, words: Sequence[str]
+    tokenizer: Tokenizer | PrefetchEncoder, words: Sequence[str]
 ) -> tuple[list[int], list[int | None]]:
     """The tokens of a sentence, and which of them each word begins with; None for a word that the
     tokenizer makes nothing of."""

@@ -1,4 +1,4 @@
-"""Train room, objectives: translation language modeling (Lample and Conneau, 2019). A sentence and
+"""Translation language modeling (Lample and Conneau, 2019). A sentence and
 its translation stand in one row, and what is hidden in one may be told from the other."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from glassformer.model import Model
 from glassformer.train.data.collate import pad
 from glassformer.train.objectives.masked import MaskedLM
 from glassformer.train.objectives.masking import MASKS, Masks
-from glassformer.train.objectives.objective import Batch, Example, Record
+from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.registry import objective
 from glassformer.train.objectives.text_inputs import (
     IGNORED,
@@ -81,8 +81,8 @@ class TranslationLM(MaskedLM):
             )
         return self.languages[name]
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate(self, examples: Sequence[Example]) -> TrainingBatch:
         targets = asked(pad(examples, "targets", IGNORED)[0])
         fields = ("positions", "languages") if self.named else ("positions",)
         inputs = read_inputs(examples, *fields)
-        return Batch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))
+        return TrainingBatch(inputs, targets, {"lm": count(targets)}, count_tokens(examples))

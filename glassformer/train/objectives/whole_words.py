@@ -1,4 +1,4 @@
-"""Train room, objectives: where words begin, as the tokens of a vocabulary tell it."""
+"""Where words begin, as the tokens of a vocabulary tell it."""
 
 from __future__ import annotations
 

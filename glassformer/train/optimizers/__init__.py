@@ -1,4 +1,4 @@
-"""Train room, optimizers: gradients become steps. AdamW, Adafactor, Muon and SGD."""
+"""Gradients become steps. AdamW, Adafactor, Muon and SGD."""
 
 from glassformer.train.optimizers.registry import OPTIMIZERS, make_optimizer, state_tensors
 

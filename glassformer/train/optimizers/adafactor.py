@@ -1,4 +1,4 @@
-"""Train room, optimizers: Adafactor (Shazeer and Stern, 2018), as T5 was trained with it."""
+"""Adafactor (Shazeer and Stern, 2018), as T5 was trained with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, optimizers: AdamW is torch's (Loshchilov and Hutter, 2017), with its fused kernel."""
+"""AdamW is torch's (Loshchilov and Hutter, 2017), with its fused kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, optimizers: Muon (Jordan et al., 2024). Steps are matrices without preferred
+"""Muon (Jordan et al., 2024). Steps are matrices without preferred
 directions."""
 
 from __future__ import annotations

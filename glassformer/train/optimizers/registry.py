@@ -1,4 +1,4 @@
-"""Train room, optimizers: the one that a recipe asks for, and its state by name."""
+"""The one that a recipe asks for, and its state by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.train.optimizers.adafactor import Adafactor
+from glassformer.train.optimizers.adamw import make_adamw
+from glassformer.train.optimizers.muon import Muon
 from glassformer.train.parameter_groups import (
     GroupSettings,
     body_matrices,
@@ -17,9 +20,6 @@ from glassformer.train.parameter_groups import (
     parameter_groups,
     row_blocks,
 )
-from glassformer.train.optimizers.adafactor import Adafactor
-from glassformer.train.optimizers.adamw import make_adamw
-from glassformer.train.optimizers.muon import Muon
 
 Groups = list[dict[str, Any]]
 EPS, ADAFACTOR_EPS = 1e-8, 1e-15  # each paper's own

@@ -1,4 +1,4 @@
-"""Train room, optimizers: matrices that processes share, for rules that need them whole."""
+"""Matrices that processes share, for rules that need them whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, about.json: of the model, the data and the machine what a recipe does not say."""
+"""Of the model, the data and the machine what a recipe does not say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.train.data.files import find_files
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 NAMED = 20  # files of a split at most
@@ -44,10 +44,10 @@ class About:
     data: dict[str, Files]
 
 
-class Facts(Reporter):
+class AboutReporter(Reporter):
     """Writes it before the first step, and again when a run goes on, maybe elsewhere."""
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         settings = run.recipe.data
         splits = {split: getattr(settings, split) for split in ("train", "valid", "test")}
         about = About(

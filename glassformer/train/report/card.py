@@ -1,4 +1,4 @@
-"""Train room, the model's card: README.md of the run folder, in the layout that hubs read."""
+"""README.md of the run folder, in the layout that hubs read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.train.report.summary import Summary, evaluations_of, summarize
+from glassformer.train.report.summary import RunSummary, evaluations_of, summarize
 from glassformer.train.report.usage import use
 from glassformer.train.reporter import Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 PIPELINES = {  # what hubs call the task that a model of an objective is ready for
@@ -36,7 +36,7 @@ PIPELINES = {  # what hubs call the task that a model of an objective is ready f
 
 
 class Card(Reporter):
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         self._run = run
 
     def finish(self, how: Mapping[str, Any]) -> None:
@@ -44,13 +44,13 @@ class Card(Reporter):
         self._run.manifest.write("README.md", text)
 
 
-def written(run: Summary, how: Mapping[str, Any]) -> str:
+def written(run: RunSummary, how: Mapping[str, Any]) -> str:
     return "\n".join(
         [*_front(run), *_what(run, how), *_figures(run, how), *use(run), *_recipe(run)]
     )
 
 
-def _front(run: Summary) -> Iterator[str]:
+def _front(run: RunSummary) -> Iterator[str]:
     """YAML, in which texts and numbers are written as in JSON."""
     best = _best_figures(run)
     pipeline = PIPELINES.get(run.recipe.objective[0].name)
@@ -78,7 +78,7 @@ def _front(run: Summary) -> Iterator[str]:
     yield "---"
 
 
-def _what(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
+def _what(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     about, settings = run.about, run.recipe.train
     assert about is not None
     trained = "" if about.trained == about.parameters else f", of which {about.trained:,} trained"
@@ -115,7 +115,7 @@ def _what(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {split} | and {more:,} more | {rest:,} |"
 
 
-def _figures(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
+def _figures(run: RunSummary, how: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## Figures\n"
     assert run.last is not None
     if run.last["loss"] is not None:
@@ -134,11 +134,11 @@ def _figures(run: Summary, how: Mapping[str, Any]) -> Iterator[str]:
     yield "\n![Loss](plots/loss.svg)"
 
 
-def _recipe(run: Summary) -> Iterator[str]:
+def _recipe(run: RunSummary) -> Iterator[str]:
     yield f"\n## Recipe\n\n```toml\n{run.recipe.toml()}```\n"
 
 
-def _best_figures(run: Summary) -> dict[str, float | None]:
+def _best_figures(run: RunSummary) -> dict[str, float | None]:
     best, judged = run.best(), evaluations_of(run.entries)
     return next((e["valid"] for e in judged if best and e["step"] == best[1]), {})
 

@@ -1,4 +1,4 @@
-"""Train room, what programs that watch runs are told: numbers by name."""
+"""Numbers by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train room, a run's own plots: loss, learning rate and gradient, as often as it is saved."""
+"""Loss, learning rate and gradient, as often as it is saved."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from glassformer.train.report.summary import evaluations_of, steps_of
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 
 class Plots(Reporter):
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         self._run = run
 
     def save(self) -> None:

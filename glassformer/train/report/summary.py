@@ -1,4 +1,4 @@
-"""Train room, a run in short: what became of it, from the files in its folder."""
+"""What became of it, from the files in its folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.train.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class RunSummary:
     """What became of a run, from the files in its folder. `best` is the figure of `train.best`."""
 
     run: Run
@@ -102,8 +102,10 @@ class Summary:
         }
 
 
-def summarize(run: Run) -> Summary:
-    return Summary(run=run, about=read_about(run.folder), entries=run.entries(), state=_state(run))
+def summarize(run: Run) -> RunSummary:
+    return RunSummary(
+        run=run, about=read_about(run.folder), entries=run.entries(), state=_state(run)
+    )
 
 
 def steps_of(entries: Sequence[Entry]) -> list[Entry]:

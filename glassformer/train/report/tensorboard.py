@@ -1,4 +1,4 @@
-"""Train room, TensorBoard: what is logged, as events in the run folder."""
+"""What is logged, as events in the run folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.train.report.logged import figures_of, is_installed
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 
@@ -35,7 +35,7 @@ class TensorBoard(Reporter):
     def __init__(self) -> None:
         self._writer: Any = None
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         events = import_module("torch.utils.tensorboard")
         older = list(run.folder.glob("events.out.tfevents.*"))
         again = bool(older)

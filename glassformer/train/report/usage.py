@@ -1,4 +1,4 @@
-"""Train room, a card's examples: code that loads what a run has trained and tries it."""
+"""Code that loads what a run has trained and tries it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glassformer.train.recipe import Recipe
-from glassformer.train.report.summary import Summary
+from glassformer.train.report.summary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ EXAMPLES = {
 }
 
 
-def use(run: Summary) -> Iterator[str]:
+def use(run: RunSummary) -> Iterator[str]:
     kept = "best" if run.best() is not None else "model"
     folder, example = f"{run.run.folder}/{kept}", example_of(run.recipe)
     yield "\n## Use\n\nIn the folder in which `glassformer train` was called:\n"

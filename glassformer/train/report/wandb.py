@@ -12,7 +12,7 @@ from glassformer.train.report.logged import figures_of, is_installed
 from glassformer.train.reporter import Entry, Reporter
 
 if TYPE_CHECKING:
-    from glassformer.train.estimate import Plan
+    from glassformer.train.estimate import RunEstimate
     from glassformer.train.run_folder import Run
 
 
@@ -30,7 +30,7 @@ class Wandb(Reporter):
         self._there: Any = None
         self._files = ExitStack()
 
-    def begin(self, run: Run, plan: Plan) -> None:
+    def begin(self, run: Run, plan: RunEstimate) -> None:
         self._files.enter_context(run.adding("wandb"))
         kept = run.folder / "wandb" / "id"
         if not kept.exists():

@@ -1,4 +1,4 @@
-"""Room 5, weights: the tensors of a GGUF file. They stay mapped until asked for."""
+"""The tensors of a GGUF file. They stay mapped until asked for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.gguf import Header
+from glassformer.gguf import GgufHeader
 from glassformer.weights.formats.gguf_dequantize import FORMATS, UNREAD, Format
 
 
 @dataclass(frozen=True)
-class Entry:
+class GgufTensor:
     """Where a tensor lies, and in which form."""
 
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class Entry:
         return self.start + self.blocks * self.format.layout.itemsize
 
 
-class Gguf(Header):
+class GgufTensors(GgufHeader):
     """The tensors' `entries` by the names that the file gives them."""
 
     def __init__(self, path: Path) -> None:
@@ -48,9 +48,9 @@ class Gguf(Header):
         if not isinstance(step, int) or step < 1:
             raise self.wrong(f"has general.alignment = {step!r}; it must be a whole number")
         begin = -(-self.at // step) * step
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, GgufTensor] = {}
         for name, shape, kind, offset in table:
-            self.entries[name] = self._checked(name, Entry(shape, kind, begin + offset))
+            self.entries[name] = self._checked(name, GgufTensor(shape, kind, begin + offset))
         if len(self.entries) != len(table):
             raise self.wrong("names a tensor twice; get it again")
 
@@ -75,7 +75,7 @@ class Gguf(Header):
             )
         return name, shape, FORMATS[number], offset
 
-    def _checked(self, name: str, entry: Entry) -> Entry:
+    def _checked(self, name: str, entry: GgufTensor) -> GgufTensor:
         if entry.blocks == 0 or not entry.shape or entry.shape[-1] % entry.format.size:
             raise self.wrong(
                 f"gives {name} the shape {list(entry.shape)}, which {entry.format.name} blocks of "

@@ -1,4 +1,4 @@
-"""Room 4, families: the metadata of a GGUF file comes in, the config.json that the model was
+"""The metadata of a GGUF file comes in, the config.json that the model was
 published with goes out."""
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.weights.formats.gguf_rope import llama3_scaling
 from glassformer.families._shared.rotary import yarn_magnitude
+from glassformer.weights.formats.gguf_rope import llama3_scaling
 
 ROLES = {"bos": "bos", "eos": "eos", "pad": "padding"}  # ours and theirs
 
 
 @dataclass(frozen=True)
-class Header:
+class GgufMetadata:
     """What a config is made of: metadata, shapes by name, and the content of rope_freqs.weight."""
 
     metadata: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Header:
         return GlassformerError(f"The GGUF file {said} {self.architecture}.{key}; get it again.")
 
 
-def config_of(header: Header) -> dict[str, Any]:
+def config_of(header: GgufMetadata) -> dict[str, Any]:
     if header.architecture not in CONFIGS:
         raise GlassformerError(
             f"The GGUF file holds a model of the architecture {header.architecture!r}; known are "
@@ -70,7 +70,7 @@ def config_of(header: Header) -> dict[str, Any]:
     }
 
 
-def gpt2_config(header: Header) -> dict[str, Any]:
+def gpt2_config(header: GgufMetadata) -> dict[str, Any]:
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -83,7 +83,7 @@ def gpt2_config(header: Header) -> dict[str, Any]:
     }
 
 
-def llama_config(header: Header) -> dict[str, Any]:
+def llama_config(header: GgufMetadata) -> dict[str, Any]:
     if header.get("expert_count"):
         raise GlassformerError("The GGUF file holds a mixture of experts, which is not read yet.")
     width, heads = header.integer("embedding_length"), header.integer("attention.head_count")
@@ -117,7 +117,7 @@ def llama_config(header: Header) -> dict[str, Any]:
 CONFIGS = {"llama": llama_config, "gpt2": gpt2_config}
 
 
-def scaling_by_name(header: Header) -> dict[str, Any] | None:
+def scaling_by_name(header: GgufMetadata) -> dict[str, Any] | None:
     factor = header.number("rope.scaling.factor", header.number("rope.scale_linear", 1.0))
     kind = header.get("rope.scaling.type", "linear")
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):

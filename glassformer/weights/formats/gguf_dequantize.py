@@ -1,4 +1,4 @@
-"""Room 5, weights: the number formats of GGUF files. Blocks of bytes come in, float32 goes out.
+"""The number formats of GGUF files. Blocks of bytes come in, float32 goes out.
 
 A format cuts each row of a tensor into blocks of equal size. A quantized block holds small whole
 numbers (`codes`) and the scales that make them values again; the layouts below say in which order.
@@ -122,7 +122,9 @@ FORMATS: dict[int, Format] = {
         "Q5_K", 256, layout(SCALE, LEAST, PARTS, ("high", "u1", 32), ("codes", "u1", 128)), q5_k
     ),
     14: Format(
-        "Q6_K", 256, layout(("codes", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), SCALE),
+        "Q6_K",
+        256,
+        layout(("codes", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), SCALE),
         q6_k,
     ),
     30: Format("BF16", 1, np.dtype("<u2"), bf16),

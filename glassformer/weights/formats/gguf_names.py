@@ -1,4 +1,4 @@
-"""Room 4, families: a tensor's name in a GGUF file comes in; its published name goes out, and the
+"""A tensor's name in a GGUF file comes in; its published name goes out, and the
 way back from what the conversion into that file did to it."""
 
 from __future__ import annotations

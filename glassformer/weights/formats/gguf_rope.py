@@ -1,4 +1,4 @@
-"""Room 4, families: a GGUF file's rope_freqs.weight comes in, Llama 3's rope_scaling goes out."""
+"""A GGUF file's rope_freqs.weight comes in, Llama 3's rope_scaling goes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room 4, families: the header of a llama2.c file comes in; the config.json that its model has as a
+"""The header of a llama2.c file comes in; the config.json that its model has as a
 folder goes out, and the tensors in the order in which they lie in the file.
 
     7 numbers, then float32 tensors, each kind for all layers in turn    (the first version)
@@ -23,7 +23,7 @@ ROTATIONS = ("cosines", "sines")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header:
+class Llama2cHeader:
     width: int
     inner: int
     layers: int
@@ -44,7 +44,7 @@ class Header:
         )
 
 
-def read_header(begin: bytes) -> Header | str:
+def read_header(begin: bytes) -> Llama2cHeader | str:
     """The header, or what is wrong with it."""
     if begin[:4] == MAGIC:
         if len(begin) < START:
@@ -60,7 +60,7 @@ def read_header(begin: bytes) -> Header | str:
         numbers = NUMBERS.unpack_from(begin)
         tied, start = numbers[5] > 0, NUMBERS.size
     width, inner, layers, heads, key_heads, vocabulary, length = numbers
-    header = Header(
+    header = Llama2cHeader(
         width=width, inner=inner, layers=layers, heads=heads, key_heads=key_heads,
         vocabulary=abs(vocabulary), length=length, tied=tied, start=start,
     )  # fmt: skip
@@ -69,7 +69,7 @@ def read_header(begin: bytes) -> Header | str:
     return header
 
 
-def config_of(header: Header) -> dict[str, Any]:
+def config_of(header: Llama2cHeader) -> dict[str, Any]:
     return {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
@@ -88,7 +88,7 @@ def config_of(header: Header) -> dict[str, Any]:
     }
 
 
-def layout(header: Header) -> Iterator[tuple[str, tuple[int, ...], Undo]]:
+def layout(header: Llama2cHeader) -> Iterator[tuple[str, tuple[int, ...], Undo]]:
     """Published names, shapes, and the way back from the file's form, in the file's order."""
     width, dim = header.width, header.width // header.heads
     narrow = header.key_heads * dim

@@ -1,4 +1,4 @@
-"""Room 4, families: Whisper as OpenAI publishes it, one .pt file of dimensions and tensors. The
+"""Whisper as OpenAI publishes it, one .pt file of dimensions and tensors. The
 dimensions come in and the config.json of the folder that it was converted to goes out; a tensor's
 name comes in, its name in that folder goes out."""
 

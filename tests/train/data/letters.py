@@ -10,7 +10,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.train.data.collate import pad
-from glassformer.train.objectives.objective import Batch, Objective
+from glassformer.train.objectives.objective import Objective, TrainingBatch
 
 END = 1
 
@@ -46,7 +46,7 @@ class Letters(Objective):
         tokens, mask = pad(examples, "tokens", length=slots["tokens"])
         noise, _ = pad(examples, "noise", length=slots["tokens"])
         inputs = {"tokens": tokens, "mask": mask, "noise": noise}
-        return Batch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
+        return TrainingBatch(inputs, {}, {"all": float(mask.sum())}, int(mask.sum()))
 
     def forward(self, net, batch):
         raise NotImplementedError

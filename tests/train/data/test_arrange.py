@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.packing import Pack, Single, Stream, Varying, packed
-from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
+from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
+from glassformer.train.data.packing import PackedRows, SingleRows, StreamRows, VaryingRows, packed
 
 LENGTHS = [7, 1, 0, 12, 3, 3, 9, 30, 2, 5]
 
@@ -21,10 +21,10 @@ def stored(folder, lengths, begins=None, fields=("tokens", "twice")):
         for length, end in zip(lengths, ends, strict=True)
     ]
     folder.mkdir()
-    writer = StoreWriter(folder, kinds)
+    writer = MemmapWriter(folder, kinds)
     writer.add(block_of(examples, begins or [True] * len(lengths), [], kinds))
     writer.close({})
-    return Store(folder)
+    return MemmapDataset(folder)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def store(tmp_path):
 
 
 def test_single(store):
-    rows = Single(store)
+    rows = SingleRows(store)
     assert rows.count == rows.all == len(LENGTHS) and rows.tokens == sum(LENGTHS)
     assert [len(rows.row(4, i)["tokens"]) for i in range(rows.count)] == LENGTHS
 
@@ -43,7 +43,7 @@ class TestStream:
     @pytest.mark.parametrize("beyond", [0, 1, 2])
     def test_every_token_at_most_once_an_epoch(self, store, length, beyond):
         total = sum(LENGTHS)  # 72
-        rows = Stream(store, length, seed=1, beyond=beyond)
+        rows = StreamRows(store, length, seed=1, beyond=beyond)
         missed = set()
         for epoch in range(6):
             found = [rows.row(epoch, i) for i in range(rows.count)]
@@ -61,22 +61,22 @@ class TestStream:
     @pytest.mark.parametrize("length", [1, 5, 8, 71, 72, 500])
     @pytest.mark.parametrize("beyond", [0, 1])
     def test_an_evaluation_has_every_token_once_from_the_first(self, store, length, beyond):
-        rows = Stream(store, length, seed=1, beyond=beyond)
+        rows = StreamRows(store, length, seed=1, beyond=beyond)
         asked = [rows.fixed(i)["tokens"][beyond:] for i in range(rows.all)]
         assert np.concatenate(asked).tolist() == list(range(beyond, sum(LENGTHS)))
 
     def test_less_than_a_window(self, tmp_path):
         store = stored(tmp_path / "small", [3, 2])
-        rows = Stream(store, 100, seed=1, beyond=1)
+        rows = StreamRows(store, 100, seed=1, beyond=1)
         assert rows.count == 1 and rows.row(3, 0)["tokens"].tolist() == [0, 1, 2, 3, 4]
         with pytest.raises(GlassformerError, match="1 tokens in all"):
-            Stream(stored(tmp_path / "smaller", [1]), 100, seed=1, beyond=1)
+            StreamRows(stored(tmp_path / "smaller", [1]), 100, seed=1, beyond=1)
 
     def test_documents_are_numbered(self, tmp_path):
         begins = [True, True, True, False, True, True, False, False, True, True]
         store = stored(tmp_path / "store", LENGTHS, begins)
         of_token = np.repeat(np.cumsum(begins), LENGTHS)
-        rows = Stream(store, 20, seed=1, beyond=1)
+        rows = StreamRows(store, 20, seed=1, beyond=1)
         for epoch in range(4):
             for i in range(rows.count):
                 row = rows.row(epoch, i)
@@ -84,12 +84,12 @@ class TestStream:
                 # a new number where a document, or the ring, begins
                 edges = (np.diff(of_token[tokens]) != 0) | (np.diff(tokens) < 0)
                 assert row["documents"].tolist() == [0, *np.cumsum(edges)]
-        assert "documents" not in Stream(store, 20, seed=1, across=True).row(0, 0)
+        assert "documents" not in StreamRows(store, 20, seed=1, across=True).row(0, 0)
         whole = stored(tmp_path / "whole", [40, 40], [True, False])
-        assert "documents" not in Stream(whole, 20, seed=1).row(0, 0)
+        assert "documents" not in StreamRows(whole, 20, seed=1).row(0, 0)
 
     def test_what_stands_before_comes_along(self, store):
-        rows = Stream(store, 8, seed=1, beyond=1, before=10, across=True)
+        rows = StreamRows(store, 8, seed=1, beyond=1, before=10, across=True)
         for i in range(rows.all):
             before = rows.fixed(i)["before"]
             assert before.tolist() == list(range(max(0, 8 * i - 10), 8 * i))
@@ -98,10 +98,10 @@ class TestStream:
             row = rows.row(1, i)
             first = int(row["tokens"][0])
             assert row["before"].tolist() == [t % ring for t in range(first - 10, first)]
-        long = Stream(store, 8, seed=1, beyond=1, before=500, across=True).row(1, 0)
+        long = StreamRows(store, 8, seed=1, beyond=1, before=500, across=True).row(1, 0)
         assert sorted([*long["before"], *long["tokens"]]) == list(range(ring))
         of_token = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
-        apart = Stream(store, 8, seed=1, before=10)
+        apart = StreamRows(store, 8, seed=1, before=10)
         for i in range(apart.count):
             row = apart.row(2, i)
             first = int(row["tokens"][0])
@@ -114,7 +114,7 @@ class TestStream:
 class TestVarying:
     def test_windows_go_on_where_the_last_ended_and_rows_of_a_batch_are_alike(self, tmp_path):
         total, batch = 40_000, 4
-        rows = Varying(
+        rows = VaryingRows(
             stored(tmp_path / "store", [total]), 70, seed=1, beyond=1, batch=batch, most=None
         )
         lengths = []
@@ -136,21 +136,21 @@ class TestVarying:
         assert abs(shorter.mean() - 34.5) < 3
 
     def test_an_evaluation_is_a_streams(self, store):
-        plain = Stream(store, 8, seed=1, beyond=1)
-        rows = Varying(store, 8, seed=1, beyond=1, batch=2, most=None)
+        plain = StreamRows(store, 8, seed=1, beyond=1)
+        rows = VaryingRows(store, 8, seed=1, beyond=1, batch=2, most=None)
         assert rows.all == plain.all
         for i in range(rows.all):
             assert rows.fixed(i)["tokens"].tolist() == plain.fixed(i)["tokens"].tolist()
 
     def test_no_window_is_longer_than_the_model_reads(self, store):
-        rows = Varying(store, 8, seed=1, beyond=1, batch=2, most=8)
+        rows = VaryingRows(store, 8, seed=1, beyond=1, batch=2, most=8)
         sizes = [len(rows.row(epoch, i)["tokens"]) - 1 for epoch in range(9) for i in range(4)]
         assert max(sizes) == 8 and min(sizes) >= 5
 
 
 class TestPack:
     def test_whole_examples_without_overlap(self, store):
-        rows = Pack(store, 29, seed=1, beyond=1)
+        rows = PackedRows(store, 29, seed=1, beyond=1)
         seen = []
         for i in range(rows.count):
             row = rows.row(0, i)
@@ -164,7 +164,7 @@ class TestPack:
         tokens = np.concatenate([rows.row(0, i)["tokens"] for i in range(rows.count)])
         assert sorted(tokens.tolist()) == list(range(sum(LENGTHS)))
         assert rows.count == 3 and rows.tokens == sum(LENGTHS)
-        again = Pack(store, 29, seed=1, beyond=1)
+        again = PackedRows(store, 29, seed=1, beyond=1)
         assert again.row(0, 1)["tokens"].tolist() == rows.row(5, 1)["tokens"].tolist()
 
     def test_rows_are_nearly_full(self):
@@ -176,12 +176,12 @@ class TestPack:
 
     def test_an_example_that_fits_no_row(self, store):
         with pytest.raises(GlassformerError, match=r"30 tokens does not fit rows of 20; .*length"):
-            Pack(store, 20, seed=1)
+            PackedRows(store, 20, seed=1)
 
     @pytest.mark.parametrize("beyond", [0, 1, 3])
     @pytest.mark.parametrize("length", [4, 10, 11, 29, 200])
     def test_examples_that_may_be_cut_come_in_windows(self, store, length, beyond):
-        rows = Pack(store, length, seed=1, beyond=beyond, cut=True)
+        rows = PackedRows(store, length, seed=1, beyond=beyond, cut=True)
         asked = []
         for i in range(rows.count):
             row = rows.row(0, i)
@@ -198,11 +198,11 @@ class TestPack:
         assert rows.tokens == sum(LENGTHS)
 
 
-@pytest.mark.parametrize("kind", [Stream, Pack])
+@pytest.mark.parametrize("kind", [StreamRows, PackedRows])
 def test_fields_must_be_parallel_to_be_joined(tmp_path, kind):
     kinds = {"source": np.uint16, "target": np.uint16}
-    writer = StoreWriter(tmp_path, kinds)
+    writer = MemmapWriter(tmp_path, kinds)
     writer.add(block_of([{"source": np.arange(3), "target": np.arange(4)}], [True], [], kinds))
     writer.close({})
     with pytest.raises(GlassformerError, match='choose "single" or "buckets"'):
-        kind(Store(tmp_path), 20, seed=1)
+        kind(MemmapDataset(tmp_path), 20, seed=1)

@@ -20,9 +20,9 @@ import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
 from glassformer.train.data import tokenize_dataset as room
-from glassformer.train.data.tokenize_dataset import prepare
 from glassformer.train.data.data_config import DataSettings
-from glassformer.train.data.memmap_dataset import Store, StoreWriter, block_of
+from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
+from glassformer.train.data.tokenize_dataset import prepare
 from glassformer.train.data.tokenize_workers import packed
 from tests.train.data.letters import END, Letters
 
@@ -36,7 +36,7 @@ def text(tmp_path):
     return DataSettings(train=(str(path),), documents="lines", processes=1)
 
 
-def files(store: Store) -> dict[str, bytes]:
+def files(store: MemmapDataset) -> dict[str, bytes]:
     """All there is but what names places and times."""
     return {path.name: path.read_bytes() for path in sorted(store.folder.iterdir())}
 
@@ -316,12 +316,12 @@ def test_fields_of_different_lengths(tmp_path):
         }
         for n in (3, 0, 5)
     ]
-    writer = StoreWriter(tmp_path, fields)
+    writer = MemmapWriter(tmp_path, fields)
     writer.add(block_of(examples[:1], [True], [], fields))
     writer.add(block_of([], [], [], fields))
     writer.add(block_of(examples[1:], [True, True], [], fields))
     writer.close({})
-    store = Store(tmp_path)
+    store = MemmapDataset(tmp_path)
     assert not store.parallel and len(store) == 3
     assert store.lengths().tolist() == [3, 1, 5]
     for number, example in enumerate(examples):

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.train.data.files import PIECE, RecordError, Shelf, find_files, place_to_cut
+from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.files import (
+    PIECE,
+    RecordError,
+    TextFileReader,
+    find_files,
+    place_to_cut,
+)
 from glassformer.train.data.readers import _between_blanks
 from glassformer.train.data.records import Records
-from glassformer.train.data.data_config import DataSettings
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ class TestText:
 
     def test_a_long_document_between_blank_lines_comes_in_pieces(self, write):
         name = write("a.txt", "aaaa\nbbbb\ncccc\ndddd\n\neeee\n")
-        shelf = Shelf(find_files([name]))
+        shelf = TextFileReader(find_files([name]))
         records = list(_between_blanks(shelf, shelf.paths[0], "utf-8", size=5))
         assert [r["text"] for r in records] == ["aaaa\nbbbb", "cccc\ndddd", "eeee"]
         assert [(r["begins"], r["ends"]) for r in records] == [
@@ -82,7 +88,7 @@ class TestText:
     def test_pieces_do_not_depend_on_what_is_read_at_a_time(self, write, chunk, size):
         text = "eé漢😀\r\n\r\nzwei drei\rvier\n" * 3
         name = write("a.txt", "\ufeff" + text)
-        shelf = Shelf(find_files([name]))
+        shelf = TextFileReader(find_files([name]))
         pieces = list(shelf.pieces(shelf.paths[0], "utf-8", size=size, chunk=chunk))
         whole = text.replace("\r\n", "\n").replace("\r", "\n")
         assert "".join(piece for _, piece, _ in pieces) == whole

@@ -11,7 +11,7 @@ import torch
 import glassformer as gf
 from glassformer.model import Model
 from glassformer.text import Tokenizer, train
-from glassformer.train.objectives import Batch, Example, Objective
+from glassformer.train.objectives import Example, Objective, TrainingBatch
 
 SENTENCES = [
     "The old miller walked slowly to the river, and nobody followed him.",
@@ -103,7 +103,7 @@ def check_gradients(
 ) -> None:
     examples, net = varied(objective, stored), model.net
     objective.double().eval()
-    batch: Batch = objective.collate(examples)
+    batch: TrainingBatch = objective.collate(examples)
     sums = objective(net, batch)
     loss_of(objective, sums, batch.counts).backward()
     ours = gradients(objective, net)

@@ -8,11 +8,11 @@ import pytest
 import readers
 import torch
 
-from glassformer.core import Capture
+from glassformer.core import ActivationCapture
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.text_inputs import IGNORED
-from glassformer.train.step import Task
+from glassformer.train.step import TrainingModule
 
 LABELS = ("bad", "good", "so-so")
 RECORDS = [{"text": text, "label": LABELS[i % 3]} for i, text in enumerate(material.SENTENCES[:5])]
@@ -125,7 +125,7 @@ def test_a_compiler_sees_student_and_teacher_as_one_graph(teacher):
     options = {"teacher": teacher("llama", "ForCausalLM", num_hidden_layers=4), "hidden": 1.0}
     options |= {"task": "causal-lm", "layers": "all", "until": 0.5}
     objective = make_objective("distillation", model, options)
-    batch, task = objective.collate(prepared(objective)[:2]), Task(model.net, objective)
+    batch, task = objective.collate(prepared(objective)[:2]), TrainingModule(model.net, objective)
     graphs = []
 
     def compiler(graph, _):
@@ -162,7 +162,7 @@ def test_hidden_states(width, layers, family, teacher):
     stack = "encoder" if family == "bert" else "decoder"
 
     def states(net, example):
-        seen = Capture()
+        seen = ActivationCapture()
         inputs = {"tokens": material.ids(example["tokens"]), "tap": seen}
         if family == "bert":
             inputs["segments"] = material.ids(example["segments"])

@@ -143,15 +143,15 @@ def test_marks_at_the_end_of_words():
     from tokenizers.models import WordLevel
 
     from glassformer.text import Tokenizer
-    from glassformer.text.backend import LibraryCodec
-    from glassformer.text.loading.tokenizer_config import Settings
+    from glassformer.text.backend import LibraryBackend
+    from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
     for tokens in (
         ["un", "like", "ly</w>", "bird</w>", ".</w>"],
         ["un@@", "like@@", "ly", "bird", "."],
     ):
         backend = Backend(WordLevel({token: i for i, token in enumerate(tokens)}, "."))
-        vocabulary = Vocabulary(Tokenizer(LibraryCodec(backend), Settings({})))
+        vocabulary = Vocabulary(Tokenizer(LibraryBackend(backend), TokenizerConfig({})))
         starts = vocabulary.starts(np.array([0, 1, 2, 3, 4, 3]))
         assert starts.tolist() == [True, False, False, True, True, True]
 

@@ -15,13 +15,13 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
+from glassformer.train.activation_checkpointing import Compiled
+from glassformer.train.build_data import with_labels
 from glassformer.train.data.mixing import Shared, apportioned
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.mixture_parts import with_heads, with_part_labels
-from glassformer.train.build_data import with_labels
 from glassformer.train.recipe import read_recipe
-from glassformer.train.activation_checkpointing import Compiled
-from glassformer.train.step import Task
+from glassformer.train.step import TrainingModule
 
 LABELS = ("bad", "good")
 TAGS = ["O", "B-X", "I-X"]
@@ -287,7 +287,10 @@ def test_compiled_there_is_a_graph_for_every_part_and_not_for_every_set_of_them(
     """Traced, but not turned into machine code, which takes long."""
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     model, objective = made()
-    plain, rows = Task(model.net, objective), material.varied(objective, prepared(objective)[:4])
+    plain, rows = (
+        TrainingModule(model.net, objective),
+        material.varied(objective, prepared(objective)[:4]),
+    )
 
     def batch(*parts: int):
         pairs = zip(rows, parts, strict=True)

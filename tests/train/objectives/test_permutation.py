@@ -27,10 +27,14 @@ def gated():
     """Of no published family: XLNet's attention, another feed-forward layer and norm."""
     body = xlnet().spec
     blocks = tuple(
-        replace(block, ffn=spec.FFN(width=24, activation="silu", gated=True), placement="pre")
+        replace(
+            block,
+            ffn=spec.FeedForwardSpec(width=24, activation="silu", gated=True),
+            placement="pre",
+        )
         for block in body.encoder.attention_blocks
     )
-    stack = replace(body.encoder, blocks=blocks, final_norm=spec.Norm())
+    stack = replace(body.encoder, blocks=blocks, final_norm=spec.NormSpec())
     made = gf.create(replace(body, encoder=stack), tokenizer=material.pieces())
     made.net.double().eval()
     return made

@@ -13,8 +13,8 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.tasks.answer import best_spans
-from glassformer.train.data.records import Records
 from glassformer.train.data.data_config import DataSettings
+from glassformer.train.data.records import Records
 from glassformer.train.objectives import make_objective
 from glassformer.train.objectives.extractive_qa import as_text
 

@@ -9,8 +9,8 @@ import readers
 
 from glassformer.errors import GlassformerError
 from glassformer.train.objectives import make_objective
-from glassformer.train.objectives.token_classification import aligned, pieces
 from glassformer.train.objectives.text_inputs import IGNORED
+from glassformer.train.objectives.token_classification import aligned, pieces
 
 LABELS = ("B-PER", "I-PER", "O")
 SENTENCES = [sentence.replace(",", " ,").split() for sentence in material.SENTENCES]

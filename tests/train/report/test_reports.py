@@ -16,7 +16,7 @@ from test_svg import lines, read
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 from glassformer.train.reporter import Reporter
 from glassformer.train.run_folder import Run
 
@@ -46,7 +46,7 @@ def resumed(tmp_path_factory) -> Run:
     for reporter, error in (
         (Dies(3), ZeroDivisionError),
         (Dies(8), ZeroDivisionError),
-        (Interrupting(9), Interrupted),
+        (Interrupting(9), TrainingInterrupted),
     ):
         with pytest.raises(error):
             gf.train(recipe(folder, **SETTINGS), reporters=[reporter])

@@ -11,7 +11,7 @@ import pytest
 from test_resume import Interrupting, metrics, recipe
 
 import glassformer as gf
-from glassformer.train.interrupt import Interrupted
+from glassformer.train.interrupt import TrainingInterrupted
 
 STAND_IN = """
 import json
@@ -61,7 +61,7 @@ def test_a_run_that_was_stopped_is_one_run_there(tmp_path: Path, heard):
     """Logged once each, steps that are taken again after a checkpoint among them."""
     said = recipe(tmp_path / "mine", steps=8, evaluate_every=4, save_every=2)
     settings = ["run.wandb=project", "run.log_every=1"]
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         gf.train(said, settings, reporters=[Interrupting(3)])
     gf.train(said, settings)
     lines = heard()

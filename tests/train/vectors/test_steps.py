@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.word_vectors.steps import (
-    Side,
+    GloVeSide,
     Tables,
     full_softmax,
     negative_sampling,
@@ -89,7 +89,7 @@ def test_glove_is_adagrad_on_the_weighted_squares():
     """With sums that start at 1 and take in the gradient after the step, times the rate."""
     draw = torch.Generator().manual_seed(1)
     new = lambda *shape: torch.rand(*shape, generator=draw, dtype=torch.float64)  # noqa: E731
-    sides = tuple(Side(new(4, 3) - 0.5, 1 + new(4, 3), 1 + new(4, 2)) for _ in range(2))
+    sides = tuple(GloVeSide(new(4, 3) - 0.5, 1 + new(4, 3), 1 + new(4, 2)) for _ in range(2))
     ids = (torch.tensor([0, 2]), torch.tensor([1, 2]))
     wanted, weight = new(2), new(2)
     leaves = [

@@ -1,0 +1,29 @@
+"""Packages that can be called like the function that they are named after."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class CallablePackage(ModuleType):
+    """A package `name` whose call is the function `name` of one of its modules.
+
+    `gf.train(...)` has to be a call of the package: Python sets the attribute `train` of
+    `glassformer` to the package as soon as one of its modules is imported.
+    """
+
+    function: tuple[str, str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module, name = self.function
+        return getattr(import_module(module), name)(*args, **kwargs)
+
+
+def make_callable(package: str, module: str, name: str) -> None:
+    """Makes the package call the function `name` of `module`, which is imported at the first call."""
+    found = sys.modules[package]
+    found.__class__ = CallablePackage
+    vars(found)["function"] = (module, name)
