@@ -23,7 +23,7 @@ class CallablePackage(ModuleType):
 
 
 def make_callable(package: str, module: str, name: str) -> None:
-    """Makes the package call the function `name` of `module`, which is imported at the first call."""
+    """Makes a package call the function `name` of `module`, imported at the first call."""
     found = sys.modules[package]
     found.__class__ = CallablePackage
     vars(found)["function"] = (module, name)

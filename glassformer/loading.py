@@ -1,4 +1,4 @@
-"""Where a model comes from: a folder, a file, a preset's name or a description goes in, a `TaskModel`
+"""Where a model comes from: a folder, a file, a preset's name or a description goes in, a `Model`
 comes out."""
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def load(
     the file's, or that in which an adapter was trained; a GGUF file, the zoo's models and, on a
     CPU, OpenAI's file give float32. The class is the one that config.json names, or else the one
     that the tensors fit. Tensors of the file that are known to be without effect are left out, and
-    `TaskModel.report` says which and why. Another difference between config.json and the tensors is an
+    `Model.report` says which and why. Another difference between config.json and the tensors is an
     error, unless it is asked for by name: `architecture` is another class of the family than the
     config names; `make` are tensors, by the beginning of their names, that start fresh; `drop`
     tensors to leave out. With `labels` a new classification head gets these classes. `quantize` is
-    "int8" or "int4"; see `TaskModel.quantize`. `adapter` is an adapter's folder, or that of a run which
+    "int8" or "int4"; see `Model.quantize`. `adapter` is an adapter's folder, or that of a run which
     has trained one; of the base it knows the class, the head and the labels, unless they are named.
 
     >>> gf.load(folder, architecture="BertForSequenceClassification", make="classifier",

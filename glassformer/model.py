@@ -382,7 +382,7 @@ class Model:
         return translate_texts(self, texts, **options)
 
     def summarize(self, texts: str | Iterable[str], **options: Any) -> Any:
-        """A `RunSummary` of a text, a list for a list, and for an iterator an iterator. Of a text that
+        """A `Summary` of a text, a list for a list, and for an iterator an iterator. Of a text that
         is longer than the model reads, the rest is left out (`long="cut"`), or its parts are
         summarized, and then what comes of that ("split"). Other options: `length`, `prefix`,
         `separator`, and the knobs of `generate`.
@@ -409,7 +409,7 @@ class Model:
         return self.writer.score(text, target, window, stride)
 
     def classify(self, texts: Any, **options: Any) -> Any:
-        """The labels of a text, or of a tuple of two texts: a `ClassificationObjective`; of a list a list,
+        """The labels of a text, or of a tuple of two texts: a `Classification`; of a list a list,
         of an iterator an iterator. The options are those of `tasks.classify.Classifier`.
 
         >>> model.classify(["A moving film.", "A bore."], threshold=0.7)

@@ -1,6 +1,6 @@
 """Fault injection: a writer runs while one of its operations on files fails.
 
-A `Generator` makes an old state in a folder, writes a new one over it, and reads the state. `attempt`
+A `Writer` makes an old state in a folder, writes a new one over it, and reads the state. `attempt`
 runs it with a fault at the n-th operation (a rename, an unlink, a folder made or removed, a file
 opened to write, a write, a truncation, a sync). "error" lets that one fail, after half of it where
 it writes. "power" lets that one and all that follow fail, so that nothing is cleaned up, and then

@@ -27,7 +27,7 @@ from glassformer.weights.mapping import tied_names
 
 
 class Host(Protocol):
-    """What is adapted: a `TaskModel`, which a later room knows."""
+    """What is adapted: a `Model`, which a later room knows."""
 
     net: Transformer
     config: dict[str, Any]

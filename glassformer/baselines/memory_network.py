@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.attention.attend import Attend
 from glassformer.core.attention.mask import keys_visible
-from glassformer.core.attention.self_attention import Attend
 from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext

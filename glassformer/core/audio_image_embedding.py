@@ -59,7 +59,7 @@ class FrameEmbedding(SignalEmbedding):
         if signal.ndim != 3 or bands != self.spec.bands or not 0 < frames <= most:
             raise GlassformerError(
                 f"The model reads spectrograms of [batch, {self.spec.bands} bands, up to {most} "
-                f"frames], and this one is {list(signal.shape)}; see glassformer.signals.audio_features."
+                f"frames], and this one is {list(signal.shape)}; see glassformer.signals."
             )
         return (frames + 1) // 2
 

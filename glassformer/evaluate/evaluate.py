@@ -81,7 +81,7 @@ def evaluate(
     their ending, and `columns` say which of theirs stand for the task's own. Intervals of a
     `confidence` are Wilson's for the share of records that are right, and for other metrics BCa, of
     `draws` draws of records from a `seed`; with 0 draws there are none.
-    More `options` are those of `TaskModel.translate` and `TaskModel.summarize`.
+    More `options` are those of `Model.translate` and `Model.summarize`.
 
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
     """

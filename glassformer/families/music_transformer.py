@@ -1,4 +1,4 @@
-"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`glassformer.signals.midi`) whose
+"""Music Transformer (Huang et al., 2018): a decoder of MIDI events (`signals.midi`) whose
 attention also scores the distance, with a learned vector per head and distance, by skewing.
 
 The settings are those that Magenta published with it (score2perf), of the widths where keys and

@@ -12,7 +12,7 @@ from glassformer.generate.history import SequenceState
 if TYPE_CHECKING:
     from glassformer.generate.strategy import GenerationRequest
 
-Decode = Callable[["Request", Sequence[int]], str]
+Decode = Callable[["GenerationRequest", Sequence[int]], str]
 
 
 class StoppingCriteria:

@@ -37,7 +37,7 @@ class Summary:
 
 
 class Summarizer:
-    """A model that summarizes, with its knobs; see `TaskModel.summarize`."""
+    """A model that summarizes, with its knobs; see `Model.summarize`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Summarizer:
 
 
 def summarize(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `TaskModel.summarize`."""
+    """One text, a list or an iterator of them; see `Model.summarize`."""
     return apply_to(texts, Summarizer(model, **options).stream)
 
 

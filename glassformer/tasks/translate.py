@@ -55,7 +55,7 @@ class Translation:
 
 
 class Translator:
-    """A model that translates, with its languages and knobs; see `TaskModel.translate`. With
+    """A model that translates, with its languages and knobs; see `Model.translate`. With
     `keep_empty` a text without a word is none to complain about, and stays as it is."""
 
     def __init__(
@@ -136,7 +136,7 @@ class Translator:
 
 
 def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `TaskModel.translate`."""
+    """One text, a list or an iterator of them; see `Model.translate`."""
     return apply_to(texts, Translator(model, **options).stream)
 
 

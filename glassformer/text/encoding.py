@@ -115,7 +115,7 @@ def cut(positions: list[int], size: int, side: str) -> list[int]:
 
 
 class LazyEncodings(Sequence[TextEncoding]):
-    """Encodings, each of which becomes an `TextEncoding` when it is looked at: of many at a time the
+    """Encodings, each of which becomes a `TextEncoding` when it is looked at: of many at a time the
     lists would keep Python's garbage collector busier than the texts do the tokenizer."""
 
     def __init__(self, encodings: Sequence[Encoding]) -> None:

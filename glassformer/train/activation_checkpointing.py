@@ -87,7 +87,7 @@ def recompute_layers(module: nn.Module) -> None:
 
 
 class _Forgetful:
-    """What layers share in a pass (`PassContext.memo`) is there when a layer is run again, though it
+    """What layers share in a pass (`PassContext.memo`) is there when a layer runs again, though it
     was not when it ran first; so each is run again in the context as it was."""
 
     def __init__(self, layer: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""A recipe's [model] and [tokenizer] become a `TaskModel`."""
+"""A recipe's [model] and [tokenizer] become a `Model`."""
 
 from __future__ import annotations
 

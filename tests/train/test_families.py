@@ -179,8 +179,8 @@ def test_the_size_words_mean_something_for_every_preset():
         for preset, (architecture, _) in family.PRESETS.items():
             if architecture not in classes_of(family, model_type):
                 continue
-            whole = spec_from_config({**_preset(preset), **config_of(ModelSettings(preset=preset), None)},
-                              architecture)  # fmt: skip
+            config = {**_preset(preset), **config_of(ModelSettings(preset=preset), None)}
+            whole = spec_from_config(config, architecture)
             words = {"layers": 4, "dropout": 0.25}
             if whole.last_stack.attention_blocks:
                 words |= {"width": 64, "heads": 4}

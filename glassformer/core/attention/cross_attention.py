@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from glassformer.core.attention.attend import Attend
 from glassformer.core.attention.mask import memory_visible
-from glassformer.core.attention.self_attention import Attend, join_heads, split_heads
+from glassformer.core.attention.self_attention import join_heads, split_heads
 from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext

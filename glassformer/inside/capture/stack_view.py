@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LayerTensors(Displayable):
-    """A tensor of every layer of a stack; `[layer, ...]` gives a `NamedTensor`, `[:]` all layers."""
+    """A tensor of every layer of a stack; `[layer, ...]` gives a `NamedTensor`, `[:]` all."""
 
     def __init__(self, side: StackView, tensor: str) -> None:
         self.side, self.tensor = side, tensor

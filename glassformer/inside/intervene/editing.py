@@ -1,6 +1,6 @@
 """Edits are put around a model's stacks, and taken away again.
 
-They stand where adapters do that have a say in every pass (`StackSpec.around`), so that whatever calls
+They stand where adapters do that have a say in every pass (`Stack.around`), so that whatever calls
 the net is heard: tasks, generation with its cache, training. Generation leaves its fast paths.
 """
 

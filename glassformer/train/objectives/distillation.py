@@ -208,8 +208,8 @@ class TeacherHooks:
 
 
 class TeacherLayers:
-    """A tap that keeps what the layers of a stack hand on, in turn. (A `ActivationCapture` by patterns does
-    the same; a compiler cannot look through those.)"""
+    """A tap that keeps what the layers of a stack hand on, in turn. (An `ActivationCapture`
+    by patterns does the same; a compiler cannot look through those.)"""
 
     def __init__(self, stack: str) -> None:
         self.stack = stack

@@ -1,0 +1,223 @@
+"""Scaled dot-product attention over heads: choice of the kernel, and the plain computation."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.core.attention.few_queries import prefers_products, products
+from glassformer.core.attention.flex import flex_attention, prefers_flex
+from glassformer.core.attention.mask import AttentionMask, visible
+from glassformer.core.attention.sdpa import scaled_attention
+from glassformer.core.attention.sparse import Projected, prefers_sparse, sparse_attention
+from glassformer.core.attention.varlen import prefers_runs, runs_attention
+from glassformer.core.pass_context import PassContext
+from glassformer.core.positions.transformer_xl import RelativeBias
+from glassformer.native import attention as cpu
+from glassformer.spec import (
+    FULL,
+    AttentionPattern,
+    AttentionSpec,
+    BlockSparsePattern,
+)
+
+
+class Attend(nn.Module):
+    """softmax(q k^T * scale + bias) v for queries, keys and values that are split into heads.
+
+    The fused kernels and the plain computation below give the same numbers; the plain one is
+    taken where the pattern itself is needed on the way, for scores that the kernels do not know,
+    or when `ctx.eager` asks for it.
+    """
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.scale = spec.head_dim**-0.5 if spec.scale is None else spec.scale
+        if spec.score == "additive":
+            self.direction = nn.Parameter(torch.zeros(spec.heads, spec.head_dim))
+
+    def forward(
+        self,
+        q: Tensor,  # [batch, head, query, dim]
+        k: Tensor,  # [batch, key head, key, dim]
+        v: Tensor,
+        ctx: PassContext,
+        sight: AttentionMask | AttentionPattern | BlockSparsePattern,
+        bias: Tensor | RelativeBias | None = None,
+        position: nn.Module | None = None,
+        wide: Projected | None = None,  # where global tokens have projections of their own
+        scope: str = "",
+    ) -> Tensor:
+        on_values = getattr(position, "values", None) is not None
+        special = self.spec.score == "additive" or self.spec.softcap is not None
+        plain = ctx.eager or on_values or special
+        z = None if plain else self.fused(q, k, v, ctx, sight, bias, wide)
+        if plain or ctx.asked(f"{scope}scores", f"{scope}pattern"):
+            seen, whole = (
+                _resolved(sight, ctx),
+                bias.whole() if isinstance(bias, RelativeBias) else bias,
+            )
+            scores = self.scores(q, k, seen, whole)
+            if wide is not None:
+                scores = _at_global(ctx, self.scores(*wide[:2], seen, whole), scores)
+            shown_scores = ctx.hook_point(f"{scope}scores", scores)
+            weights = _softmax(shown_scores, seen)
+            shown = ctx.hook_point(f"{scope}pattern", weights)
+            if z is None or shown_scores is not scores or shown is not weights:
+                shown = F.dropout(shown, self.spec.dropout, self.training)
+                z = shown @ self.repeat(v)
+                if wide is not None:
+                    z = _at_global(ctx, shown @ self.repeat(wide[2]), z)
+                if on_values and position is not None:
+                    z = position.add_values(z, shown, ctx)  # type: ignore[operator]
+        assert z is not None
+        return ctx.hook_point(f"{scope}z", z)
+
+    def fused(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ctx: PassContext,
+        sight: AttentionMask | AttentionPattern | BlockSparsePattern,
+        bias: Tensor | RelativeBias | None,
+        wide: Projected | None,
+    ) -> Tensor:
+        dropout = self.spec.dropout if self.training else 0.0
+        if not isinstance(sight, AttentionMask) and bias is None and ctx.permutation is None:
+            if prefers_runs(q, k, sight, ctx):
+                return runs_attention(q, k, v, self.scale, ctx, sight, dropout)
+            if not dropout and prefers_flex(q, k, sight, ctx):
+                return flex_attention(q, k, v, self.scale, ctx, sight)
+            if prefers_sparse(q, k, sight, ctx):
+                given = {"scale": self.scale, "dropout": dropout}
+                return sparse_attention((q, k, v), wide or (q, k, v), ctx, sight, **given)
+        if ctx.newest is not None and isinstance(sight, AttentionPattern) and bias is None:
+            return ctx.newest(q, k, v, ctx, sight, self.scale)
+        seen = _resolved(sight, ctx)
+        if ctx.branches is not None and bias is None and prefers_products(q, k):
+            return products(q, k, v, seen.mask, self.scale)
+        if isinstance(bias, RelativeBias):
+            pattern = sight if isinstance(sight, AttentionPattern) and ctx.prefix is None else FULL
+            return self.banded(q, k, v, ctx, seen, bias, pattern, dropout)
+        z = self.kernel(q, k, v, seen, bias, dropout)
+        return z if wide is None else _at_global(ctx, self.kernel(*wide, seen, bias, dropout), z)
+
+    def banded(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ctx: PassContext,
+        seen: AttentionMask,
+        bias: RelativeBias,
+        pattern: AttentionPattern,
+        dropout: float,
+    ) -> Tensor:
+        """A block of queries at a time, with the keys that it may see."""
+        parts = []
+        for queries, keys in bias.blocks(pattern):
+            part, block = seen.part(ctx, queries, keys), bias.block(queries, keys)
+            if part.mask is None:  # masking makes a copy anyhow; kernels want rows side by side
+                block = block.contiguous()
+            near = k[:, :, keys], v[:, :, keys]
+            parts.append(self.kernel(q[:, :, queries], *near, part, block, dropout))
+        return torch.cat(parts, 2)
+
+    def kernel(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        seen: AttentionMask,
+        bias: Tensor | None,
+        dropout: float,
+    ) -> Tensor:
+        if seen.block is not None and bias is None and seen.block < q.shape[2]:
+            return self.in_blocks(q, k, v, seen.block, dropout)
+        mask = seen.mask
+        if mask is not None and seen.blind is not None:
+            mask = mask | seen.blind
+        bias = _summed(bias, seen, q.dtype)
+        if bias is not None:
+            if seen.causal:
+                mask = _explicit(seen, bias)
+            mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        causal = seen.causal and bias is None
+        if not dropout and cpu.prefers_attention(q, k, v, mask, causal):
+            return cpu.attend(q, k, v, mask, causal, self.scale)[0]
+        z = scaled_attention(q, k, v, mask, scale=self.scale, dropout=dropout, causal=causal)
+        return z if seen.blind is None else z.masked_fill(seen.blind, 0.0)
+
+    def in_blocks(self, q: Tensor, k: Tensor, v: Tensor, size: int, dropout: float) -> Tensor:
+        """Every block is a text of its own, so that cost grows with the length, not its square."""
+        batch, heads, length, dim = q.shape
+
+        def cut(x: Tensor) -> Tensor:
+            x = F.pad(x, (0, 0, 0, -length % size)).reshape(batch, x.shape[1], -1, size, dim)
+            return x.transpose(1, 2).flatten(0, 1)  # [batch * block, head, position, dim]
+
+        z = self.kernel(cut(q), cut(k), cut(v), AttentionMask(causal=True), None, dropout)
+        z = z.view(batch, -1, heads, size, dim).transpose(1, 2).flatten(2, 3)
+        return z[:, :, :length]
+
+    def scores(self, q: Tensor, k: Tensor, seen: AttentionMask, bias: Tensor | None) -> Tensor:
+        """Scaled, capped, biased and masked: [batch, head, query, key]."""
+        k = self.repeat(k)
+        if self.spec.score == "dot":
+            scores = q @ k.transpose(-1, -2) * self.scale
+        else:  # Bahdanau et al.: a small network scores each pair
+            pairs = torch.tanh(q[..., :, None, :] + k[..., None, :, :])
+            scores = torch.einsum("bhqkd,hd->bhqk", pairs, self.direction)
+        if self.spec.softcap is not None:
+            scores = torch.tanh(scores / self.spec.softcap) * self.spec.softcap
+        bias = _summed(bias, seen, scores.dtype)
+        if bias is not None:
+            scores = scores + bias
+        mask = _explicit(seen, scores)
+        return scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+
+    def repeat(self, x: Tensor) -> Tensor:
+        """Grouped heads: each key head serves several query heads that stand side by side."""
+        groups = self.spec.heads // self.spec.key_heads
+        return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+def _resolved(
+    sight: AttentionMask | AttentionPattern | BlockSparsePattern, ctx: PassContext
+) -> AttentionMask:
+    """A pattern's mask is made only where something needs it: its size is the length's square."""
+    return sight if isinstance(sight, AttentionMask) else visible(ctx, sight)
+
+
+def _summed(bias: Tensor | None, seen: AttentionMask, dtype: torch.dtype) -> Tensor | None:
+    """What the position says, and how often keys count."""
+    if seen.bias is None:
+        return bias
+    return seen.bias.to(dtype) if bias is None else bias + seen.bias.to(dtype)
+
+
+def _at_global(ctx: PassContext, those: Tensor, others: Tensor) -> Tensor:
+    """`those` at the queries that are global tokens, of [batch, head, query, ...] both."""
+    assert ctx.global_tokens is not None
+    asking = ctx.global_tokens[:, None, -others.shape[2] :, None]
+    return torch.where(asking, those, others)
+
+
+def _softmax(scores: Tensor, seen: AttentionMask) -> Tensor:
+    """A row with nothing to attend to becomes zeros."""
+    weights = scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
+    mask = _explicit(seen, scores)
+    return weights if mask is None else weights.masked_fill(~mask, 0.0)
+
+
+def _explicit(seen: AttentionMask, scores: Tensor) -> Tensor | None:
+    if not seen.causal:
+        return seen.mask
+    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if seen.block is None:
+        return mask
+    block = torch.arange(len(mask), device=mask.device) // seen.block
+    return mask & (block[:, None] == block)
