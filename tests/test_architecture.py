@@ -114,7 +114,7 @@ def lines(path: Path) -> int:
 def test_a_file_can_be_read_in_one_sitting():
     assert [name_of(p) for p in FILES if package_of(p) == "core" and lines(p) > 300] == []
     families = [p for p in FILES if package_of(p) == "families"]
-    assert [name_of(p) for p in families if lines(p) > 200] == []
+    assert [name_of(p) for p in families if lines(p) > 250] == []
 
 
 def test_the_core_knows_no_model_by_its_name():

@@ -81,7 +81,7 @@ class Transformer(nn.Module):
         tail: int | None = None,
         eager: bool = False,
     ) -> ModelOutput:
-        """Token ids of [batch, position] to a `ModelOutput`; or a spectrogram of [batch, band, frame],
+        """Token ids of [batch, position] to a `ModelOutput`; a spectrogram of [batch, band, frame],
         an image of [batch, channel, height, width], where the model reads those.
 
         mask, source_mask: True at real tokens. With a cache they speak of the new tokens only; of

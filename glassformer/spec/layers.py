@@ -43,7 +43,7 @@ class AttentionSpec:
 class AttentionPattern:
     """Which keys a query may see, by distance in slots: from `left` before it to `right` after.
 
-    None is without limit: `AttentionPattern()` sees all, `AttentionPattern(right=0)` is causal. With a
+    None is without limit: `AttentionPattern()` sees all, and with right=0 it is causal. With a
     dilation d only every d-th slot, counted from the query, is seen. With `block` a text is cut
     into blocks of so many tokens, and a query sees its own.
     """

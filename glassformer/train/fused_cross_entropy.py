@@ -40,7 +40,7 @@ def token_loss(
     The net is called as a module; only the head's output layer is read outside of its forward
     pass. That is safe where both happen within the forward pass of one module around the net, as
     `TrainingModule` is: DDP waits for every gradient of that module, and FSDP2 gathers what belongs
-    to no group of its own (the head among it) before that forward and lets it go after the backward.
+    to no group of its own (such as the head) before that forward and frees it after the backward.
     """
     hidden = features(net, inputs, head).flatten(0, -2)
     if at is not None:
