@@ -71,18 +71,23 @@ def test_a_recipe_runs(name, tmp_path, monkeypatch):
         path = Path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(stand_in(path, recipe.data.format))
-    if recipe.model.folder is not None and recipe.objective[0].name == "continuation":
+    overrides = TINY
+    if recipe.model.folder is None:
+        overrides = [*TINY, *FRESH]
+    elif recipe.objective[0].name == "continuation":
+        overrides = [*TINY, 'model.folder="base"']
         tokenizer = train_tokenizer("byte-bpe", texts=[TEXT], size=300)
         sizes = {"n_layer": 1, "n_embd": 16, "n_head": 2}
-        gf.create("gpt2", tokenizer=tokenizer, vocab_size=300, **sizes).save(recipe.model.folder)
-    elif recipe.model.folder is not None:
+        gf.create("gpt2", tokenizer=tokenizer, vocab_size=300, **sizes).save("base")
+    else:
+        overrides = [*TINY, 'model.folder="base"']
         tokenizer = train_tokenizer("wordpiece", texts=[TEXT], size=60)
         sizes = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
         kind = "bert-base" if "Bert" in (recipe.model.architecture or "Bert") else "electra-small"
         made = {"architectures": ["BertModel"]} if kind == "bert-base" else {}
         model = gf.create(kind, tokenizer=tokenizer, vocab_size=60, **sizes, **made)
-        model.save(recipe.model.folder)
-    plan = dry_run(RECIPES[name], TINY if recipe.model.folder else [*TINY, *FRESH], device="cpu")
+        model.save("base")
+    plan = dry_run(RECIPES[name], overrides, device="cpu")
     assert plan.steps == recipe.train.steps and plan.seconds_step
 
 

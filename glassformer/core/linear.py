@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.native.instructions import ONEDNN_DTYPES
+from glassformer.native.torch_kernels import ONEDNN_DTYPES
 
 
 class TensorVersion:

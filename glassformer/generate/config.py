@@ -185,7 +185,10 @@ RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_new_tokens": (_not_negative, "0 or more"),
     "min_length": (_not_negative, "0 or more"),
     "max_time": (_above_zero, "a number of seconds above 0"),
-    "temperature": (_above_zero, "above 0, or 0 for the most probable token"),
+    "temperature": (
+        _above_zero,
+        "above 0 to sample (leave do_sample out for the most probable token)",
+    ),
     "top_k": (_not_negative, "0 (all tokens) or more"),
     "top_p": (_share, "above 0 and at most 1"),
     "min_p": (lambda value: 0 <= value <= 1, "between 0 and 1"),

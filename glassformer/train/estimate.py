@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.core import Transformer
-from glassformer.native.instructions import ONEDNN_DTYPES
+from glassformer.native.torch_kernels import ONEDNN_DTYPES
 from glassformer.train.data_parallel import rest
 from glassformer.train.distributed import Worker
 from glassformer.train.optimizers.shards import local

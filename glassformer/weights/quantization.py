@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.core import Transformer
 from glassformer.core.linear import Linear, TensorVersion
 from glassformer.errors import GlassformerError
-from glassformer.native.instructions import has_vnni
+from glassformer.native.torch_kernels import has_vnni
 from glassformer.weights import int4 as nibbles
 from glassformer.weights import int8 as eights
 from glassformer.weights.int4 import GROUP, Int4Weight

@@ -25,11 +25,11 @@ from data import HOME as DATA
 from facts import FACTS, Facts, Trial
 
 import glassformer as gf
+from glassformer.storage.files import write_json
 from glassformer.train.compare_runs import find_runs
 from glassformer.train.recipe import read_recipe
 from glassformer.train.saved_steps import snapshots
 from glassformer.weights.quantization import count_parameters
-from glassformer.weights.save import write_json
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("train", "pack", "judge", "card")

@@ -31,8 +31,9 @@ import glassformer as gf
 from glassformer.core import Cache, Transformer
 from glassformer.errors import GlassformerError
 from glassformer.model import Model
+from glassformer.storage.files import write_json
+from glassformer.storage.folders import atomic_folder
 from glassformer.text import Tokenizer
-from glassformer.weights.save import whole_folder, write_json
 
 HOME = Path("data/zoo/stories")
 PIECES = 8192
@@ -210,7 +211,7 @@ def cut(teacher: Model, folder: Path, worth: Tensor, size: int = PIECES) -> None
     tokenizer = teacher.tokenizer
     assert tokenizer is not None
     tokens = [tokenizer.token(index) for index in range(tokenizer.size)]
-    with tempfile.TemporaryDirectory() as place, whole_folder(folder) as draft:
+    with tempfile.TemporaryDirectory() as place, atomic_folder(folder) as draft:
         whole = Path(place)
         teacher.save(whole)
         said = json.loads((whole / "tokenizer.json").read_text("utf-8"))

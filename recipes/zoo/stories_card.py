@@ -19,9 +19,9 @@ from stories import HOME
 from stories_figures import Figures, foreseen, real_stories, writing
 
 import glassformer as gf
+from glassformer.storage.files import write_json
 from glassformer.train.compare_runs import find_runs
 from glassformer.train.report.summary import evaluations_of
-from glassformer.weights.save import write_json
 
 PLACE = Path("glassformer/zoo/stories")
 SHOWN = 100  # held-out stories that come with the model

@@ -13,7 +13,8 @@ from glassformer.core.linear import Linear
 from glassformer.generate.build import library
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.taped import TapeRunner, knows
-from glassformer.native.instructions import ONEDNN_DTYPES, architecture
+from glassformer.native.instructions import architecture
+from glassformer.native.torch_kernels import ONEDNN_DTYPES
 from glassformer.weights.quantization import QuantizedLinear
 
 LLAMA = {
