@@ -23,7 +23,11 @@ from glassformer.spec import ModelSpec
 
 
 class Family(Protocol):
-    """What a family module defines."""
+    """What a family module defines.
+
+    `spec_from_config` converts a config.json to a `ModelSpec`; `weight_rules` maps the published
+    tensors to those of the model.
+    """
 
     NAME: str
     MODEL_TYPES: tuple[str, ...]

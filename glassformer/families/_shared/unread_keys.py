@@ -73,7 +73,7 @@ def remarks(
     Args:
         unread: The unread keys, with their values.
         used: Keys of this family that the config does not set.
-        elsewhere: All keys that other families read.
+        elsewhere: All keys that any family reads.
         family: The family's name.
     """
     said = [
