@@ -68,7 +68,7 @@ def _cut(text: str, span: TextSpan, measure: Measure, room: int) -> int:
     def fits(end: int) -> bool:
         return measure(text[span.start : end]) <= room
 
-    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # one character is taken to fit
+    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # assumes one character fits
     while fits(high):  # measures no more of a long text than needed
         if high == span.end:
             return high

@@ -121,7 +121,7 @@ def dated(
 
 
 def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
-    """Returns the labels that a record has; a record may have an empty label."""
+    """Returns the labels that a record has; one without labels still counts as a text."""
     found = record.get("labels", record.get(field)) if field == "label" else record.get(field)
     if found is None and field not in record:
         raise GlassformerError(f"there is no field {field!r} with a label")

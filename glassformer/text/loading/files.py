@@ -80,7 +80,10 @@ def read_side_files(folder: Path) -> dict[str, bytes]:
 
 
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
-    """Returns the settings for reading audio or images, after the path of their file."""
+    """Returns the path of the settings file for audio or images, and the settings in it.
+
+    `part` is the key of the settings in `processor_config.json`.
+    """
     complete_pending_save(folder)
     path = folder / PROCESSOR_FILE
     if (folder / READER_FILE).is_file() or not path.is_file():
