@@ -1,2 +1,1 @@
-"""How well answers agree with what is right, in the numbers of each task's
-literature. Answers come in beside the right ones, numbers go out."""
+"""Metrics that compare predictions with gold answers, as in the literature of each task."""

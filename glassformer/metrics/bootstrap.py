@@ -1,14 +1,14 @@
-"""Confidence intervals of figures.
+"""Confidence intervals of metrics.
 
-A proportion, such as the share of records that are right, has the score interval of Wilson (1927).
-For other metrics the records are drawn anew, as many as there are, with replacement, and the
-interval is BCa, bias-corrected and accelerated (Efron, 1987): a part of what the metric gives of
-such draws, shifted by how many of them lie below its value and by how skewed it is, which leaving
-out one record at a time tells (the jackknife). Where all draws give the same value, as with one
-record or with records that are all alike, they say nothing of others, and there is no interval.
+A proportion, such as the fraction of correct records, has the score interval of Wilson (1927). For
+other metrics the records are resampled with replacement, and the interval is BCa, bias-corrected
+and accelerated (Efron, 1987): quantiles of the metric over the resamples, shifted by the fraction
+of resamples below its value and by its skewness, which is estimated by leaving out one record at a
+time (the jackknife). If all resamples give the same value, as with one record or with identical
+records, they carry no information, and there is no interval.
 
 A metric is a function of all results together. Many are functions of sums over records: a mean, a
-perplexity, F1 of counts, BLEU of matches. Those are computed for all draws at once.
+perplexity, F1 of counts, BLEU of matches. Those are computed for all resamples at once.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from glassformer.errors import GlassformerError
 
 Result = TypeVar("Result")
 Numbers = NDArray[np.float64]
-OfSums = Callable[[Numbers], NDArray[Any]]  # [draw, statistic] to [draw]
+OfSums = Callable[[Numbers], NDArray[Any]]  # [resample, statistic] to [resample]
 NORMAL = NormalDist()
-ROUNDING = 1e-12  # by which equal values may differ
-PART = 2**22  # so many places are drawn at a time
+ROUNDING = 1e-12  # relative difference up to which values count as equal
+PART = 2**22  # the number of indices drawn at a time
 
 
 @dataclass(frozen=True)
 class MetricWithCI:
-    """A metric of all records; with `low` and `high` around what it would be for others like them,
-    and `error`, its standard error. Where nothing was drawn these are not known."""
+    """The value of a metric, its confidence interval and its standard error.
+
+    `low` and `high` bound the interval, `error` is the standard error. They are None if they are
+    unknown, for example without resamples.
+    """
 
     value: float
     low: float | None = None
@@ -48,8 +51,13 @@ class MetricWithCI:
 
 @dataclass(frozen=True)
 class Resamples:
-    """How often records are drawn anew, from which seed on, and how much of the metric's values
-    an interval holds. The same draws serve all metrics."""
+    """Settings of the bootstrap; all metrics use the same resamples.
+
+    Args:
+        count: The number of resamples; 0 computes no intervals.
+        seed: The seed of the random generator.
+        confidence: The confidence level of the intervals.
+    """
 
     count: int = 1000
     seed: int = 0
@@ -62,23 +70,30 @@ class Resamples:
             raise GlassformerError(f"A confidence is between 0 and 1, not {self.confidence}.")
 
     def places(self, records: int) -> Iterator[NDArray[np.int64]]:
-        """[draw, record], a part of the draws at a time."""
+        """Yields record indices, [resample, record], some of the resamples at a time."""
         rng = np.random.default_rng(self.seed)
         size = max(1, PART // records)
         for start in range(0, self.count, size):
             yield rng.integers(records, size=(min(size, self.count - start), records))
 
     def groups(self, records: int) -> Iterator[tuple[int, int]]:
-        """Where records that are left out together begin and end: each by itself, or in no more
-        groups than there are draws."""
+        """Yields start and end of the groups of records that the jackknife leaves out.
+
+        Each record is a group, unless there are more records than resamples.
+        """
         count = min(records, self.count) if records > 1 else 0
         edges = [records * i // count for i in range(count + 1)] if count else []
         return pairwise(edges)
 
     def figure(self, value: float, drawn: ArrayLike, without: ArrayLike) -> MetricWithCI:
-        """The BCa interval of a metric's value, from its values for the draws and for the records
-        `without` one, or one group, at a time. A draw may have no value, such as the correlation
-        of equal numbers."""
+        """Computes the BCa interval of a metric.
+
+        Args:
+            value: The metric of all records.
+            drawn: The metric of each resample. NaN values, such as the correlation of constant
+                numbers, are ignored.
+            without: The metric without one record, or one group of records, at a time.
+        """
         known = _known(drawn)
         if len(known) < 2:
             return MetricWithCI(value)
@@ -99,8 +114,10 @@ class Resamples:
         return MetricWithCI(value, float(low), float(high), error)
 
     def proportion(self, hits: ArrayLike, scale: float = 1.0) -> MetricWithCI:
-        """The share of records that are a hit, times `scale`, with Wilson's interval. Its error is
-        that of a mean."""
+        """Returns the fraction of hits, times `scale`, with Wilson's interval.
+
+        The standard error is that of a mean.
+        """
         found = np.asarray(hits, dtype=float)
         _check(len(found))
         n, p = len(found), float(found.mean())
@@ -115,13 +132,15 @@ class Resamples:
 
     @property
     def z(self) -> float:
-        """So many deviations around the mean hold the confidence, in a normal distribution."""
+        """How many standard deviations around a normal mean cover the confidence level."""
         return NORMAL.inv_cdf((1 + self.confidence) / 2)
 
 
 def acceleration(without: ArrayLike) -> float:
-    """How fast a metric's deviation changes with its value: a sixth of the skewness of the
-    jackknife's values (Efron, 1987)."""
+    """Returns how fast a metric's standard deviation changes with its value.
+
+    This is a sixth of the skewness of the jackknife values (Efron, 1987).
+    """
     values = _known(without)
     if not len(values):
         return 0.0
@@ -135,7 +154,12 @@ def bootstrap(
     metrics: Mapping[str, Callable[[Sequence[Result]], float]],
     draws: Resamples | None = None,
 ) -> dict[str, MetricWithCI]:
-    """Figures of any metrics, each a function of a list of results, one a record.
+    """Computes metrics with confidence intervals.
+
+    Args:
+        results: The results, one per record.
+        metrics: Maps names to functions of a list of results.
+        draws: The settings of the bootstrap.
 
     >>> bootstrap(list(zip(found, right)), {"spearman": lambda pairs: spearman(*zip(*pairs))})
     """
@@ -161,8 +185,13 @@ def bootstrap(
 def bootstrap_sums(
     statistics: ArrayLike, metrics: Mapping[str, OfSums], draws: Resamples | None = None
 ) -> dict[str, MetricWithCI]:
-    """The same of metrics that are functions of sums: `statistics`, [record, statistic], are
-    added up over all records, or those of a draw.
+    """Computes metrics that are functions of sums, with confidence intervals.
+
+    Args:
+        statistics: The summands, [record, statistic], which are summed over all records or those
+            of a resample.
+        metrics: Maps names to functions from sums, [resample, statistic], to values, [resample].
+        draws: The settings of the bootstrap.
 
     >>> bootstrap_sums([[hit, 1] for hit in hits], {"accuracy": lambda s: s[:, 0] / s[:, 1]})
     """
@@ -185,7 +214,10 @@ def bootstrap_sums(
 def bootstrap_means(
     values: Mapping[str, ArrayLike], draws: Resamples | None = None
 ) -> dict[str, MetricWithCI]:
-    """Of metrics that are means over records. Their standard error is the mean's, of a sample."""
+    """Computes means over records with confidence intervals.
+
+    The standard error is that of a sample mean, not of the resamples.
+    """
     table = np.stack([np.asarray(numbers, dtype=float) for numbers in values.values()], 1)
 
     def mean_of(column: int) -> OfSums:
@@ -200,7 +232,7 @@ def bootstrap_means(
 
 
 def mean_error(values: ArrayLike) -> float | None:
-    """Of the mean of a sample: its deviation by the root of its size."""
+    """Returns the standard error of a sample mean, or None for fewer than two values."""
     numbers = np.asarray(values, dtype=float)
     return float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else None
 

@@ -1,5 +1,4 @@
-"""Classes and labels of texts. Answers come in beside the right ones, of equal
-number; the figures are those of their counts."""
+"""Accuracy, F1 and Matthews correlation of predicted classes or labels."""
 
 from __future__ import annotations
 
@@ -23,11 +22,15 @@ def f1(
     average: Literal["macro", "micro", "binary"] = "macro",
     positive: int = 1,
 ) -> float:
-    """The harmonic mean of precision and recall: of the `positive` class alone, of all decisions
-    together, or the mean over the classes that occur on either side.
+    """Returns the harmonic mean of precision and recall.
 
-    Classes are numbers, [text]; or of several labels each a flag, [text, label], where "macro" is
-    the mean over all labels.
+    Args:
+        predicted: Class numbers, [text]; or for several labels a flag each, [text, label].
+        gold: The correct ones, of the same shape.
+        average: "binary" is the F1 of the `positive` class, "micro" that of all decisions
+            together, "macro" the mean over the classes that occur on either side (with flags, over
+            all labels).
+        positive: The class of "binary".
     """
     sums = _sums(predicted, gold, [positive] if average == "binary" else None)
     mean = counts.micro_f1 if average == "micro" else counts.macro_f1_of_all
@@ -35,12 +38,12 @@ def f1(
 
 
 def matthews(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """The correlation of two divisions into classes (Matthews; for several, Gorodkin's)."""
+    """Returns the Matthews correlation of two classifications (Gorodkin's for several classes)."""
     return float(counts.matthews(_sums(predicted, gold))[0])
 
 
 def _sums(predicted: ArrayLike, gold: ArrayLike, of: Sequence[int] | None = None) -> counts.Numbers:
-    """The counts of all classes that occur, or of some, [1, statistic]."""
+    """Returns the counts of all classes that occur, or of those in `of`, [1, statistic]."""
     found, right = np.asarray(predicted), np.asarray(gold)
     if right.ndim == 1:
         classes = np.union1d(found, right) if of is None else np.array(of)

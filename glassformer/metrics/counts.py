@@ -1,5 +1,7 @@
-"""Figures of counts. Of each class is counted how often it was found, is right, and
-both; sums of such counts come in, for any number of draws at once, and figures go out."""
+"""Metrics computed from counts of predicted, gold and correct instances of each class.
+
+The functions take sums of such counts, for any number of resamples at once.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,21 @@ Metric = Callable[[Numbers], Numbers]  # [sum, statistic] to [sum]
 def statistics(
     decided: ArrayLike, hit: ArrayLike, found: ArrayLike, right: ArrayLike, both: ArrayLike
 ) -> Numbers:
-    """[record, 2 + 3 classes]: how many decisions a record is, how many are right, [record], and
-    the counts of each class, [record, class]."""
+    """Concatenates counts to [record, 2 + 3 classes].
+
+    Args:
+        decided: The number of decisions of each record, [record].
+        hit: How many of them are correct, [record].
+        found: How often each class was predicted, [record, class].
+        right: How often each class is gold, [record, class].
+        both: How often it is both, [record, class].
+    """
     one, other = (np.asarray(numbers, dtype=float)[:, None] for numbers in (decided, hit))
     return np.concatenate((one, other, found, right, both), 1)
 
 
 def of_flags(found: ArrayLike, right: ArrayLike) -> Numbers:
-    """The statistics of texts with labels, [text, label]: a text is one decision."""
+    """Returns the statistics of texts with labels, [text, label]; a text is one decision."""
     f, r = np.asarray(found, dtype=bool), np.asarray(right, dtype=bool)
     return statistics(np.ones(len(f)), (f == r).all(1), f, r, f & r)
 
@@ -33,7 +42,7 @@ def accuracy(sums: Numbers) -> Numbers:
 
 
 def precision(sums: Numbers) -> Numbers:
-    """Of all classes together, as recall and micro-F1 are."""
+    """Precision over all classes together, like recall and micro F1."""
     found, _, both = _parts(sums)
     return _share(both.sum(1), found.sum(1))
 
@@ -63,7 +72,7 @@ def macro_f1_of_all(sums: Numbers) -> Numbers:
 
 
 def matthews(sums: Numbers) -> Numbers:
-    """The correlation of two divisions into classes (Matthews; for several, Gorodkin's)."""
+    """The Matthews correlation of two classifications (Gorodkin's for several classes)."""
     found, right, both = _parts(sums)
     count = sums[:, 0]
     shared = both.sum(1) * count - (found * right).sum(1)
@@ -96,6 +105,6 @@ def _parts(sums: Numbers) -> Sequence[Numbers]:
 
 
 def _share(part: Numbers, whole: Numbers) -> Numbers:
-    """What cannot be divided is 0."""
+    """Divides; a division by 0 gives 0."""
     found: Numbers = np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0)
     return found

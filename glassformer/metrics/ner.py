@@ -1,4 +1,4 @@
-"""Entities, as tags of words mean them. Tags come in, a list a text."""
+"""Entities in sequences of tags, and their precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from typing import Any, Literal
 from glassformer.errors import GlassformerError
 from glassformer.metrics.report_table import ScoreTable, share
 
-Entity = tuple[str, int, int]  # its type, its first word and its last
+Entity = tuple[str, int, int]  # type, first word, last word
 Scheme = Literal["IOB2", "IOBES"]
-MARKS = dict(zip("BIESMLU", "BIESIES", strict=True))  # how tags begin; BMES and BILOU, as IOBES
+MARKS = dict(zip("BIESMLU", "BIESIES", strict=True))  # prefixes; BMES and BILOU map to IOBES
 ALLOWED = {"IOB2": "OBI", "IOBES": "OBIES"}
 
 
 @dataclass(frozen=True)
 class NerReport:
-    """`entities` counts whole ones, right when type and words agree; None where tags name none, as
-    parts of speech. `tokens` counts words by their type, without those outside of all entities;
-    `accuracy` is of the tags as they are written."""
+    """Scores of predicted tags.
+
+    `entities` counts whole entities, which are correct if type and words agree; None if the tags do
+    not name entities, such as parts of speech. `tokens` counts words by type, without those outside
+    of all entities. `accuracy` compares the tags as they are written.
+    """
 
     entities: ScoreTable | None
     tokens: ScoreTable
@@ -41,10 +44,14 @@ def report(
     gold: Iterable[Sequence[str]],
     scheme: Scheme | None = None,
 ) -> NerReport:
-    """How well tags agree with the right ones, a list of tags a text on either side.
+    """Compares predicted tags with gold tags.
 
-    Without a `scheme` tags are read leniently, as conlleval and seqeval's default do; with one,
-    what does not keep to it is no entity, as in seqeval's strict mode.
+    Args:
+        predicted: A list of tags per text.
+        gold: The correct tags, of the same lengths.
+        scheme: The tagging scheme. With one, tags that violate it are no entity, as in seqeval's
+            strict mode; without one, tags are read leniently, as in conlleval and seqeval's
+            default.
     """
     pairs = [(list(p), list(g)) for p, g in zip(predicted, gold, strict=True)]
     for number, (p, g) in enumerate(pairs):
@@ -64,32 +71,35 @@ def report(
 
 
 def names_entities(tags: Iterable[str]) -> bool:
-    """Whether these are tags of entities: marked ones, or with O for what is outside of them."""
+    """Whether the tags describe entities: they have prefixes, or O for words outside."""
     return any(tag == "O" or (tag[:1] in MARKS and tag[1:2] == "-") for tag in tags)
 
 
 def entities(tags: Sequence[str], scheme: Scheme | None = None) -> set[Entity]:
-    """The spans that tags mean, strictly in a scheme; or IOB1, IOB2, IOE, IOBES and types without
-    a mark alike, read as leniently as conlleval does: an entity ends where the type changes."""
+    """Returns the entities that tags describe.
+
+    With a scheme, tags are read strictly. Without one, IOB1, IOB2, IOE, IOBES and types without a
+    prefix are all read as leniently as conlleval does: an entity ends where the type changes.
+    """
     return {*(_lenient(tags) if scheme is None else _strict(tags, scheme))}
 
 
 def entity_scores(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Precision, recall and F1 of whole entities over all texts, as seqeval has them."""
+    """Returns precision, recall and F1 of whole entities over all texts, as in seqeval."""
     row = _of_entities([*zip(predicted, gold, strict=True)], None).micro
     return {"precision": row.precision, "recall": row.recall, "f1": row.f1}
 
 
 def type_of(tag: str) -> str:
-    """Without the mark; empty for what is outside of all entities."""
+    """Returns the type of a tag, or "" for a word outside of all entities."""
     return split(tag)[1]
 
 
-@lru_cache  # the same few tags again and again, and then one text for each of their types
+@lru_cache  # the same few tags recur, and all share one string per type
 def split(tag: str) -> tuple[str, str]:
-    """A tag's mark and its type. A type without a mark is inside."""
+    """Splits a tag into prefix and type; a type without a prefix counts as I (inside)."""
     if tag == "O":
         return "O", ""
     if tag[:1] in MARKS and tag[1:2] in ("", "-"):
@@ -112,8 +122,8 @@ def _lenient(tags: Sequence[str]) -> Iterator[Entity]:
 
 
 def _strict(tags: Sequence[str], scheme: Scheme) -> Iterator[Entity]:
-    """IOB2: B, I, I. IOBES: B, I, E or S. Of one type; tags elsewhere mean nothing."""
-    closed = scheme == "IOBES"  # an entity of several words ends by a mark
+    """IOB2: B, I, I. IOBES: B, I, E or S. All of one type; other tags are ignored."""
+    closed = scheme == "IOBES"  # an entity of several words must end with E
     place = 0
     pairs = [*(_allowed(tag, scheme) for tag in tags), ("O", "")]
     while place < len(tags):

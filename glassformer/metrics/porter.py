@@ -1,5 +1,7 @@
-"""Porter's stemmer (1980) for English, with the changes that NLTK made to it:
-the one that ROUGE scores are published with. A word in small letters comes in."""
+"""Porter's stemmer (1980) for English, with NLTK's modifications.
+
+Published ROUGE scores use this version. Words must be in lower case.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-Rule = tuple[str, str, Callable[[str], bool] | None]  # a suffix, what takes its place, if what
+Rule = tuple[str, str, Callable[[str], bool] | None]  # suffix, replacement, condition on the rest
 
 IRREGULAR = {
     "skies": "sky",
@@ -24,7 +26,8 @@ IRREGULAR |= {word: word for word in ITSELF.split()}
 
 @lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
-    """
+    """Returns the stem of a word in lower case.
+
     >>> stem("relational")
     'relat'
     """
@@ -38,7 +41,7 @@ def stem(word: str) -> str:
 
 
 def _consonants(word: str) -> list[bool]:
-    """Of every letter; y is one where the letter before is none."""
+    """Flags each letter that is a consonant; y is one unless it follows a consonant."""
     flags: list[bool] = []
     for letter in word:
         flags.append(letter not in "aeiou" if letter != "y" else not flags or not flags[-1])
@@ -46,7 +49,7 @@ def _consonants(word: str) -> list[bool]:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant: Porter's m."""
+    """Counts how often a vowel is followed by a consonant: Porter's m."""
     flags = _consonants(word)
     return sum(after and not before for before, after in pairwise(flags))
 
@@ -68,8 +71,10 @@ def _doubled(word: str) -> bool:
 
 
 def _short(word: str) -> bool:
-    """Ends with consonant, vowel and consonant (hop, fil), the last not w, x or y; or is no more
-    than vowel and consonant."""
+    """Whether a word ends with consonant, vowel and consonant (hop, fil), the last not w, x or y.
+
+    A word of just vowel and consonant is short, too.
+    """
     flags = _consonants(word)
     if len(word) == 2:
         return flags == [False, True]
@@ -77,7 +82,7 @@ def _short(word: str) -> bool:
 
 
 def _apply(word: str, rules: Sequence[Rule]) -> str:
-    """The first rule whose suffix is there decides, also where its condition does not hold."""
+    """Applies the first rule whose suffix matches, or none if its condition does not hold."""
     for suffix, instead, condition in rules:
         if word.endswith(suffix):
             rest = word[: len(word) - len(suffix)]
@@ -106,7 +111,7 @@ def _past(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """After -ed and -ing: hop(p)ing, conflat(e)ed, fil(e)ing."""
+    """Repairs the stem after -ed and -ing: hop(p)ing, conflat(e)ed, fil(e)ing."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if _doubled(word):
@@ -126,7 +131,7 @@ def _double_suffix(word: str) -> str:
 
 
 def _log(word: str) -> str:
-    """The l counts as part of the stem, so that geo and theo are long enough."""
+    """Counts the l as part of the stem, so that geo and theo are long enough."""
     return word[:-1] if _long(word[:-3]) else word
 
 
@@ -150,7 +155,7 @@ def _final_l(word: str) -> str:
 
 
 def _rules(words: str, condition: Callable[[str], bool]) -> tuple[Rule, ...]:
-    """Each is `suffix:instead`, in the order in which they are tried."""
+    """Parses rules written as `suffix:replacement`, in the order in which they are tried."""
     pairs = (word.split(":") for word in words.split())
     return tuple((suffix, instead, condition) for suffix, instead in pairs)
 

@@ -1,4 +1,4 @@
-"""Numbers beside the right ones, and what a text was worth to a language model."""
+"""Pearson and Spearman correlation, and perplexity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def pearson(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """Not a number where one side is constant."""
+    """Returns Pearson's correlation, or NaN if one side is constant."""
     x, y = (np.asarray(side, dtype=float) for side in (predicted, gold))
     x, y = x - x.mean(), y - y.mean()
     spread = math.sqrt(float(x @ x) * float(y @ y))
@@ -18,12 +18,15 @@ def pearson(predicted: ArrayLike, gold: ArrayLike) -> float:
 
 
 def spearman(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """Pearson's of the ranks; equal values share the mean of theirs."""
+    """Returns Pearson's correlation of the ranks; equal values share their mean rank."""
     return pearson(_ranks(np.asarray(predicted)), _ranks(np.asarray(gold)))
 
 
 def perplexity(total: float, count: float) -> float:
-    """Of a sum of cross-entropies in nats; infinite where no float can hold it."""
+    """Returns the perplexity of `count` tokens from the sum of their cross-entropies in nats.
+
+    It is infinite if it exceeds the range of a float.
+    """
     mean = total / count
     return math.exp(mean) if mean < 709 else math.inf
 

@@ -1,4 +1,4 @@
-"""Precision, recall, F1 and support, class by class and over all classes."""
+"""Tables of precision, recall, F1 and support, per class and over all classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Of a class: how much of what was found is right, how much of what is right was found, their
-    harmonic mean, and how much there was to find. What cannot be divided is 0."""
+    """Precision, recall, F1 and support (the number of gold instances) of a class.
+
+    A division by 0 gives 0.
+    """
 
     precision: float
     recall: float
@@ -27,8 +29,11 @@ class ClassScores:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A row a class, sorted; and three rows for all: of all decisions together, the plain mean of
-    the classes, and their mean weighted by support."""
+    """The scores of each class, sorted by name, and three averages over the classes.
+
+    `micro` scores all decisions together, `macro` is the mean over the classes, `weighted` their
+    mean weighted by support.
+    """
 
     classes: dict[str, ClassScores]
     micro: ClassScores
@@ -37,7 +42,7 @@ class ScoreTable:
 
     @classmethod
     def of(cls, hits: Counter[str], found: Counter[str], right: Counter[str]) -> ScoreTable:
-        """Of how often each class was found, was right, and was both."""
+        """Builds the table from how often each class was correct, predicted and gold."""
         rows = {
             name: ClassScores.of(hits[name], found[name], right[name])
             for name in sorted(found | right)
@@ -56,6 +61,7 @@ class ScoreTable:
 
 
 def share(part: float, whole: float) -> float:
+    """Divides; a division by 0 gives 0."""
     return part / whole if whole else 0.0
 
 

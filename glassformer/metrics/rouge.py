@@ -1,6 +1,6 @@
-"""ROUGE (Lin, 2004), how much of a reference a summary has. Texts come in.
+"""ROUGE (Lin, 2004): how much of a reference a summary contains.
 
-The numbers are those of the package rouge-score, which papers publish, to the last bit.
+The scores are exactly those of the package rouge-score, which papers report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ class Rouge(NamedTuple):
 
 
 def rouge(prediction: str, reference: str, *, words: Words | None = None) -> dict[str, Rouge]:
-    """By kind. ROUGE-Lsum takes every line for a sentence."""
+    """Returns the scores by kind (`KINDS`).
+
+    ROUGE-Lsum takes every line as a sentence. `words` splits a text into words; the default is
+    `plain_words`.
+    """
     read = words or plain_words
     said, right = read(prediction), read(reference)
     return {
@@ -44,7 +48,10 @@ def rouge_means(
     *,
     words: Words | None = None,
 ) -> dict[str, float]:
-    """The mean F1 by kind; of several references for a text, of each kind the one most like it."""
+    """Returns the mean F1 by kind.
+
+    If a text has several references, the best one counts, separately for each kind.
+    """
     best = [
         [rouge(prediction, one, words=words) for one in several]
         for prediction, several in zip(predictions, references, strict=True)
@@ -56,18 +63,20 @@ def rouge_means(
 
 
 def plain_words(text: str) -> list[str]:
-    """As rouge-score has it: runs of the letters a to z and of digits; all else separates."""
+    """Splits as rouge-score does: runs of the letters a to z and digits are words."""
     return re.findall("[a-z0-9]+", text.lower())
 
 
 def stemmed_words(text: str) -> list[str]:
-    """The same, of words of more than three letters Porter's stems."""
+    """Splits like `plain_words` and stems words of more than three letters (Porter)."""
     return [stem(word) if len(word) > 3 else word for word in plain_words(text)]
 
 
 def all_words(text: str) -> list[str]:
-    """Of any script: runs of letters and digits; a Chinese, Japanese or Korean character is one by
-    itself."""
+    """Splits text of any script into runs of letters and digits.
+
+    Each Chinese, Japanese or Korean character is a word.
+    """
     return WORD.findall(text.lower())
 
 
@@ -86,8 +95,10 @@ def _shared(said: list[str], right: list[str], n: int) -> Rouge:
 
 
 def _common(right: list[str], said: list[str]) -> list[int]:
-    """The places in `right` of a longest subsequence that both have; of several, the one that
-    rouge-score finds, which ROUGE-Lsum depends on."""
+    """Returns the indices in `right` of a longest common subsequence.
+
+    If there are several, it is the one that rouge-score finds, on which ROUGE-Lsum depends.
+    """
     lengths = [[0] * (len(said) + 1) for _ in range(len(right) + 1)]
     for i, word in enumerate(right):
         row, above = lengths[i + 1], lengths[i]
@@ -110,8 +121,10 @@ def _common(right: list[str], said: list[str]) -> list[int]:
 
 
 def _by_sentences(said: list[list[str]], right: list[list[str]]) -> Rouge:
-    """Of every sentence that is right, what sentences that were said have in common with it
-    (Lin, 2004, section 3.2); no word counts more often than it stands on either side."""
+    """ROUGE-Lsum: the union of the subsequences that each gold sentence shares with predicted ones.
+
+    See Lin (2004), section 3.2. No word counts more often than it occurs on either side.
+    """
     left = Counter(word for sentence in said for word in sentence)
     wanted = Counter(word for sentence in right for word in sentence)
     total = left.total(), wanted.total()

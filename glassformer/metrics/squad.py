@@ -1,4 +1,4 @@
-"""Answers that are texts, judged as SQuAD's evaluation script does it."""
+"""Exact match and F1 of text answers, as in SQuAD's evaluation script."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from glassformer.metrics.report_table import share
 
 
 def normalized(answer: str) -> str:
-    """Without case, punctuation, articles and needless spaces."""
+    """Lowercases and removes punctuation, articles and extra spaces."""
     letters = "".join(c for c in answer.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
 
 
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
-    """Whether one of the answers was given; a question without answers wants an empty one."""
+    """Returns 1.0 if the prediction equals one of the answers, else 0.0.
+
+    For a question without answers, the correct prediction is empty.
+    """
     return max(float(normalized(predicted) == normalized(one)) for one in rights(answers))
 
 
 def word_f1(predicted: str, answers: Sequence[str]) -> float:
-    """The words that a prediction shares with the answer most like it."""
+    """Returns the F1 of shared words with the most similar answer."""
     return max(
         _word_f1(normalized(predicted).split(), normalized(a).split()) for a in rights(answers)
     )
 
 
 def rights(answers: Sequence[str]) -> Sequence[str]:
-    """Those that say something, or else that nothing is to be said."""
+    """Returns the non-empty answers, or [""] if the question has none."""
     return [one for one in answers if normalized(one)] or [""]
 
 
@@ -43,8 +46,11 @@ def _word_f1(predicted: list[str], answer: list[str]) -> float:
 
 
 def right_answers(record: Mapping[str, Any]) -> list[str]:
-    """Those of a record, whose `answers` are texts or objects with a text, as in SQuAD's files, or
-    one object of all texts, as in tables made of them. There are none where it is impossible."""
+    """Returns the answers of a record.
+
+    `answers` are texts or objects with a text, as in SQuAD's files, or one object with all texts,
+    as in tables made of them. An impossible question has none.
+    """
     found = record["answers"]
     texts = found.get("text") if isinstance(found, Mapping) else found
     if isinstance(texts, list | tuple):
@@ -57,8 +63,15 @@ def right_answers(record: Mapping[str, Any]) -> list[str]:
 def squad_scores(
     given: Mapping[str, str], right: Mapping[str, Sequence[str]]
 ) -> dict[str, float | int]:
-    """Percentages over all questions with an answer in `given`, and over those that have a right
-    answer and those that have none, named as in SQuAD's script."""
+    """Returns percentages named as in SQuAD's script.
+
+    They cover all questions with a prediction in `given`, and separately those that have an answer
+    and those that have none.
+
+    Args:
+        given: Maps question ids to predictions.
+        right: Maps question ids to their answers.
+    """
     asked = [id for id in right if id in given]
     exact = {id: exact_match(given[id], right[id]) for id in asked}
     f1 = {id: word_f1(given[id], right[id]) for id in asked}

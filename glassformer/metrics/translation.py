@@ -1,5 +1,4 @@
-"""How near written texts are to references, BLEU and chrF by sacrebleu, and
-ROUGE. Texts come in, with one reference or several for each."""
+"""BLEU and chrF (by sacrebleu) and ROUGE of generated texts with one or more references each."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from typing import Any, NamedTuple
 from glassformer.errors import GlassformerError
 from glassformer.metrics.rouge import all_words, plain_words, rouge_means, stemmed_words
 
-References = Sequence[Sequence[str]]  # those of every text
+References = Sequence[Sequence[str]]  # the references of every text
 CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 JAPANESE = re.compile(r"[\u3040-\u30ff]")
 
 
 class SignedMetric(NamedTuple):
-    """A metric's value, and exactly how it was computed."""
+    """The value of a metric and a signature of exactly how it was computed."""
 
     name: str
     value: float
@@ -31,8 +30,15 @@ def translation_figures(
     tokenize: str | None = None,
     lowercase: bool = False,
 ) -> list[SignedMetric]:
-    """BLEU and chrF of a whole corpus. `tokenize` is sacrebleu's word for how BLEU finds words: if
-    not said 13a, and for references in Chinese or Japanese those that have no need of spaces."""
+    """Computes BLEU and chrF of a corpus.
+
+    Args:
+        predictions: The generated texts.
+        references: The references of each text.
+        tokenize: sacrebleu's name of BLEU's tokenization. The default is 13a, or for references in
+            Chinese or Japanese one that does not need spaces.
+        lowercase: Whether to ignore case.
+    """
     check(predictions, references)
     found = translation_metrics(references, tokenize=tokenize, lowercase=lowercase)
     streams = streams_of(references)
@@ -44,14 +50,17 @@ def translation_figures(
 
 
 def streams_of(references: References) -> list[list[str | None]]:
-    """As sacrebleu reads them: the first of all texts, the second, ...; None where it lacks."""
+    """Transposes references as sacrebleu expects: the first of all texts, the second, and so on.
+
+    A missing reference is None.
+    """
     return [list(stream) for stream in zip_longest(*references)]
 
 
 def translation_metrics(
     references: References, *, tokenize: str | None = None, lowercase: bool = False
 ) -> list[Any]:
-    """sacrebleu's BLEU and chrF, as they judge texts with such references."""
+    """Returns sacrebleu's BLEU and chrF objects, configured for these references."""
     metrics = _sacrebleu()
     chosen = tokenize or _words_of(references)
     try:
@@ -69,8 +78,15 @@ def translation_metrics(
 def summary_figures(
     predictions: Sequence[str], references: References, *, stemmer: bool = True
 ) -> list[SignedMetric]:
-    """The mean F1 of ROUGE-1, 2, L and Lsum, times 100, by Porter's stems as papers have it.
-    Where references have no Latin letters words are found by any script's."""
+    """Computes the mean F1 of ROUGE-1, 2, L and Lsum, times 100.
+
+    If the references have no Latin letters, words of any script are counted.
+
+    Args:
+        predictions: The generated summaries.
+        references: The references of each summary.
+        stemmer: Whether to compare Porter stems, as papers do.
+    """
     check(predictions, references)
     latin = any(plain_words(one) for several in references for one in several)
     words = all_words if not latin else stemmed_words if stemmer else plain_words
@@ -107,7 +123,7 @@ def _words_of(references: References) -> str:
 
 
 def check_sacrebleu() -> None:
-    """Before texts are made that could not be judged."""
+    """Raises if sacrebleu is missing; call it before generating texts that need it for scoring."""
     _sacrebleu()
 
 

@@ -1,4 +1,4 @@
-"""Sound comes in, log-mel spectrograms go out, as Whisper hears them."""
+"""Log-mel spectrograms of audio, computed as Whisper's feature extractor does."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from glassformer.spec import AudioFramesSpec
 from glassformer.text.loading.files import READER_FILE, json_bytes, read_reader, write_files
 
 KIND = "WhisperFeatureExtractor"
-HIGHEST = 8000.0  # Hz, of the last band
-FLOOR, DEPTH = 1e-10, 8.0  # the least power, and how far below the loudest is still told apart
+HIGHEST = 8000.0  # upper edge of the last band, in Hz
+FLOOR, DEPTH = 1e-10, 8.0  # the minimum power, and the log10 range below a row's maximum
 SILENT = {"dither": 0.0, "padding_value": 0.0, "padding_side": "right", "do_normalize": False}
 
 Sound = str | Path | np.ndarray | Tensor | Sequence[float]
@@ -28,21 +28,23 @@ Sound = str | Path | np.ndarray | Tensor | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class AudioProcessor:
-    """Sounds of one length: shorter ones end in silence, and what is longer than `seconds` is cut.
+    """Converts audio to log-mel spectrograms of a fixed length.
 
-    >>> reader = SoundReader()
-    >>> net(tokens, source=reader("hello.wav"))
+    Shorter audio is padded with silence; audio longer than `seconds` is cut off.
+
+    >>> processor = AudioProcessor()
+    >>> net(tokens, source=processor("hello.wav"))
     """
 
     bands: int = 80
-    rate: int = 16_000  # samples a second
-    window: int = 400  # samples that a frame looks at
-    hop: int = 160  # samples from frame to frame
+    rate: int = 16_000  # samples per second
+    window: int = 400  # samples per frame
+    hop: int = 160  # samples between frames
     seconds: float = 30
 
     @classmethod
     def of(cls, frames: AudioFramesSpec) -> Self:
-        """As is usual for a model that reads such spectrograms."""
+        """Returns the usual processor for a model with these spectrograms."""
         return cls(bands=frames.bands, seconds=2 * frames.position.length * cls.hop / cls.rate)
 
     @classmethod
@@ -69,7 +71,7 @@ class AudioProcessor:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As they stand in preprocessor_config.json."""
+        """The settings as written to preprocessor_config.json."""
         whole = int(self.seconds) if self.seconds == int(self.seconds) else self.seconds
         return {
             "feature_extractor_type": KIND,
@@ -91,9 +93,16 @@ class AudioProcessor:
         return round(self.seconds * self.rate)
 
     def __call__(self, *sounds: Sound, rate: int | None = None, pad: bool = True) -> Tensor:
-        """Spectrograms of [sound, band, frame]. A sound is a .wav file, or samples between -1 and 1
-        of [sample], `rate` of them a second (if not as many as the reader's). Without `pad` a short
-        sound stays short, and several must be equally long."""
+        """Computes spectrograms.
+
+        Args:
+            sounds: Each a .wav file, or samples between -1 and 1, [sample].
+            rate: The samples per second of arrays; None means the processor's rate.
+            pad: Whether to pad short audio with silence. Without it, all must be equally long.
+
+        Returns:
+            Spectrograms, [sound, band, frame].
+        """
         rows = [self.samples_of(sound, rate)[: self.samples] for sound in sounds]
         if pad:
             rows = [F.pad(row, (0, self.samples - len(row))) for row in rows]
@@ -120,8 +129,10 @@ class AudioProcessor:
         return resample(samples.float(), self.rate if rate is None else rate, self.rate)
 
     def spectrogram(self, rows: Tensor) -> Tensor:
-        """Power in each band of [row, sample], on a log scale that ends `DEPTH` below a row's
-        loudest: [row, band, frame]."""
+        """Returns the power in each band, on a log scale that ends `DEPTH` below a row's maximum.
+
+        Maps [row, sample] to [row, band, frame].
+        """
         window = torch.hann_window(self.window, device=rows.device)
         waves = torch.stft(rows, self.window, self.hop, window=window, return_complex=True)
         power = (waves[..., :-1].abs() ** 2).contiguous()
@@ -133,8 +144,11 @@ class AudioProcessor:
 
 @lru_cache(maxsize=8)
 def mel_bands(bands: int, window: int, rate: int) -> Tensor:
-    """How much of each frequency goes into each band, [band, frequency]: triangles of equal area,
-    evenly spaced on Slaney's mel scale, which is linear to 1,000 Hz and logarithmic above."""
+    """Returns the weight of each frequency in each band, [band, frequency].
+
+    The bands are triangles of equal area, evenly spaced on Slaney's mel scale, which is linear up
+    to 1,000 Hz and logarithmic above.
+    """
     edges = hertz(np.linspace(0.0, mels(HIGHEST), bands + 2))
     frequencies = np.linspace(0.0, rate // 2, 1 + window // 2)
     rising = (frequencies - edges[:-2, None]) / np.diff(edges)[:-1, None]

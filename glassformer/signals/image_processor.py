@@ -1,4 +1,4 @@
-"""Images come in, pixel values of one size go out, as ViT sees them."""
+"""Image preprocessing: pixel values of a fixed size, as ViT's image processor computes them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ KINDS = ("ViTImageProcessor", "ViTImageProcessorPil", "ViTImageProcessorFast",
 
 @dataclass(frozen=True, kw_only=True)
 class ImageProcessor:
-    """Images of one size, (height, width); pixels from 0 to 255 times `scale`, less `mean`, over
-    `std`, channel by channel. What is None is not done.
+    """Resizes and normalizes images.
 
-    >>> reader = ImageReader()
-    >>> net(reader("cat.png"))
+    Images are resized to `size`, (height, width); then pixels from 0 to 255 are multiplied by
+    `scale`, reduced by `mean` and divided by `std`, per channel. Steps whose setting is None are
+    skipped.
+
+    >>> processor = ImageProcessor()
+    >>> net(processor("cat.png"))
     """
 
     size: tuple[int, int] | None = (224, 224)
-    resample: int = 2  # the filter, as Pillow numbers them: bilinear
+    resample: int = 2  # the filter, by Pillow's number: bilinear
     scale: float | None = 1 / 255
     mean: tuple[float, ...] | None = (0.5, 0.5, 0.5)
     std: tuple[float, ...] | None = (0.5, 0.5, 0.5)
 
     @classmethod
     def of(cls, patches: PatchEmbeddingSpec) -> Self:
-        """As is usual for a model that reads such images."""
+        """Returns the usual processor for a model with these patches."""
         half = (0.5,) * patches.channels
         return cls(size=patches.image, mean=half, std=half)
 
@@ -74,7 +77,7 @@ class ImageProcessor:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As they stand in preprocessor_config.json."""
+        """The settings as written to preprocessor_config.json."""
         values: dict[str, Any] = {
             "image_processor_type": KINDS[0],
             "do_resize": self.size is not None,
@@ -91,9 +94,17 @@ class ImageProcessor:
         return values
 
     def __call__(self, *images: Any) -> Tensor:
-        """Pixel values of [image, channel, height, width]. An image is a file, a Pillow image, or
-        whole numbers from 0 to 255, [height, width] or [height, width, channel]. Files are read and
-        sizes changed by Pillow; an array of the right size needs none."""
+        """Converts images to pixel values.
+
+        Pillow reads files and resizes images; an array of the right size does not need it.
+
+        Args:
+            images: Each a file, a Pillow image, or integers from 0 to 255, [height, width] or
+                [height, width, channel].
+
+        Returns:
+            Pixel values, [image, channel, height, width].
+        """
         read = [self.resized(self.pixels_of(image)) for image in images]
         if len({tuple(image.shape) for image in read}) != 1:
             raise GlassformerError("Images of different sizes make no batch; give them one by one.")
@@ -106,12 +117,12 @@ class ImageProcessor:
         return (values - mean) / std
 
     def pixels_of(self, image: Any) -> Tensor:
-        """Bytes of [channel, height, width]; gray becomes as many channels as `mean` has."""
+        """Returns bytes, [channel, height, width]; gray is repeated for every channel of `mean`."""
         channels = None if self.mean is None else len(self.mean)
         if isinstance(image, str | Path):
             image = open_image(Path(image))
         if hasattr(image, "convert") and image.mode not in ("L", "RGB"):
-            image = image.convert("RGB")  # palettes, transparency, ink
+            image = image.convert("RGB")  # palette, transparency or CMYK images
         pixels = torch.from_numpy(np.array(image))
         if pixels.dtype != torch.uint8 or pixels.ndim not in (2, 3):
             raise GlassformerError(
@@ -140,7 +151,7 @@ class ImageProcessor:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """{"height": .., "width": ..}, or the side of a square in older files."""
+    """Parses {"height": .., "width": ..}, or the side of a square in older files."""
     if isinstance(value, int):
         return value, value
     return int(value["height"]), int(value["width"])

@@ -1,8 +1,8 @@
-"""MIDI files become token ids, and these MIDI files.
+"""Converts MIDI files to token ids and back.
 
-A performance is written as Oore et al. (2018) do, with the numbers of Magenta's encoding: 128
-events that start a note, 128 that end one, 100 that let 10 ms to 1 s pass, 32 that set how hard the
-next notes are struck; then the tokens around them. Files are read and written by the library mido.
+A performance is encoded as in Oore et al. (2018), with the ids of Magenta's encoding: 128 events
+that start a note, 128 that end one, 100 that advance the time by 10 ms to 1 s, 32 that set the
+velocity of the next notes; then the special tokens. The library mido reads and writes the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VELOCITY_BIN = 4  # MIDI has 127 velocities
 
 @dataclass(frozen=True)
 class Note:
-    """A key that is pressed, in seconds."""
+    """A note, with start and end in seconds."""
 
     start: float
     end: float
@@ -52,7 +52,7 @@ class Note:
 
 
 def encode(notes: Iterable[Note], ends: bool = False) -> list[int]:
-    """Notes as ids; with `ends` between the tokens for start and end."""
+    """Encodes notes as ids; with `ends`, between the start and end tokens."""
     ordered = sorted(notes, key=lambda note: (note.start, note.pitch))
     changes: list[tuple[int, int, bool]] = []  # step, which note, whether it ends
     for i, note in enumerate(ordered):
@@ -75,8 +75,11 @@ def encode(notes: Iterable[Note], ends: bool = False) -> list[int]:
 
 
 def decode(ids: Iterable[int]) -> list[Note]:
-    """The notes of a performance, up to its end; one that is not ended lasts until then. An end
-    without a start, which a model may write, means nothing."""
+    """Decodes ids to notes, up to the end token.
+
+    A note that is not ended lasts until then. An end without a start, which a model may generate,
+    is ignored.
+    """
     notes: list[Note] = []
     sounding: dict[int, list[tuple[int, int]]] = {}  # pitch -> starts and velocities, oldest first
     now, velocity = 0, 64
@@ -116,15 +119,15 @@ def _step(seconds: float) -> int:
 
 @dataclass
 class MidiPart:
-    """What one track plays on one channel."""
+    """The notes of one track on one channel."""
 
     notes: list[Note] = field(default_factory=list)
-    pedal: list[tuple[float, bool]] = field(default_factory=list)  # when, and whether it goes down
+    pedal: list[tuple[float, bool]] = field(default_factory=list)  # time, and whether it goes down
     open: dict[int, list[tuple[int, float, int]]] = field(default_factory=dict)
 
 
 def read_midi(path: str | Path) -> list[Note]:
-    """All notes of a file but the drums', in seconds, each as long as it sounds."""
+    """Returns all notes of a file except drums, in seconds, with the sustain pedal applied."""
     file = _open(Path(path))
     clock = _Clock(file)
     parts: dict[tuple[int, int], MidiPart] = {}
@@ -158,9 +161,12 @@ def read_midi(path: str | Path) -> list[Note]:
 def sustained(
     notes: Sequence[Note], pedal: Sequence[tuple[float, bool]], last: float
 ) -> list[Note]:
-    """While the pedal is down a note goes on until the pedal is lifted, the key is struck again, or
-    everything is over (at `last`)."""
-    down, up, strike, release = range(4)  # in this order where they happen at once
+    """Extends notes that the sustain pedal holds.
+
+    While the pedal is down, a note lasts until the pedal is lifted, the key is struck again, or the
+    performance ends (at `last`).
+    """
+    down, up, strike, release = range(4)  # the order of simultaneous events
     happens = [(time, down if pressed else up, -1) for time, pressed in pedal]
     for i, note in enumerate(notes):
         happens += [(note.start, strike, i), (note.end, release, i)]
@@ -190,9 +196,9 @@ def sustained(
 
 
 def write_midi(notes: Iterable[Note], path: str | Path) -> None:
-    """One track of piano, a tick a millisecond."""
+    """Writes one piano track with one tick per millisecond."""
     mido = _mido()
-    changes: list[tuple[int, int, int]] = []  # tick, velocity (0 ends), pitch: ends come first
+    changes: list[tuple[int, int, int]] = []  # tick, velocity (0 ends), pitch: ends sort first
     for note in notes:
         start = round(note.start * 1000)
         end = max(round(note.end * 1000), start + 1)
@@ -208,11 +214,11 @@ def write_midi(notes: Iterable[Note], path: str | Path) -> None:
 
 
 class _Clock:
-    """Ticks to seconds, through every change of tempo in any track."""
+    """Converts ticks to seconds, with the tempo changes of all tracks."""
 
     def __init__(self, file: Any) -> None:
         self.per_beat = file.ticks_per_beat
-        changes: dict[int, int] = {0: 500_000}  # microseconds a beat
+        changes: dict[int, int] = {0: 500_000}  # microseconds per beat
         for track in file.tracks:
             tick = 0
             for message in track:

@@ -1,4 +1,4 @@
-"""A .wav file comes in, samples between -1 and 1 go out, at any rate."""
+"""Reads .wav files as samples between -1 and 1, and resamples audio."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 
 REACH = 16  # zero crossings of the sinc on either side
-ROLLOFF = 0.95  # how much of the narrower band is kept
+ROLLOFF = 0.95  # the fraction of the narrower band that is kept
 
 
 def read_wav(path: str | Path) -> tuple[Tensor, int]:
-    """Samples of [sample], the channels' mean, and how many there are in a second."""
+    """Returns the mean of the channels, [sample], and the number of samples per second."""
     try:
         with wave.open(str(path), "rb") as file:
             channels, size, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
@@ -38,7 +38,7 @@ def read_wav(path: str | Path) -> tuple[Tensor, int]:
 
 
 def _numbers(data: bytes, size: int) -> Any:
-    """8 bits are stored unsigned, 16, 24 and 32 signed, all little-endian."""
+    """Converts PCM data: 8 bits are unsigned; 16, 24 and 32 are signed; all are little-endian."""
     if size == 1:
         return (np.frombuffer(data, np.uint8).astype(np.float64) - 128) / 128
     if size == 3:  # as the upper bytes of 32 bits
@@ -49,9 +49,11 @@ def _numbers(data: bytes, size: int) -> Any:
 
 
 def resample(sound: Tensor, rate: int, new_rate: int) -> Tensor:
-    """The same sound, [sample], with another number of samples a second: each new one is a mean of
-    the old ones around it, weighted by a sinc (what is too high for the new rate is left out)
-    under a Hann window."""
+    """Resamples audio, [sample], to another number of samples per second.
+
+    Each new sample is an average of the old ones around it, weighted by a sinc under a Hann window,
+    which removes frequencies that are too high for the new rate.
+    """
     if rate == new_rate:
         return sound
     if rate < 1:

@@ -1,1 +1,1 @@
-"""What people ask of texts, one verb a file. Texts come in, answers go out."""
+"""Tasks on texts, one per module: classify, tag, answer, embed, fill, translate and others."""

@@ -1,5 +1,4 @@
-"""Extractive question answering. Questions and contexts of any length come in,
-spans of the contexts go out."""
+"""Extractive question answering over contexts of any length."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ from glassformer.tasks.words import whole_letters
 from glassformer.text import TextEncoding
 
 OVERLAP = 128  # tokens that two windows share, or half a window
-RIVALS = 20  # spans that share out the probability, as usual
+RIVALS = 20  # the minimum number of spans over which probabilities are normalized, as is usual
 
 
 @dataclass(frozen=True)
 class AnswerSpan:
-    """`text` is what stands in the context from `start` to `end`."""
+    """A span of the context: `text` is the context from `start` to `end`."""
 
     text: str
     start: int
@@ -45,10 +44,10 @@ class AnswerSpan:
 
 @dataclass(frozen=True)
 class Answer:
-    """The best span; or where there is no answer an empty text, which stands nowhere.
+    """The best span, or an empty text without a position if there is no answer.
 
-    `margin` is by how much the best span's score is above that of there being no answer;
-    `alternatives` are the best spans, also where none was given as an answer.
+    `margin` is the best span's score minus the no-answer score; `alternatives` are the best spans,
+    even if none of them is given as the answer.
     """
 
     text: str
@@ -59,12 +58,12 @@ class Answer:
     alternatives: tuple[AnswerSpan, ...]
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns a dict for JSON."""
         return asdict(self)
 
 
 class QuestionContext(NamedTuple):
-    """Of a window: spans of its tokens with their scores, and the score of there being none."""
+    """The results of one window: (score, first token, last token) spans and the no-answer score."""
 
     spans: list[tuple[float, int, int]]
     none: float
@@ -73,8 +72,17 @@ class QuestionContext(NamedTuple):
 def answer(
     model: TaskModel, question: str | Iterable[str], context: str | Iterable[str], **options: Any
 ) -> Any:
-    """A question and a context give an `Answer`. Several of either, or of both side by side, give
-    a list, or an iterator where one was given; see `Answerer`.
+    """Answers questions about contexts.
+
+    Args:
+        model: A model with a head for answers.
+        question: A question, or a list or iterator of them.
+        context: A context, or a list or iterator of them. One question may be combined with
+            several contexts and vice versa; several of both are paired.
+        options: The options of `Answerer`.
+
+    Returns:
+        An `Answer` for one question and context; a list if a list was given, else an iterator.
 
     >>> model.answer("Where was she born?", "Ada Lovelace was born in London.").text
     """
@@ -90,12 +98,18 @@ def answer(
 
 
 class Answerer:
-    """Where a model's head for answers finds them in contexts of any length.
+    """Finds answers in contexts of any length with a model's head for answers.
 
-    `threshold`: from which margin on there is an answer; without one, in config.json neither,
-    there always is. `n_best`: so many alternatives. `longest`: an answer, in tokens. A window has
-    `max_length` tokens, at most `question` of them the question's, and moves on by `stride`.
-    `head`: its name, where the model has several.
+    Args:
+        model: A model with a head for answers.
+        threshold: The minimum margin of an answer; below it there is no answer. The default is that
+            of config.json; without any, there is always an answer.
+        n_best: The number of alternatives.
+        longest: The maximum length of an answer in tokens.
+        question: The maximum number of tokens of the question.
+        max_length: The tokens of a window, including the question.
+        stride: The tokens between the starts of two windows.
+        head: The name of the head, if the model has several.
     """
 
     def __init__(
@@ -123,7 +137,7 @@ class Answerer:
     def stream(
         self, asked: Iterable[tuple[str, str] | Pause]
     ) -> Iterator[Answer | GlassformerError]:
-        """Answers as they come; what cannot be read gives an error in its place."""
+        """Yields answers in order; a pair that cannot be read yields an error in its place."""
         found = Spans(self)
         for step in read_long(self.model, map(self._job, asked), self._forward):
             if isinstance(step, GlassformerError):
@@ -182,7 +196,7 @@ class Answerer:
     def _searched(
         self, found: dict[str, list[Any]], row: int, text: TextEncoding
     ) -> QuestionContext:
-        """Of a head that looks for so many starts, and for so many ends of each."""
+        """Reads the output of a beam-search head: several starts, and several ends for each."""
         starts = list(zip(found["start"][row], found["start_at"][row], strict=True))
         ends = list(zip(found["end"][row], found["end_at"][row], strict=True))
         spans = [
@@ -196,11 +210,11 @@ class Answerer:
 
 
 class Spans:
-    """The best spans of a context, gathered window by window."""
+    """Collects the best spans of a context, window by window."""
 
     def __init__(self, answerer: Answerer) -> None:
         self.settings = answerer
-        self.best: dict[tuple[int, int], float] = {}  # by place in the context
+        self.best: dict[tuple[int, int], float] = {}  # by position in the context
         self.none = math.inf
 
     def add(self, context: str, window: TextWindow, before: int, reading: QuestionContext) -> None:
@@ -219,7 +233,7 @@ class Spans:
     def answer(self, context: str) -> Answer:
         asked = self.settings
         top = max(self.best.values(), default=-math.inf)
-        alone = asked.head.beam is not None  # its score for no answer is about nothing else
+        alone = asked.head.beam is not None  # its no-answer score does not depend on the spans
         margin = -self.none if alone else top - self.none
         refused = not self.best or (asked.threshold is not None and margin < asked.threshold)
         shares = [math.exp(score - top) for score in self.best.values()]
@@ -237,8 +251,16 @@ class Spans:
 
 
 def best_spans(scores: Tensor, longest: int, count: int) -> tuple[Tensor, Tensor]:
-    """[window, slot, 2] to the best sums of a start and an end at or behind it, [window, span], and
-    their slots, [window, span, 2]; at most `count`, the best first."""
+    """Finds the best sums of a start score and an end score at or after it.
+
+    Args:
+        scores: Start and end scores, [window, slot, 2].
+        longest: The maximum length of a span in slots.
+        count: The maximum number of spans.
+
+    Returns:
+        The sums, [window, span], the best first, and their slots, [window, span, 2].
+    """
     starts, ends = scores.unbind(-1)
     ends = F.pad(ends, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
     pairs = (starts[..., None] + ends).flatten(1)  # [window, start * length]

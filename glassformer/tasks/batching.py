@@ -1,7 +1,7 @@
-"""Many texts through a net. Encoded texts come in, results go out in the same order.
+"""Batched inference over many texts, with results in the order of the texts.
 
-Texts are taken from a look-ahead pool in the order of their lengths, so that those of a batch are
-about equally long and hardly any padding is computed. No more than a pool is held at a time.
+Texts are taken from a look-ahead pool in the order of their lengths, so that the texts of a batch
+have similar lengths and little padding is computed. At most one pool is held at a time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from glassformer.text.tokenizer import check_text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-POOL, FIRST = 1024, 32  # texts; and of the first pool, so that the first results come soon
-LETTERS, TOKENS = 2**18, 2**16  # that a pool of long texts has
+POOL, FIRST = 1024, 32  # texts in a pool, and in the first one, so that the first results come soon
+LETTERS, TOKENS = 2**18, 2**16  # the most characters and tokens of a pool of long texts
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How large a batch may be, in tokens with its padding, and how much padding is cheaper than
-    one batch more."""
+    """The size of batches.
+
+    `tokens` is the maximum number of tokens, padding included; `padding` is the number of padding
+    tokens up to which padding is cheaper than another batch.
+    """
 
     tokens: int
     padding: int
@@ -41,8 +44,11 @@ ROOMS = {"cpu": BatchLimits(1024, 24), "cuda": BatchLimits(2**17, 4096)}
 
 
 class Pause(Enum):
-    """Stands in a stream of texts where the next one is not there yet: what has come is computed
-    now. Whoever follows a growing stream says so, and results don't wait for a pool to fill."""
+    """Marks a place in a stream of texts where the next text is not available yet.
+
+    The texts before it are computed immediately. Callers that follow a growing stream insert it so
+    that results do not wait for a pool to fill.
+    """
 
     PAUSE = 0
 
@@ -57,8 +63,17 @@ def batched(
     weigh: Callable[[Any], int] = lambda item: 0,
     first: int | None = None,
 ) -> Iterator[list[Item]]:
-    """Lists of at most so many; a pause ends one early, and so does the item with which they weigh
-    as much as there is room for. Those that begin with `first` grow until they have the size."""
+    """Groups items into lists of at most `size`.
+
+    A pause ends a list early, and so does the item whose weight makes the total reach `room`.
+
+    Args:
+        items: The items.
+        size: The maximum length of a list.
+        room: The total weight at which a list ends.
+        weigh: Returns the weight of an item.
+        first: The length of the first list; the following ones double until they reach `size`.
+    """
     held: list[Item] = []
     weight, most = 0, size if first is None else min(first, size)
     for item in items:
@@ -77,8 +92,10 @@ def map_batched(
     work: Callable[[list[Item]], Iterable[Result]],
     size: int = POOL,
 ) -> Iterator[Result | Pause]:
-    """What some work makes of a pool of items at a time, such as tokenizing, which is faster for
-    many. Pauses go on to whom the results go."""
+    """Applies `work` to pools of items, for work such as tokenization that is faster for many.
+
+    Pauses are passed on to the consumer of the results.
+    """
     for chunk in batched(items, size, LETTERS, num_chars):
         yield from work(chunk)
         if len(chunk) < size:
@@ -92,8 +109,15 @@ def encoded(
     max_length: int | None = None,
     refuse: bool = False,
 ) -> Iterator[TextEncoding | GlassformerError | Pause]:
-    """Texts as the model reads them, cut where they are too long (`cut` says by how much), or
-    refused; what cannot be read is an error in its place."""
+    """Tokenizes texts for a model; a text that cannot be read becomes an error in its place.
+
+    Args:
+        model: The model, with its tokenizer.
+        texts: Texts or pairs of texts.
+        max_length: The maximum number of tokens; the default is the model's.
+        refuse: Whether texts that are too long are errors. Otherwise they are truncated, and `cut`
+            of the encoding is the number of removed tokens.
+    """
     tokenizer, limit = require_tokenizer(model), longest(model, max_length)
 
     def read(chunk: list[Any]) -> Iterator[TextEncoding | GlassformerError]:
@@ -111,13 +135,14 @@ def encoded(
 
 
 def num_chars(text: Any) -> int:
-    """Of a text, a pair, or an error in their place."""
+    """Returns the characters of a text or a pair; 0 for an error in their place."""
     if isinstance(text, tuple):
         return sum(map(num_chars, text))
     return len(text) if isinstance(text, str) else 0
 
 
 def validate_text(text: Text) -> GlassformerError | None:
+    """Returns an error if the text is not a valid, non-empty text."""
     try:
         check_text(text)
     except GlassformerError as error:
@@ -135,10 +160,19 @@ def predict_batched(
     pool: int = POOL,
     flat: bool = False,
 ) -> Iterator[Result | GlassformerError]:
-    """`forward` is given the inputs of a net, which lie on its device, and the texts they were
-    made of, and gives a result for each; what it says of padding is cut off by a text's length.
-    An error that stands in the place of a text comes out in that place. `flat`: the net is spared
-    the padding (`flat.py`), so that there may be any amount of it."""
+    """Runs a model on encoded texts in batches and yields results in the order of the texts.
+
+    An error in the place of a text is yielded in that place.
+
+    Args:
+        model: The model.
+        encodings: The encoded texts.
+        forward: Takes the inputs of the net, on its device, and the encodings of the batch; returns
+            a result per text. It must cut off outputs at padding by the text's length.
+        tokens: The maximum number of tokens of a batch; the default depends on the device.
+        pool: The number of texts in a pool.
+        flat: Whether the net skips padding (see `packing.py`), so that any amount of it is allowed.
+    """
     device = device_of(model.net)
     room = ROOMS.get(device.type, ROOMS["cuda"])
     room = room if tokens is None else replace(room, tokens=tokens)
@@ -155,7 +189,7 @@ def predict_batched(
             for row, result in zip(rows, found, strict=True):
                 results[row] = result
         count = len(items)
-        for held in (items, texts):  # while results are looked at nobody needs what was read
+        for held in (items, texts):  # the inputs are not needed while results are consumed
             held.clear()
         yield from (results.pop(row) for row in range(count))
 
@@ -165,7 +199,7 @@ def tokens_of(item: TextEncoding | GlassformerError) -> int:
 
 
 def buckets(lengths: Mapping[int, int], room: BatchLimits) -> Iterator[list[int]]:
-    """Batches of texts that are about equally long, the longest first."""
+    """Yields batches of texts of similar length, the longest first."""
     batch: list[int] = []
     width = padding = 0
     for row in sorted(lengths, key=lambda row: -lengths[row]):
@@ -182,8 +216,11 @@ def buckets(lengths: Mapping[int, int], room: BatchLimits) -> Iterator[list[int]
 def collate(
     model: TaskModel, texts: Sequence[TextEncoding], device: torch.device
 ) -> dict[str, Tensor]:
-    """What a net is called with: rows of one length, with padding behind the shorter texts. Where
-    there is none the mask is left out, since one that says nothing would only cost time."""
+    """Returns the inputs of a net: rows of one length, with padding after the shorter texts.
+
+    Without padding there is no attention mask, because a mask that is True everywhere only costs
+    time.
+    """
     stack, pad = model.spec.last_stack, model.spec.tokens.pad
     segmented = stack.embed.segments > 1 or stack.scores_segments
     batch = BatchEncoding.of(

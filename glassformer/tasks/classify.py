@@ -1,4 +1,4 @@
-"""Topics, sentiment, intent. Texts or pairs come in, labels go out."""
+"""Text classification (topics, sentiment, intent) of texts or pairs of texts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ REGRESSION = "regression"
 
 @dataclass(frozen=True)
 class Classification:
-    """`labels` are those that hold, the most probable first: of a model for one label that one,
-    unless it is below a threshold; of a model for several any number."""
+    """The labels of a text, the most probable first, and the probabilities of all labels.
+
+    A single-label model gives one label, or none if it is below the threshold; a multi-label model
+    gives any number.
+    """
 
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, in the model's order
-    cut: int = 0  # so many tokens of the text were too many, and not read
+    cut: int = 0  # the number of tokens that truncation removed
 
     @property
     def label(self) -> str | None:
@@ -43,11 +46,11 @@ class Classification:
 
     @property
     def probability(self) -> float:
-        """Of the label, or where none holds of the most probable."""
+        """The probability of the label, or of the most probable one if no label applies."""
         return max(self.probabilities[name] for name in self.labels or self.probabilities)
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns a dict for JSON."""
         return {
             "label": self.label,
             "labels": list(self.labels),
@@ -58,7 +61,9 @@ class Classification:
 
 
 def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """A text, or a tuple of two that are a pair, a list, or an iterator of them; see `Classifier`.
+    """Classifies a text, a pair (a tuple of two texts), or a list or iterator of them.
+
+    `options` are those of `Classifier`.
 
     >>> model.classify("A moving film.").label
     """
@@ -66,12 +71,16 @@ def classify(model: TaskModel, texts: Any, **options: Any) -> Any:
 
 
 class Classifier:
-    """What a model's head for whole texts says of them.
+    """Classifies texts with a model's head for whole texts.
 
-    `threshold`: from which probability on a label holds, for all or by their names; of a model for
-    several labels 0.5, of one for one label none, if config.json does not say otherwise. `head`:
-    its name, where the model has several. `max_length`: in tokens; `too_long` texts lose their end
-    ("truncate"; the tokenizer may say the beginning) or are an error ("refuse").
+    Args:
+        model: A model with a head for classification.
+        threshold: The minimum probability of a label, for all labels or by name. If config.json
+            does not set it, it is 0.5 for a multi-label model, and a single-label model has none.
+        head: The name of the head, if the model has several.
+        max_length: The maximum number of tokens of a text.
+        too_long: Whether texts that are too long are truncated ("truncate"; at the end, unless the
+            tokenizer sets the beginning) or are errors ("refuse").
     """
 
     def __init__(
@@ -94,7 +103,7 @@ class Classifier:
         self._max_length, self._refuse = max_length, too_long == "refuse"
 
     def stream(self, texts: Iterable[Text | Pause]) -> Iterator[Classification | GlassformerError]:
-        """Results as they come; a text that cannot be read gives an error in its place."""
+        """Yields results in order; a text that cannot be read yields an error in its place."""
         read = encoded(self.model, texts, max_length=self._max_length, refuse=self._refuse)
         return predict_batched(self.model, read, self._forward, flat=can_pack(self.model.net))
 
@@ -108,7 +117,7 @@ class Classifier:
         ]
 
     def judged(self, chances: Sequence[float], cut: int = 0) -> Classification:
-        """Which labels hold."""
+        """Selects the labels whose probabilities reach their thresholds."""
         order = sorted(range(len(chances)), key=lambda i: -chances[i])
         candidates = order if self.several else order[:1]
         held = tuple(self.labels[i] for i in candidates if chances[i] >= self.thresholds[i])
@@ -132,13 +141,15 @@ class Classifier:
 
 
 def problem_type(model: TaskModel, head: HeadSpec) -> Any:
-    """What a head for whole texts was trained to say, where its settings or config.json tell."""
+    """Returns the problem type of a head for whole texts, if its settings or config.json set it."""
     return settings_of(model, head.name).get("problem_type", model.config.get("problem_type"))
 
 
 def has_several(model: TaskModel, head: HeadSpec) -> bool:
-    """Whether each label of a head holds or not by itself. One that has a single output says yes
-    or no, too."""
+    """Whether each label of a head applies independently of the others.
+
+    This includes heads with a single output, which answer yes or no.
+    """
     kind = problem_type(model, head)
     if kind not in (None, SINGLE, SEVERAL):
         raise GlassformerError(

@@ -1,4 +1,4 @@
-"""A text comes in, a vector goes out that is near those of like texts."""
+"""Text embeddings: vectors that are close for similar texts."""
 
 from __future__ import annotations
 
@@ -40,8 +40,17 @@ def embed(model: TaskModel, texts: Iterator[str], **how: Any) -> Iterator[Vector
 def embed(
     model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
 ) -> Vector | Iterator[Vector]:
-    """The vector of a text, [width]; of a list, [text, width]; of an iterator, one by one as they
-    come. `how` is what `Embedder.of` takes."""
+    """Embeds texts.
+
+    Args:
+        model: The model.
+        texts: A text, a list or an iterator of texts.
+        how: The options of `Embedder.of`.
+
+    Returns:
+        For a text its vector, [width]; for a list, [text, width]; for an iterator, an iterator of
+        vectors.
+    """
     embedder = Embedder.of(model, **how)
     if isinstance(texts, str):
         return next(raise_errors(embedder([texts])))
@@ -53,8 +62,10 @@ def embed(
 
 @dataclass
 class Embedder:
-    """Texts to vectors, as `pooling` says; `words` are put before each. `cut` counts those that
-    were too long to be read whole."""
+    """Converts texts to vectors with a pooling.
+
+    `words` is the prompt put before each text; `cut` counts the texts that were truncated.
+    """
 
     model: TaskModel
     pooling: Pooling
@@ -72,9 +83,16 @@ class Embedder:
         prompt: str | None = None,
         length: int | None = None,
     ) -> Embedder:
-        """`pooling`: the model's own, or the mean where its folder says nothing; else the names of
-        `Pooling.modes`. `normalize` gives vectors the length 1. `prompt` is the name of one of the
-        model's prompts ("query"). Of a longer text the first `length` tokens are read."""
+        """Creates an embedder.
+
+        Args:
+            model: The model.
+            pooling: The pooling, or the names of its `modes`. The default is the model's own, or
+                the mean if its folder does not set one.
+            normalize: Whether to scale vectors to length 1.
+            prompt: The name of one of the model's prompts ("query").
+            length: The maximum number of tokens; longer texts are truncated.
+        """
         require_text(model)
         own = model.pooling or Pooling()
         if isinstance(pooling, Pooling):
@@ -96,15 +114,16 @@ class Embedder:
         return states_width(self.model) * len(self.pooling.modes)
 
     def __call__(self, texts: Iterable[str | Pause]) -> Iterator[Vector | GlassformerError]:
-        """In the order of the texts; what cannot be read is an error in its place."""
+        """Yields vectors in the order of the texts; a text that cannot be read yields an error."""
         read = encoded(self.model, map(self.prompted, texts), max_length=self.length)
         return predict_batched(self.model, read, self.vectors, flat=can_pack(self.model.net))
 
     def prompted(self, text: str | Pause) -> str | Pause:
-        """An empty text stays empty, and is refused."""
+        """Adds the prompt; an empty text stays empty, so that it is rejected."""
         return self.words + text if isinstance(text, str) and text.strip() else text
 
     def vectors(self, inputs: dict[str, Tensor], texts: list[TextEncoding]) -> list[Vector]:
+        """Runs the model on a batch and pools the hidden states."""
         self.cut += sum(text.cut > 0 for text in texts)
         mask = inputs.get("mask")
         if mask is not None and can_pack(self.model.net):
@@ -119,7 +138,7 @@ class Embedder:
         return found
 
     def skipped(self) -> int:
-        """How many tokens come before the text itself, special ones too."""
+        """Returns the number of tokens before the text itself, including special ones."""
         prompt = require_tokenizer(self.model).encode(self.words)
         return max(i + 1 for i, special in enumerate(prompt.special_mask) if not special)
 
@@ -139,7 +158,10 @@ def states_of(
     segments: Tensor | None = None,
     **more: Any,
 ) -> Tensor:
-    """The last hidden states, [text, position, width]; of an encoder-decoder, the encoder's."""
+    """Returns the last hidden states, [text, position, width].
+
+    For an encoder-decoder they are the encoder's.
+    """
     if net.spec.encoder is not None and net.spec.decoder is not None:
         return net.encode(tokens, mask)
     hidden: Tensor = net(tokens, mask, segments, heads=(), **more).hidden

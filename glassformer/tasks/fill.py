@@ -1,8 +1,8 @@
-"""A text with gaps comes in, what belongs there goes out.
+"""Fills gaps in texts.
 
-A gap is marked by `___` or by the tokenizer's own mask. A masked language model says of every gap
-how probable each word is, by itself and together with what stands in the others; an encoder-decoder
-writes what is missing.
+A gap is marked by `___` or by the tokenizer's mask token. A masked language model gives the
+probability of each word in a gap, alone and together with the words in the other gaps; an
+encoder-decoder generates the missing text.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ def fill(model: TaskModel, texts: Sequence[str], **how: Any) -> list[Filled]: ..
 def fill(
     model: TaskModel, texts: str | Sequence[str] | Iterator[str], **how: Any
 ) -> Filled | list[Filled] | Iterator[Filled]:
-    """One text gives one result, a list a list, an iterator an iterator. `how` is what `filler`
-    takes."""
+    """Fills the gaps of a text, a list or an iterator of texts.
+
+    `how` are the options of `filler`. The result is a `Filled`, a list or an iterator of them.
+    """
     work = filler(model, **how)
     if isinstance(texts, str):
         return next(raise_errors(work([texts])))
@@ -64,9 +66,16 @@ def filler(
     beam: int = 8,
     **knobs: Any,
 ) -> MaskedFiller | Seq2SeqFiller:
-    """`top` candidates a gap and fillings a text. `tokens`: how many a gap may have at most.
-    `among`: the words that come into question, of any number of tokens. `beam`: how many fillings
-    are followed. The knobs are those of an encoder-decoder's `generate`."""
+    """Creates a filler for a masked language model or an encoder-decoder.
+
+    Args:
+        model: The model.
+        top: The number of candidates per gap and of fillings per text.
+        tokens: The maximum number of tokens of a gap.
+        among: The words to choose from, with any number of tokens.
+        beam: The beam width.
+        knobs: Generation options of an encoder-decoder's `generate`.
+    """
     for name, value in (("top", top), ("tokens", tokens), ("beam", beam)):
         if value < 1:
             raise GlassformerError(f"{name} must be 1 or more, not {value}.")
@@ -83,7 +92,7 @@ def filler(
 
 
 class MaskedFiller:
-    """A masked language model at work."""
+    """Fills gaps with a masked language model."""
 
     def __init__(
         self, model: TaskModel, top: int, tokens: int, among: Sequence[str] | None, beam: int
@@ -124,7 +133,7 @@ class MaskedFiller:
 
     @property
     def banned(self) -> list[int]:
-        """Tokens that are no words; and a model's vocabulary may be larger than the tokenizer's."""
+        """The ids that are no words: special tokens, and ids beyond the tokenizer's vocabulary."""
         words = self.head.outputs or 0
         beyond = range(self.tokenizer.size, words)
         return [*(id for id in self.tokenizer.special_ids if id < words), *beyond]
@@ -162,7 +171,7 @@ class MaskedFiller:
         return Filled(fillings[0].text, gaps, fillings)
 
     def of_lengths(self, encoded: TextEncoding, gap: int) -> list[Guess]:
-        """A gap as one token, as two, and so on, by a beam search over each."""
+        """Returns the best fillings of a gap with one token, two, and so on, by beam search."""
         found: list[Guess] = []
         for count in range(1, self.tokens + 1):
             row, places = self.row(encoded, {gap: count})
@@ -171,7 +180,7 @@ class MaskedFiller:
         return sorted(found, key=lambda guess: -guess.score)[: self.top]
 
     def of_words(self, text: str, gap: int) -> list[Guess]:
-        """Every word in question in the gap's place, as the tokenizer reads it there."""
+        """Scores every word of `among` in the gap, tokenized in its context."""
         parts = self.marks.split(text)
         before = self.sign.join(parts[: gap + 1])
         behind = self.sign.join(parts[gap + 1 :])
@@ -193,8 +202,11 @@ class MaskedFiller:
         return sorted(found, key=lambda guess: -guess.score)[: self.top]
 
     def together(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
-        """The best fillings of all gaps, each gap as long as its best candidate by itself; of words
-        in question, each gap's own best."""
+        """Returns the best joint fillings of all gaps.
+
+        Each gap has the length of its best candidate alone; with `among`, the best words of each
+        gap are combined.
+        """
         if len(guesses) == 1:
             return [[guess] for guess in guesses[0]]
         if self.among is not None:
@@ -206,8 +218,7 @@ class MaskedFiller:
         return [_split(guess, [*map(len, ordered)]) for guess in found]
 
     def among_words(self, encoded: TextEncoding, guesses: list[list[Guess]]) -> list[list[Guess]]:
-        """The words that are left when each gap has kept its best, in all combinations that a beam
-        of so many can hold."""
+        """Scores combinations of each gap's best words, as many as a beam search keeps."""
         chosen: list[list[Guess]] = [[]]
         for found in guesses:
             grown = [[*before, guess] for before in chosen for guess in found]
@@ -232,7 +243,7 @@ class MaskedFiller:
     def row(
         self, encoded: TextEncoding, sizes: dict[int, int]
     ) -> tuple[MaskedRow, dict[int, list[int]]]:
-        """The text's tokens with so many masks in the gaps, and where these stand."""
+        """Returns the tokens with `sizes[gap]` masks per gap, and the positions of the masks."""
         ids: list[int] = []
         segments: list[int] = []
         places: dict[int, list[int]] = {}
@@ -270,7 +281,7 @@ class MaskedFiller:
         return GapFilling(whole + text[end:], words, math.exp(several[0].total))
 
     def continues(self, before: int | None, tokens: Sequence[int]) -> bool:
-        """Whether these tokens go on with the word before them (BERT's ##s)."""
+        """Whether these tokens continue the word before them (BERT's ##s)."""
         if before is None or before in self.tokenizer.special_ids:
             return False
         alone = self.tokenizer.decode([before])
@@ -280,7 +291,7 @@ class MaskedFiller:
 
 
 def _split(guess: Guess, sizes: Sequence[int]) -> list[Guess]:
-    """A guess over several gaps as one for each; what it is worth is that of all."""
+    """Splits a guess over several gaps into one per gap; each keeps the total of all."""
     parts, start = [], 0
     for size in sizes:
         own = slice(start, start + size)

@@ -1,7 +1,8 @@
-"""How probable tokens are in the places of masks, one by one and together.
+"""Probabilities of tokens at mask positions, independently and jointly.
 
-Together, the masks are filled one after the other, always the one next that the model is most sure
-of, and each word is judged with those before it in place: the product is the probability of all.
+Jointly, the masks are filled one after the other, always the one next that the model is most
+certain of, and each token is scored with those before it in place: the product is the joint
+probability.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from glassformer.tasks.batching import collate, device_of
 from glassformer.tasks.model_protocol import TaskModel, require_head
 from glassformer.text import TextEncoding
 
-ROWS = 32  # that are computed at a time
+ROWS = 32  # rows per forward pass
 
 
 class Guess(NamedTuple):
-    """Tokens for masks, the log-probability of each, and of all that was filled together."""
+    """Tokens for masks, the log-probability of each, and the total of all jointly filled masks."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -36,14 +37,17 @@ class Guess(NamedTuple):
 
 
 class MaskedRow(NamedTuple):
-    """A text as the net reads it."""
+    """The token ids and segments of a text."""
 
     ids: Sequence[int]
     segments: Sequence[int]
 
 
 class FillState(NamedTuple):
-    """A text in which some masks are filled, by place, with the log-probability of each."""
+    """A partially filled text.
+
+    `open` are the positions still masked; `filled` maps positions to (token, log-probability).
+    """
 
     row: MaskedRow
     open: tuple[int, ...]
@@ -74,7 +78,7 @@ def first_guesses(
     top: int,
     banned: Sequence[int],
 ) -> list[list[list[Guess]]]:
-    """For every mask of every text so many tokens, while all masks are open."""
+    """Returns the `top` tokens for every mask of every text, with all masks open."""
     at = inputs["tokens"].eq(mask)
     found = logprobs_at(model, inputs, at)
     found[:, list(banned)] = float("-inf")
@@ -95,8 +99,10 @@ def beam_search(
     beam: int,
     banned: Sequence[int],
 ) -> list[Guess]:
-    """The most probable tokens for these places together, as far as so many ways at a time find
-    them. What else is masked stays so."""
+    """Finds the most probable tokens for these positions jointly, by beam search.
+
+    Other masks stay masked.
+    """
     every = tuple(place for gap in places for place in gap)
     states = [FillState(row, every, {})]
     for _ in every:
@@ -116,7 +122,7 @@ def beam_search(
 def likelihood(
     model: TaskModel, rows: Sequence[MaskedRow], places: Sequence[Sequence[int]], mask: int
 ) -> list[Guess]:
-    """How probable the tokens are that stand in these places."""
+    """Scores the tokens that the rows have at these positions."""
     wanted = [row.ids for row in rows]
     states = []
     for row, own in zip(rows, places, strict=True):
@@ -135,7 +141,7 @@ def likelihood(
 def surest(
     model: TaskModel, states: Sequence[FillState]
 ) -> Iterator[tuple[FillState, int, Tensor]]:
-    """For each text the open place that the model is surest of, and what it says there: [word]."""
+    """Yields, for each text, the most certain open position and its log-probabilities, [word]."""
     for start in range(0, len(states), ROWS):
         own = states[start : start + ROWS]
         with torch.inference_mode():
@@ -153,7 +159,10 @@ def surest(
 
 
 def logprobs_at(model: TaskModel, inputs: dict[str, Tensor], at: Tensor) -> Tensor:
-    """[place, word]; only where they are asked for, since a vocabulary is wide."""
+    """Returns log-probabilities at the positions of `at`, [position, word].
+
+    Only these are computed, because the vocabulary is large.
+    """
     hidden: Tensor = model.net(**inputs, heads=()).hidden[at]
     head = require_head(model, "lm", "fill").name
     logits: Tensor = model.net.heads[head](hidden, None)

@@ -1,4 +1,4 @@
-"""Tasks room, fill with an encoder-decoder (T5, BART): it writes what is missing."""
+"""Fills gaps with an encoder-decoder (T5, BART), which generates the missing text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.tasks.model_protocol import TaskModel, purpose
 
 
 class Seq2SeqFiller:
-    """An encoder-decoder at work: it writes its fillings, the most probable first."""
+    """Fills gaps with an encoder-decoder; the most probable filling comes first."""
 
     def __init__(self, model: TaskModel, top: int, beam: int, knobs: dict[str, Any]) -> None:
         self.model, self.top = model, top

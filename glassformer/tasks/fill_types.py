@@ -1,4 +1,4 @@
-"""Tasks room, what `fill` gives: candidates for every gap, and fillings of all of them."""
+"""The results of `fill`: candidates for each gap, and fillings of all gaps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FillCandidate:
-    """What could stand in a gap: its tokens' probability, and what that is a token (the geometric
-    mean), by which candidates of several lengths are ranked."""
+    """A candidate for a gap.
+
+    `probability` is that of its tokens; `score` is their geometric mean, by which candidates of
+    different lengths are ranked.
+    """
 
     text: str
     probability: float
@@ -19,7 +22,7 @@ class FillCandidate:
 
 @dataclass(frozen=True)
 class Gap:
-    """Where it stands in the text, and what could stand there while all other gaps are open."""
+    """The position of a gap in the text, and its candidates while all other gaps are open."""
 
     start: int
     end: int
@@ -28,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class GapFilling:
-    """The whole text without gaps, what stands in each, and how probable that is together."""
+    """The text with all gaps filled, the words in the gaps, and their joint probability."""
 
     text: str
     words: tuple[str, ...]
@@ -37,7 +40,10 @@ class GapFilling:
 
 @dataclass(frozen=True)
 class Filled:
-    """`text` is the best filling's; an encoder-decoder gives fillings alone."""
+    """The result for a text; `text` is that of the best filling.
+
+    An encoder-decoder gives fillings only, no candidates per gap.
+    """
 
     text: str
     gaps: tuple[Gap, ...]

@@ -1,6 +1,6 @@
-"""Tasks, the header of an index: what it says is checked before anything is read or written by it.
+"""The header of a search index, which is validated before files are read or written.
 
-All files of an index lie in its folder; a header or a link that leads out of it is an error.
+All files of an index are in its folder; a header or a link that leads out of it is an error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def header_text(header: Mapping[str, Any]) -> str:
 
 
 def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
-    """The folder of rows that a header names; there may be nothing in it yet."""
+    """Returns the folder of rows that a header names; it may not exist yet."""
     path = named_in(folder, header.get("rows"), folder / HEADER)
     if not ROWS.fullmatch(path.name):
         raise GlassformerError(
@@ -64,18 +64,17 @@ def rows_folder(folder: Path, header: Mapping[str, Any]) -> Path:
 
 
 def next_rows(folder: Path) -> str:
-    """A name that nothing in the folder has."""
+    """Returns a name for a folder of rows that does not exist yet."""
     numbers = [int(path.name.partition("-")[2]) for path in _all_rows(folder)]
     return f"rows-{max(numbers, default=0) + 1}"
 
 
 def remove_rows(folder: Path, keep: Path) -> None:
-    """Takes away rows that are not in use: our files in their folders, and folders that are empty
-    then."""
+    """Deletes rows that are not in use: the index's files in their folders, then empty folders."""
     for path in _all_rows(folder):
         if path == keep or path.is_symlink() or not path.is_dir():
             continue
-        with suppress(OSError):  # something else is in it, or the next time will do
+        with suppress(OSError):  # other files are in the folder, or the next time will do
             for name in FILES:
                 (path / name).unlink(missing_ok=True)
             path.rmdir()
@@ -86,7 +85,7 @@ def _all_rows(folder: Path) -> Iterator[Path]:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A file of an index, to write to: made where there is none, and never through a link."""
+    """Opens a file of an index for writing; creates it if needed and never follows a link."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a verb needs of a model. A model comes in, its head and settings go out."""
+"""What the tasks need of a model: heads, task settings, labels and length limits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from glassformer.tasks.pooling import Pooling
 from glassformer.text import Tokenizer
 
 Result = TypeVar("Result")
-SETTINGS = "task_specific_params"  # transformers keeps this key of config.json, and ignores it
-TRAINED = "text2text"  # where training keeps how sources stand, whatever the task
-HEADS = {  # what a kind of head is to people, and the objective that trains one
+SETTINGS = "task_specific_params"  # a key of config.json that transformers keeps and ignores
+TRAINED = "text2text"  # under this name training saves the layout of sources, for any task
+HEADS = {  # a description of each kind of head, and the objective that trains it
     "classify": ("a head for whole texts", "classification"),
     "tag": ("a head for every word", "tagging"),
     "span": ("a head for answers", "span"),
@@ -24,7 +24,7 @@ HEADS = {  # what a kind of head is to people, and the objective that trains one
     "lm": ("a head for the vocabulary", "causal-lm"),
     "pooler": ("a head for one vector", "contrastive"),
 }
-WRITERS = {  # verbs whose head for the vocabulary is trained by an objective of their own
+WRITERS = {  # tasks whose language modeling head has a training objective of its own
     "fill": "masked-lm",
     "translate": "sequence-to-sequence or continuation",
     "summarize": "sequence-to-sequence or continuation",
@@ -32,7 +32,7 @@ WRITERS = {  # verbs whose head for the vocabulary is trained by an objective of
 
 
 class TaskModel(Protocol):
-    """What tasks use of `glassformer.Model`."""
+    """The part of `glassformer.Model` that tasks use."""
 
     net: Transformer
     config: dict[str, Any]
@@ -55,7 +55,7 @@ class TaskModel(Protocol):
 
 
 def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
-    """Of a head that training has added under a name of its own, too."""
+    """Returns the kind of a head, even if training added it under another name."""
     if head.name in HEADS:
         return head.name
     if head.beam is not None:
@@ -70,7 +70,7 @@ def kind_of(head: HeadSpec, spec: ModelSpec) -> str:
 
 
 def fitting_verbs(model: TaskModel) -> list[str]:
-    """The verbs that a model's heads are for."""
+    """Returns the tasks that a model's heads are suited for."""
     spec = model.spec
     both = spec.encoder is not None and spec.decoder is not None
     listens = spec.encoder is not None and isinstance(
@@ -92,14 +92,21 @@ def fitting_verbs(model: TaskModel) -> list[str]:
 
 
 def purpose(model: TaskModel) -> str:
-    """The same, as a sentence has it."""
+    """Describes the fitting tasks for an error message."""
     *others, last = fitting_verbs(model)
     verbs = f"{', '.join(others)} or {last}" if others else last
     return f"a model to {verbs} with"
 
 
 def require_head(model: TaskModel, kind: str, verb: str, name: str | None = None) -> HeadSpec:
-    """The model's head of a kind, the one that is named where there are several."""
+    """Returns the model's head of a kind, or raises if there is none.
+
+    Args:
+        model: The model.
+        kind: The kind of head, a key of `HEADS`.
+        verb: The task, for error messages.
+        name: The name of the head; required if there are several of the kind.
+    """
     heads = [head for head in model.spec.heads if kind_of(head, model.spec) == kind]
     if not heads:
         what, objective = HEADS[kind]
@@ -121,7 +128,7 @@ def require_tokenizer(model: TaskModel) -> Tokenizer:
 
 
 def settings_of(model: TaskModel, task: str) -> Mapping[str, Any]:
-    """What config.json says of a task, or of a head by its name: thresholds, labels, a prefix."""
+    """Returns the settings in config.json of a task or a head: thresholds, labels, a prefix."""
     tasks = model.config.get(SETTINGS) or {}
     found = tasks.get(task, {}) if isinstance(tasks, Mapping) else None
     if not isinstance(found, Mapping):
@@ -132,13 +139,13 @@ def settings_of(model: TaskModel, task: str) -> Mapping[str, Any]:
 
 
 def keep_settings(model: TaskModel, task: str, **settings: Any) -> None:
-    """Lets settings travel with the model when it is saved; None forgets one."""
+    """Stores settings that are saved with the model; None deletes one."""
     kept = {k: v for k, v in {**settings_of(model, task), **settings}.items() if v is not None}
     model.config[SETTINGS] = {**(model.config.get(SETTINGS) or {}), task: kept}
 
 
 def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
-    """A head's own labels, where several heads have different ones, else the model's."""
+    """Returns the head's own labels if config.json has them, else the model's."""
     names = settings_of(model, head.name).get("labels") or model.spec.labels
     if len(names) != head.outputs:
         raise GlassformerError(
@@ -149,7 +156,7 @@ def labels_of(model: TaskModel, head: HeadSpec) -> Sequence[str]:
 
 
 def text_stack(model: TaskModel) -> Any:
-    """The stack of the net that reads a text."""
+    """Returns the stack of the net that reads text."""
     net = model.net
     reads = net.encoder is not None and not isinstance(
         net.encoder.spec.embed, AudioFramesSpec | PatchEmbeddingSpec
@@ -158,8 +165,10 @@ def text_stack(model: TaskModel) -> Any:
 
 
 def longest(model: TaskModel, asked: int | None = None) -> int | None:
-    """How many tokens a text may have: as was asked for, as the tokenizer says, as there are
-    positions; the smallest of them."""
+    """Returns the maximum number of tokens of a text, or None if there is no limit.
+
+    It is the smaller of the requested length (or else the tokenizer's) and the number of positions.
+    """
     positions = context_length(text_stack(model))
     if asked is not None and positions is not None and asked > positions:
         raise GlassformerError(
@@ -175,8 +184,11 @@ def apply_to(
     each: Callable[[Iterable[Any]], Iterable[Result | GlassformerError]],
     pairs: bool = False,
 ) -> Any:
-    """One text, or where there may be `pairs` a tuple of two, gives a result, a list a list, and
-    an iterator an iterator, whose results come as they are computed."""
+    """Applies a function of an iterable to a text, a list or an iterator.
+
+    A text (or, with `pairs`, a tuple of two) gives a result, a list a list, and an iterator an
+    iterator whose results are yielded as they are computed.
+    """
     if isinstance(given, str) or (pairs and isinstance(given, tuple) and len(given) == 2):
         return next(raise_errors(each([given])))
     results = raise_errors(each(texts_of(given)))
@@ -190,7 +202,7 @@ def texts_of(given: Any) -> Iterable[Any]:
 
 
 def raise_errors(results: Iterable[Result | GlassformerError]) -> Iterator[Result]:
-    """Results, up to the first that is an error, which is raised."""
+    """Yields results up to the first error, which is raised."""
     for result in results:
         if isinstance(result, GlassformerError):
             raise result

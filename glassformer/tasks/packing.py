@@ -1,5 +1,7 @@
-"""Texts of several lengths as one long row on a CPU, so that no layer computes padding.
-What a net is called with comes in, what it says goes out as if each text had a row."""
+"""Packs texts of different lengths into one row on a CPU, so that no layer computes padding.
+
+Outputs have the same shape as if each text had a row of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ from glassformer.spec import CAUSAL, FULL, BlockSpec, ModelSpec, RotarySpec
 
 
 def can_pack(net: Transformer) -> bool:
-    """Whether texts side by side are as quick as each by itself: where layers only attend, by a
-    kernel that is told where texts begin."""
+    """Whether packed texts are as fast as separate ones.
+
+    This requires layers that only use attention, with a CPU kernel that knows the boundaries of the
+    texts.
+    """
     stack = net.decoder or net.encoder
     assert stack is not None
     here = cpu.plain(next(net.parameters())) and not net.training and stack.around is None
@@ -38,7 +43,10 @@ def only_attends(block: object) -> bool:
 
 
 def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
-    """The last hidden states, [text, position, width], zero at padding; of `inputs` with a mask."""
+    """Returns the last hidden states, [text, position, width], zero at padding.
+
+    `inputs` must have an attention mask.
+    """
     mask = inputs["mask"]
     sizes = mask.sum(-1)
     runs = torch.cat((sizes.new_zeros(1), sizes.cumsum(0))).int()
@@ -51,7 +59,7 @@ def states_of_texts(net: Transformer, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def head_logits(net: Transformer, inputs: dict[str, Tensor], name: str) -> Tensor:
-    """What a head says of texts."""
+    """Returns the output of a head for texts."""
     (head,) = (head for head in net.spec.heads if head.name == name)
     usual = not head.mixes and head.depth is None and not head.after_question and not head.choices
     found: Tensor

@@ -1,7 +1,8 @@
-"""The states of a text's tokens become one vector.
+"""Pools the hidden states of a text's tokens into one vector.
 
-A folder says how in the layout of the sentence-transformers library: `modules.json` lists steps,
-`1_Pooling/config.json` names the way, and a step `Normalize` gives every vector the length 1.
+A folder sets the pooling in the layout of the sentence-transformers library: `modules.json` lists
+steps, `1_Pooling/config.json` names the mode, and a step `Normalize` scales every vector to
+length 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from glassformer.errors import GlassformerError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 
-THEIRS = {  # ours, and theirs since version 5.3
+THEIRS = {  # our names, and those of sentence-transformers since version 5.3
     "mean": "mean",
     "first": "cls",
     "last": "lasttoken",
@@ -28,7 +29,7 @@ THEIRS = {  # ours, and theirs since version 5.3
     "weighted": "weightedmean",
     "root": "mean_sqrt_len_tokens",
 }
-OLDER = {  # and as every version reads and the older ones write it
+OLDER = {  # the keys that every version reads and older ones write
     "mean": "pooling_mode_mean_tokens",
     "first": "pooling_mode_cls_token",
     "last": "pooling_mode_lasttoken",
@@ -40,12 +41,19 @@ OLDER = {  # and as every version reads and the older ones write it
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """`modes`: the mean of a text's tokens, the first's vector, the last's, the maximum of each
-    number, the mean in which later tokens weigh more (`weighted`: 1, 2, 3, ...), or the sum over
-    the root of their number (`root`); several stand side by side. `length` is how many tokens are
-    read. `prompts` are words put before a text, by name ("query", "document"), of which `prompt`
-    is usual; with `skip_prompt` they are read and not pooled. `similarity` is how the
-    sentence-transformers library compares the vectors."""
+    """How hidden states become a vector.
+
+    Args:
+        modes: "mean" of the tokens, "first" or "last" token, "max" of each dimension, "weighted"
+            mean with weights 1, 2, 3, ..., or "root": the sum divided by the square root of the
+            number of tokens. Several are concatenated.
+        normalize: Whether to scale vectors to length 1.
+        length: The maximum number of tokens.
+        prompts: Texts to put before an input, by name ("query", "document").
+        prompt: The name of the default prompt.
+        skip_prompt: Whether the tokens of the prompt are excluded from pooling.
+        similarity: How the sentence-transformers library compares the vectors.
+    """
 
     modes: tuple[str, ...] = ("mean",)
     normalize: bool = False
@@ -63,7 +71,7 @@ class Pooling:
                 )
 
     def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """[text, position, width] to [text, vector]; the mask is True at what is pooled."""
+        """Pools [text, position, width] to [text, vector]; the mask is True at pooled positions."""
         if mask is None:
             mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         x = states if states.dtype == torch.float64 else states.float()
@@ -71,7 +79,7 @@ class Pooling:
         return F.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def words(self, prompt: str | None = None) -> str:
-        """What is put before a text for a use of this name, or usually."""
+        """Returns the prompt with this name, or the default prompt."""
         return self.prompts.get(prompt or self.prompt or "", "")
 
     def record(self) -> dict[str, Any]:
@@ -128,7 +136,7 @@ POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def read_pooling(folder: Path) -> Pooling | None:
-    """As a folder says it; None where it says nothing."""
+    """Reads the pooling of a folder; None if the folder does not set one."""
     complete_pending_save(folder)
     if not (folder / "modules.json").is_file():
         return None
@@ -146,7 +154,7 @@ def read_pooling(folder: Path) -> Pooling | None:
             modes, skip = _modes(said, path), not said.get("include_prompt", True)
         elif kind == "Normalize":
             normalize = True
-        elif kind != "Dropout":  # which does nothing after training
+        elif kind != "Dropout":  # which has no effect after training
             raise GlassformerError(
                 f"{folder / 'modules.json'} has the step {kind!r}, which is not known here (only "
                 "Transformer, Pooling and Normalize are); take it out to do without."
@@ -164,7 +172,10 @@ def read_pooling(folder: Path) -> Pooling | None:
 
 
 def write_pooling(pooling: Pooling, folder: Path, width: int) -> None:
-    """In words that every version of sentence-transformers reads; `width` is that of the states."""
+    """Writes files that every version of sentence-transformers reads.
+
+    `width` is that of the hidden states.
+    """
     steps = ["Transformer", "Pooling", *(["Normalize"] if pooling.normalize else [])]
     paths = ["" if number == 0 else f"{number}_{step}" for number, step in enumerate(steps)]
     modules = [
@@ -173,7 +184,7 @@ def write_pooling(pooling: Pooling, folder: Path, width: int) -> None:
     ]
     config: dict[str, Any] = {"word_embedding_dimension": width}
     config |= {key: mode in pooling.modes for mode, key in OLDER.items()}
-    if _modes(config, folder) != pooling.modes:  # an order that flags cannot say
+    if _modes(config, folder) != pooling.modes:  # an order that the flags cannot express
         named = [THEIRS[mode] for mode in pooling.modes]
         config = {"embedding_dimension": width, "pooling_mode": named}
     files: dict[str, Any] = {
@@ -202,7 +213,7 @@ def _modes(said: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         if unknown:
             raise GlassformerError(f"{path / 'config.json'} has the pooling {unknown[0]!r}.")
         return tuple(ours[mode] for mode in asked)
-    order = ("first", "max", "mean", "root", "weighted", "last")  # in which theirs stand
+    order = ("first", "max", "mean", "root", "weighted", "last")  # sentence-transformers' order
     return tuple(mode for mode in order if said.get(OLDER[mode]))
 
 

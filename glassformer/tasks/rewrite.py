@@ -1,8 +1,8 @@
-"""What translate and summarize share. Texts come in that the model can read
-at once, and what it writes of each goes out in the same order.
+"""Shared code of translate and summarize: generates a text for each source, in order.
 
-How a source stands before the model travels with it, in config.json: T5's prefix, what separates
-source and target for a decoder alone, the knobs of a task. So a verb needs to be told nothing.
+The layout of sources is saved with the model in config.json: T5's prefix, the separator between
+source and target of a decoder-only model, the generation options of a task. A task therefore works
+without further options.
 """
 
 from __future__ import annotations
@@ -32,19 +32,27 @@ Result = TypeVar("Result")
 Ids = list[int]
 Finish = Callable[[list[GenerationOutput]], Result]
 LANGUAGES = ("source_language", "target_language")
-USUAL_LENGTH = 512  # tokens, where nobody says how many
+USUAL_LENGTH = 512  # tokens, if nothing sets the length
 LENGTHS = {"max_length", "max_new_tokens"}
 BEAMS = 4
-TEXTS, GPU_TEXTS, ROWS = 16, 64, 16  # at once; on a CPU a decoder alone is fastest up to 16 rows
-LEAST_LIMIT = 16  # new tokens that a source of any length may have
-POOLS = 8  # batches that are put in the order of their length
+TEXTS, GPU_TEXTS, ROWS = 16, 64, 16  # per batch; on a CPU a decoder-only model is best up to 16
+LEAST_LIMIT = 16  # new tokens that are allowed in addition to the factor
+POOLS = 8  # batches whose sources are sorted by length together
 
 
 class Rewriter:
-    """A model, how its sources are laid out for it, and with which knobs it writes.
+    """Generates texts from sources with a model.
 
-    `task` is the name under which config.json may keep settings of the verb; `given` are knobs
-    that the user turned; `new_tokens` are written at most where neither says.
+    Args:
+        model: An encoder-decoder or a decoder-only model.
+        verb: The task, for error messages.
+        task: The name under which config.json may have settings of the task.
+        given: The user's generation options.
+        prefix: The text before each source; the default is that of config.json.
+        separator: What separates source and target in a decoder-only model; the default is that of
+            config.json.
+        length: The maximum number of tokens of a source.
+        new_tokens: The maximum number of new tokens if neither `given` nor config.json sets it.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class Rewriter:
         self.room = self._room(length)
 
     def _knobs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The user's, above those of the task, above what is usual for rewriting."""
+        """Merges the user's options over those of the task over the defaults for rewriting."""
         task = {k: v for k, v in self.saved.items() if k in KINDS}
         if LENGTHS & set(given):
             task = {k: v for k, v in task.items() if k not in LENGTHS}
@@ -94,7 +102,7 @@ class Rewriter:
         usual: dict[str, Any] = {"do_sample": False} if sampled is None else {}
         if "num_beams" not in said and not (sampled or given.get("penalty_alpha")):
             usual["num_beams"] = BEAMS
-        self.limited = bool(LENGTHS & set(said))  # somebody has said how long
+        self.limited = bool(LENGTHS & set(said))  # a length limit is set explicitly
         if not self.limited:
             usual["max_new_tokens"] = self.new_tokens
         if "batch_size" not in said:
@@ -117,12 +125,12 @@ class Rewriter:
         return [int(id) for id in found]
 
     def _room(self, length: int | None) -> int:
-        """How many tokens the model reads of a source at most, with what frames it."""
+        """Returns the maximum number of tokens of a source, including those around the text."""
         stack = self.model.net.decoder if self.alone else self.model.net.encoder
         positions = context_length(stack)
         limits = [positions, self.saved.get("length"), self.tokenizer.max_length]
         room = min((one for one in limits if one is not None), default=USUAL_LENGTH)
-        if self.alone:  # the target stands in the same stream
+        if self.alone:  # the target is in the same sequence
             new = self.knobs.max_new_tokens or self.new_tokens
             room = max(room - new, room // 2)
         if length is not None and positions is not None and length > positions:
@@ -138,15 +146,17 @@ class Rewriter:
         return room
 
     def ids(self, text: str) -> Ids:
-        """A source as the model reads it."""
+        """Returns the token ids of a source, including prefix and separator."""
         if not self.alone:
             return self.tokenizer.encode(self.prefix + text).ids
         inner = self.tokenizer.ids(self.prefix + text)
         return [*self.start, *inner, *self.behind]
 
     def cut(self, text: str) -> Ids:
-        """The same, of a text that is too long as much as there is room for: as in training, its
-        beginning, or for a decoder alone its end."""
+        """Like `ids`, but truncates the text to the maximum length.
+
+        As in training, the beginning is kept; for a decoder-only model, the end.
+        """
         if not self.alone:
             return self.tokenizer.encode(self.prefix + text, max_length=self.room).ids
         before = [*self.start, *self.tokenizer.ids(self.prefix)]
@@ -155,11 +165,15 @@ class Rewriter:
         return [*before, *inner[-left:], *self.behind]
 
     def measure(self, text: str) -> int:
+        """Returns the number of tokens of a source."""
         return len(self.ids(text))
 
     def request(self, number: int, ids: Ids, factor: float | None) -> GenerationRequest:
-        """`factor`: no more new tokens than so many times those of the source, where nobody has
-        said how many."""
+        """Returns a generation request.
+
+        If no length limit is set, `factor` times the tokens of the source (plus `LEAST_LIMIT`)
+        limits the new tokens.
+        """
         found = self.writer.request(number, ids, self.knobs)
         if factor is None or self.limited:
             return found
@@ -168,8 +182,10 @@ class Rewriter:
     def written(
         self, sources: Iterable[Ids | Pause], factor: float | None = None
     ) -> Iterator[GenerationOutput]:
-        """What the model writes of each, in their order. They are computed in the order of their
-        length, some batches at a time."""
+        """Yields the generated text of each source, in order.
+
+        Sources are computed in the order of their length, several batches at a time.
+        """
         width = max(self.knobs.num_beams, self.knobs.num_return_sequences)
         at_once = max(1, self.knobs.batch_size // width)
         for chunk in batched(sources, POOLS * at_once):
@@ -189,9 +205,14 @@ class Rewriter:
         prepare: Callable[[str], tuple[list[Ids], Finish[Result]]],
         factor: float | None = None,
     ) -> Iterator[Result | GlassformerError]:
-        """A result for every text, in their order, as soon as it is whole. `prepare` makes of a
-        text one source or several, and a function that makes the result of what is written of
-        those; what it finds wrong with a text comes in that one's place."""
+        """Yields a result for every text, in order, as soon as it is complete.
+
+        Args:
+            texts: The texts.
+            prepare: Returns one or more sources of a text, and a function that makes the result
+                from their outputs. An error that it raises is yielded in the place of the text.
+            factor: See `request`.
+        """
         waiting: deque[tuple[int, Finish[Result]] | GlassformerError] = deque()
         ready: deque[GenerationOutput] = deque()
 
@@ -233,13 +254,13 @@ class Rewriter:
 
 
 def start_ids(tokenizer: Tokenizer) -> list[int]:
-    """The start token, where the tokenizer begins a text with it."""
+    """Returns the start token if the tokenizer begins texts with it."""
     ids = tokenizer.encode("a").ids
     return ids[:1] if ids[0] == tokenizer.special.get("bos") else []
 
 
 def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
-    """A token or a text; by default the tokenizer's own, or else a line break."""
+    """Returns the ids of a token or a text; the default is the sep token, or else a line break."""
     if separator is None and "sep" in tokenizer.special:
         return [tokenizer.special["sep"]]
     separator = "\n" if separator is None else separator
@@ -255,5 +276,5 @@ def separator_ids(tokenizer: Tokenizer, separator: str | None) -> list[int]:
 
 
 def keep_layout(model: TaskModel, **settings: Any) -> None:
-    """Training says how sources stand before the model, which from then on is saved with it."""
+    """Stores the layout of sources that training used, so that it is saved with the model."""
     keep_settings(model, TRAINED, **settings)

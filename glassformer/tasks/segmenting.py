@@ -1,7 +1,6 @@
-"""A long text as parts that a model can read, and back. What measures a text in
-tokens comes in with it.
+"""Splits a long text into parts that a model can read, and joins the rewritten parts.
 
-Parts are whole sentences of one paragraph wherever that is possible, and know where they stood.
+Parts are whole sentences of one paragraph wherever possible, and keep their positions.
 """
 
 from __future__ import annotations
@@ -21,9 +20,17 @@ GAP = re.compile(r"\s+")
 def parts_of(
     text: str, measure: Measure, room: int, together: Together = "paragraph"
 ) -> list[TextSpan]:
-    """Spans of a text that measure at most `room` each: as many sentences as fit, of one paragraph
-    or of any, or every sentence by itself. A sentence that is too long by itself is cut between
-    clauses, or else between words."""
+    """Splits a text into spans of at most `room` each.
+
+    A sentence that is too long is split between clauses, or else between words.
+
+    Args:
+        text: The text.
+        measure: Returns the size of a text, such as its number of tokens.
+        room: The maximum size of a part.
+        together: What a part may contain: as many sentences as fit, of one "paragraph" or of the
+            whole "text", or a single "sentence".
+    """
     found: list[TextSpan] = []
     begins = _beginnings(text)
     for sentence in sentences(text):
@@ -39,12 +46,12 @@ def parts_of(
 
 
 def _beginnings(text: str) -> set[int]:
-    """Where paragraphs, headings and items begin."""
+    """Returns the starts of paragraphs, headings and list items."""
     return {_stripped(text, block).start for block in blocks(text)}
 
 
 def _fitting(text: str, span: TextSpan, measure: Measure, room: int) -> Iterator[TextSpan]:
-    """The span, or if it is too long its pieces."""
+    """Yields the span, or its pieces if it is too long."""
     while (cut := _cut(text, span, measure, room)) < span.end:
         yield _stripped(text, TextSpan(span.start, cut))
         span = _stripped(text, TextSpan(cut, span.end))
@@ -53,14 +60,16 @@ def _fitting(text: str, span: TextSpan, measure: Measure, room: int) -> Iterator
 
 
 def _cut(text: str, span: TextSpan, measure: Measure, room: int) -> int:
-    """Where a span is cut so that what stands before fits: behind a clause, if that is not too
-    soon, or else between words, or else anywhere; its end, if all of it fits."""
+    """Returns where to split a span so that the first part fits, or its end if all of it fits.
+
+    The split is after a clause if that is not too early, or else between words, or else anywhere.
+    """
 
     def fits(end: int) -> bool:
         return measure(text[span.start : end]) <= room
 
-    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # one letter is taken to fit
-    while fits(high):  # no more is measured of a long text than is needed
+    low, high = span.start + 1, min(span.end, span.start + 4 * room)  # assumes one character fits
+    while fits(high):  # measures no more of a long text than needed
         if high == span.end:
             return high
         low, high = high, min(span.end, 2 * high - span.start)
@@ -81,7 +90,7 @@ def _stripped(text: str, span: TextSpan) -> TextSpan:
 
 
 def as_line(text: str) -> str:
-    """A text that was wrapped, on one line."""
+    """Joins the lines of a wrapped text."""
     return re.sub(r"[^\S\n\r]*[\n\r]+\s*", _joint, text)
 
 
@@ -90,14 +99,17 @@ def _joint(gap: re.Match[str]) -> str:
 
 
 def glue(before: str, after: str) -> str:
-    """What stands between two texts that belong together: in Chinese and Japanese nothing."""
+    """Returns the separator of two texts: nothing in Chinese and Japanese, else a space."""
     asian = ASIAN.fullmatch(before[-1:]) and ASIAN.fullmatch(after[:1])
     return "" if asian else " "
 
 
 def rejoined(text: str, spans: Sequence[TextSpan], written: Iterable[str]) -> str:
-    """A text with every part rewritten. Line breaks and indents between parts stay; between
-    sentences stands what their new language wants there."""
+    """Returns the text with every part replaced by its rewritten version.
+
+    Line breaks and indentation between parts are kept; between sentences stands the separator of
+    the new language.
+    """
     begins = _beginnings(text)
     made, at = "", 0
     for span, new in zip(spans, written, strict=True):

@@ -1,8 +1,8 @@
-"""Where they begin and end in a text, by rules. A text comes in, and places
-in it go out, so that nothing of it is lost.
+"""Rule-based sentence segmentation that returns positions, so that no text is lost.
 
-The rules are for scripts that end a sentence by a mark: Latin, Greek and Cyrillic, Chinese and
-Japanese, Arabic, Devanagari and their kin. Thai and Lao, which have none, are cut at line breaks.
+The rules are for scripts that end a sentence with a mark: Latin, Greek and Cyrillic, Chinese and
+Japanese, Arabic, Devanagari and related ones. Thai and Lao, which have none, are split at line
+breaks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MARK = re.compile(
     rf"(?P<closed>(?:[{CLOSING}]|{APART})*)"
 )
 ASIAN = re.compile(f"[{ASIA}。！？、，；：「」『』（）《》【】]")
-NEAR = 200  # letters around a mark that are looked at
-NARROWEST = 40  # column that a text is wrapped to
-QUOTED_ON = "とっ、，,"  # 「行け。」と言った。
-LINE = re.compile(r"[^\r\n]+|(?<=\n)(?=\r?\n)|(?<=\r)(?=\r)")  # an empty one, too
+NEAR = 200  # characters around a mark that are considered
+NARROWEST = 40  # the smallest column that a text is assumed to be wrapped to
+QUOTED_ON = "とっ、，,"  # the sentence continues after the quote: 「行け。」と言った。
+LINE = re.compile(r"[^\r\n]+|(?<=\n)(?=\r?\n)|(?<=\r)(?=\r)")  # including empty lines
 LAST_WORD = re.compile(r"[^\s(\[{\"'“„‘«]*$")
 FIRST_WORD = re.compile(r"[^\W\d_]*")
 
@@ -32,18 +32,18 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-LEADS_ON = words(  # what follows never begins a sentence: Mr. Smith, bzw. Frau Li
+LEADS_ON = words(  # abbreviations that never end a sentence: Mr. Smith, bzw. Frau Li
     """mr mrs ms mx dr prof st sr sra srta messrs mme mlle mm mgr rev hon gen col maj capt lt sgt
     cmdr gov sen rep pres supt vs cf approx e.g i.e viz resp incl excl tel bzw bspw z.b d.h u.a z.t
     i.d.r o.ä v.a u.u s.o s.u vgl ca evtl ggf ggfs inkl exkl hr fr frl dipl geb gest sog c.-à-d
     p.ex sig sig.ra dott avv p.ej adm dña ud uds dhr mevr bijv o.a i.p.v t.o.v гг ул см т.е т.к тов
     им"""
 )
-NUMBERED = words(  # the same where a number follows: No. 5
+NUMBERED = words(  # the same if a number follows: No. 5
     """no nos nr fig figs eq eqs sec ch vol vols p pp art abs abb tab bd pag pág págs núm blz str
     стр рис"""
 )
-MAY_END = words(  # it does where a word follows that often begins a sentence
+MAY_END = words(  # abbreviations that end one if a typical first word follows
     """etc usw u.s.w u.s u.k u.n u.s.a e.u a.m p.m al jr inc ltd co corp llc plc bros dept univ assn
     ave blvd rd jan feb mar apr jun jul aug sep sept oct nov dec b.c a.d b.c.e c.e ph.d m.d b.a m.a
     b.sc m.sc n.chr v.chr chr ecc enz т.д т.п др"""
@@ -68,14 +68,14 @@ BEFORE_ORDINAL = words(  # 3. Oktober, der 2. Weltkrieg
 
 
 class TextSpan(NamedTuple):
-    """Places in a text, as Python slices it."""
+    """The start and end of a slice of a text."""
 
     start: int
     end: int
 
 
 def sentences(text: str) -> list[TextSpan]:
-    """The sentences of a text, without the space around them; what lies between two is space.
+    """Returns the spans of the sentences, without the white space around them.
 
     >>> [text[a:b] for a, b in sentences("Dr. Li paid 3.50 yuan. Why? 谁知道。再见！")]
     ['Dr. Li paid 3.50 yuan.', 'Why?', '谁知道。', '再见！']
@@ -92,8 +92,10 @@ def sentences(text: str) -> list[TextSpan]:
 
 
 def blocks(text: str) -> list[TextSpan]:
-    """What stands on lines of its own: a paragraph, a heading, an item. Lines of a paragraph that
-    was wrapped to a column are one."""
+    """Returns the spans of paragraphs, headings and list items.
+
+    The lines of a paragraph that was wrapped at a column form one block.
+    """
     found: list[TextSpan] = []
     for lines in _paragraphs(text):
         wrapped = _wrapped([text[a:b].rstrip() for a, b in lines])
@@ -106,7 +108,7 @@ def blocks(text: str) -> list[TextSpan]:
 
 
 def _paragraphs(text: str) -> list[list[TextSpan]]:
-    """Lines between empty ones."""
+    """Groups lines that are separated by empty lines."""
     found: list[list[TextSpan]] = [[]]
     for line in LINE.finditer(text):
         if line.group().strip():
@@ -117,9 +119,12 @@ def _paragraphs(text: str) -> list[list[TextSpan]]:
 
 
 def _wrapped(lines: list[str]) -> list[bool]:
-    """Of every line break, whether it only wraps: the next word had no room on the line. That may
-    be chance, and in verse it is, so one of several such lines must not begin as a verse does, and
-    a single one with a small letter."""
+    """Returns for every line break whether it only wraps a line.
+
+    It does if the next word did not fit on the line. That may be a coincidence, and in verse it is;
+    therefore several such lines must not all begin with a capital, as verse does, and a single one
+    must begin with a small letter.
+    """
     width = max(map(len, lines))
     found: list[bool] = []
     for is_full, run in groupby(pairwise(lines), lambda pair: _full(pair[0], pair[1], width)):
@@ -141,7 +146,7 @@ def _ends(text: str, match: re.Match[str], start: int, block: TextSpan) -> bool:
     if match["sure"]:
         return not (match["closed"] and after in QUOTED_ON)
     before = text[match.start() - 1] if match.start() > start else ""
-    if not after.isspace():  # typed without the full-width marks: 你好!你是谁?
+    if not after.isspace():  # ASCII marks in Chinese or Japanese: 你好!你是谁?
         return bool(ASIAN.match(after)) and bool(ASIAN.match(before)) and "…" not in match["mark"]
     ahead = text[match.end() : min(block.end, match.end() + NEAR)].lstrip()
     first = ahead.lstrip(OPENING).lstrip()[:1]
@@ -155,8 +160,10 @@ def _ends(text: str, match: re.Match[str], start: int, block: TextSpan) -> bool:
 
 
 def _period_ends(before: str, ahead: str, opens: bool) -> bool:
-    """Whether the period between these ends a sentence, and not an abbreviation, an initial, a
-    number of an item or an ordinal."""
+    """Whether the period between these texts ends a sentence.
+
+    It may instead end an abbreviation, an initial, an item number or an ordinal.
+    """
     found = LAST_WORD.search(before)
     word = found.group() if found else ""
     rest = before[: len(before) - len(word)].split()

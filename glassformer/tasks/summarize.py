@@ -1,4 +1,4 @@
-"""Texts come in, short ones about the same go out."""
+"""Summarizes texts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from glassformer.tasks.rewrite import Finish, Ids, Rewriter
 from glassformer.tasks.segmenting import parts_of
 
 Long = Literal["cut", "split"]
-NEW_TOKENS = 128  # of a summary, at most
+NEW_TOKENS = 128  # the default maximum of a summary
 LONG = ("cut", "split")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """`unread` tokens of the text had no room; `parts` were summarized first, each by itself."""
+    """A summary; `unread` is the number of tokens of the text that were cut off.
+
+    `parts` is the number of parts that were summarized separately first.
+    """
 
     text: str
     score: float | None
@@ -37,7 +40,7 @@ class Summary:
 
 
 class Summarizer:
-    """A model that summarizes, with its knobs; see `Model.summarize`."""
+    """Summarizes texts with a model and generation options; see `Model.summarize`."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Summarizer:
         )
 
     def stream(self, texts: Iterable[str | Pause]) -> Iterator[Summary | GlassformerError]:
-        """In the order of the texts; what is wrong with a text comes in its place."""
+        """Yields summaries in the order of the texts; an error takes the place of its text."""
         return self.rewriter.each(texts, self._prepared)
 
     def _prepared(self, text: str) -> tuple[list[Ids], Finish[Summary]]:
@@ -77,8 +80,10 @@ class Summarizer:
         return [ids], partial(_summary, unread=length - len(ids), parts=parts)
 
     def _folded(self, text: str) -> tuple[str, int]:
-        """A text, or if it is too long the summaries of its parts, or of theirs; and how many
-        parts it had."""
+        """Summarizes the parts of a text that is too long, and theirs again until it fits.
+
+        Returns the text to summarize and the number of parts.
+        """
         rewriter, first = self.rewriter, 1
         while (length := rewriter.measure(text)) > rewriter.room:
             spans = parts_of(text, rewriter.measure, rewriter.room, "text")
@@ -86,13 +91,13 @@ class Summarizer:
             sources = (rewriter.ids(text[slice(*span)]) for span in spans)
             shorter = "\n".join(one.text.strip() for one in rewriter.written(sources))
             if not shorter.strip() or rewriter.measure(shorter) >= length:
-                break  # its summaries are no shorter: what has room is read
+                break  # the summaries are not shorter: the text is truncated
             text = shorter
         return text, first
 
 
 def summarize(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `Model.summarize`."""
+    """Summarizes a text, a list or an iterator of texts; see `Model.summarize`."""
     return apply_to(texts, Summarizer(model, **options).stream)
 
 

@@ -1,5 +1,4 @@
-"""Named entities and parts of speech. Texts, or lists of words, come in; tags of
-words and spans of the text go out."""
+"""Tags words with named entities or parts of speech, in texts or lists of words."""
 
 from __future__ import annotations
 
@@ -31,14 +30,17 @@ from glassformer.tasks.words import SPLITS, Split, WordList, find_words
 from glassformer.text import TextEncoding
 
 Given = str | Sequence[str]  # a text, or its words
-Found = tuple[NDArray[Any], NDArray[Any]]  # of tokens or words: probability, number of a label
-OVERLAP = 4  # a fourth of a window is read again in the next one
+Found = tuple[NDArray[Any], NDArray[Any]]  # of tokens or words: probability, label index
+OVERLAP = 4  # a quarter of a window is read again in the next one
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedWord:
-    """`text` is what stands from `start` to `end`. Of what the tokenizer makes nothing of, nothing
-    is known: its tag is O, or _ where the model has no O, with probability 0."""
+    """A word of the text, from `start` to `end`, and its tag.
+
+    A word for which the tokenizer gives no tokens has the tag O, or _ if the model has no O, with
+    probability 0.
+    """
 
     text: str
     start: int
@@ -49,7 +51,7 @@ class TaggedWord:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """`probability` is the mean of its words'."""
+    """An entity of the text; `probability` is the mean of its words."""
 
     type: str
     text: str
@@ -60,24 +62,29 @@ class Entity:
 
 @dataclass(frozen=True)
 class Tagged:
-    """`text` is what was given, or given words with spaces between; all places are in it."""
+    """The words and entities of a text; all positions refer to `text`.
+
+    `text` is the given text, or the given words joined by spaces.
+    """
 
     text: str
     words: tuple[TaggedWord, ...]
-    entities: tuple[Entity, ...]  # none where tags are parts of speech
+    entities: tuple[Entity, ...]  # empty if the tags are parts of speech
 
     @property
     def tags(self) -> list[str]:
         return [word.tag for word in self.words]
 
     def record(self, words: bool = True) -> dict[str, Any]:
-        """For JSON."""
+        """Returns a dict for JSON."""
         found = {"entities": [asdict(entity) for entity in self.entities]}
         return found | {"words": [asdict(word) for word in self.words]} if words else found
 
 
 def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """A text, or a list or an iterator of texts or lists of words; see `Tagger`.
+    """Tags a text, or a list or iterator of texts or lists of words.
+
+    `options` are those of `Tagger`.
 
     >>> model.tag("Ada Lovelace was born in London.").entities
     """
@@ -85,12 +92,19 @@ def tag(model: TaskModel, texts: Any, **options: Any) -> Any:
 
 
 class Tagger:
-    """What a model's head for every word says of texts of any length.
+    """Tags texts of any length with a model's head for every word.
 
-    `split`: how words are found in a text: "words", "characters" or "spaces"; as config.json says,
-    or else "words". `max_length`, in tokens: longer texts are read in windows, which move on by
-    `stride` tokens (three fourths of a window); a word's tag is that of the window where it has
-    most text around it. `head`: its name, where the model has several.
+    Longer texts are read in windows; a word gets its tag from the window in which it has the most
+    context.
+
+    Args:
+        model: A model with a head for tagging.
+        split: How to split a text into words: "words", "characters" or "spaces". The default is
+            that of config.json, or else "words".
+        max_length: The tokens of a window.
+        stride: The tokens between the starts of two windows; the default is three quarters of a
+            window.
+        head: The name of the head, if the model has several.
     """
 
     def __init__(
@@ -115,8 +129,8 @@ class Tagger:
         self.stride = self.room - self.room // OVERLAP if stride is None else stride
 
     def stream(self, texts: Iterable[Given | Pause]) -> Iterator[Tagged | GlassformerError]:
-        """Results as they come; a text that cannot be read gives an error in its place."""
-        found: Found | None = None  # of a text's words
+        """Yields results in order; a text that cannot be read yields an error in its place."""
+        found: Found | None = None  # for the words of a text
         flat = can_pack(self.model.net)
         for step in read_long(self.model, map(self._job, texts), self._forward, flat=flat):
             if isinstance(step, GlassformerError):
@@ -141,7 +155,7 @@ class Tagger:
         tags: Iterable[Sequence[str]],
         scheme: Scheme | None = None,
     ) -> NerReport:
-        """How well the model tags words whose tags are known; see `metrics.entities.report`."""
+        """Scores the model on words with gold tags; see `metrics.ner.report`."""
         texts, gold = [*words], [*tags]
         if len(texts) != len(gold):
             raise GlassformerError(f"There are {len(texts)} texts and tags of {len(gold)}.")
@@ -150,7 +164,7 @@ class Tagger:
         return report([found.tags for found in raise_errors(self.stream(texts))], gold, scheme)
 
     def check(self, words: Sequence[str], tags: Sequence[str]) -> None:
-        """Whether tags could be right ones for words, by this model's labels."""
+        """Raises if the tags cannot be gold tags of the words, given the model's labels."""
         if len(words) != len(tags):
             raise GlassformerError(f"There are {len(words)} words and {len(tags)} tags.")
         known = {self._kind(label) for label in self.labels}
@@ -161,7 +175,7 @@ class Tagger:
             )
 
     def _kind(self, tag: str) -> str:
-        """A scheme may mark the same types otherwise than the model does."""
+        """Returns the type of a tag, because a scheme may use other prefixes than the model."""
         return type_of(tag) if self.marked else tag
 
     def _job(self, given: Given | Pause) -> WindowedJob[WordList] | GlassformerError | Pause:
@@ -205,7 +219,7 @@ class Tagger:
 
     def _tagged(self, given: WordList, found: Found) -> Tagged:
         unknown = "O" if "O" in self.labels else "_"
-        tags = [*self.labels, unknown]  # the last is number -1
+        tags = [*self.labels, unknown]  # the last has index -1
         sides = (given.starts, given.ends, *found)
         words = tuple(
             TaggedWord(given.text[start:end], start, end, tags[label], chance)

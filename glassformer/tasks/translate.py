@@ -1,5 +1,4 @@
-"""Texts of any length come in, the same in another language go out, with
-their paragraphs as they were."""
+"""Translates texts of any length and keeps their paragraphs."""
 
 from __future__ import annotations
 
@@ -25,15 +24,17 @@ from glassformer.tasks.sentences import TextSpan, blocks
 
 Split = Literal["parts", "sentences", "none"]
 SPLITS = ("parts", "sentences", "none")
-PAIR = re.compile(r"translation_(.+)_to_(.+)")  # as T5's config.json names its tasks
-NEW_TOKENS = 256  # of a part, at most
-FACTOR = 3.0  # a translation has at most so many times the tokens of its source
+PAIR = re.compile(r"translation_(.+)_to_(.+)")  # T5's names of tasks in config.json
+NEW_TOKENS = 256  # the default maximum of a part
+FACTOR = 3.0  # the maximum ratio of the tokens of a translation to those of its source
 
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """Of a text from `start` to `end`, its translation; `score` is the beam's, `stop` why it
-    ended: "length" where it was cut off."""
+    """The translation of a text from `start` to `end`.
+
+    `score` is the score of the beam, `stop` why generation ended: "length" if it was cut off.
+    """
 
     start: int
     end: int
@@ -44,6 +45,8 @@ class TranslatedPart:
 
 @dataclass(frozen=True)
 class Translation:
+    """The translation of a text and of its parts."""
+
     text: str
     parts: tuple[TranslatedPart, ...]
 
@@ -55,8 +58,10 @@ class Translation:
 
 
 class Translator:
-    """A model that translates, with its languages and knobs; see `Model.translate`. With
-    `keep_empty` a text without a word is none to complain about, and stays as it is."""
+    """Translates texts with a model, its languages and generation options.
+
+    See `Model.translate`. With `keep_empty`, an empty text is not an error and stays as it is.
+    """
 
     def __init__(
         self,
@@ -74,7 +79,7 @@ class Translator:
         self.keep_empty = keep_empty
         asked = (source_language, target_language)
         task = None if prefix is not None else _task(model, asked)
-        if task is None:  # its prefix says all about languages
+        if task is None:  # otherwise the task's prefix names the languages
             named = zip(("source_language", "target_language"), asked, strict=True)
             knobs |= {name: language for name, language in named if language is not None}
         self.rewriter = Rewriter(
@@ -99,7 +104,7 @@ class Translator:
             )
 
     def _lacks_target(self) -> bool:
-        """Whether the model knows several languages, and nobody has said which one to write."""
+        """Whether the model has several languages and no target language is set."""
         knobs, tokenizer = self.rewriter.knobs, require_tokenizer(self.rewriter.model)
         if tokenizer.language is None or tokenizer.target is not tokenizer:
             return False
@@ -108,8 +113,10 @@ class Translator:
         return knobs.target_language is None and knobs.forced_bos_token_id is None and plain
 
     def stream(self, texts: Iterable[str | Pause]) -> Iterator[Translation | GlassformerError]:
-        """In the order of the texts, each as soon as it is whole. What is wrong with a text comes
-        in its place."""
+        """Yields translations in the order of the texts, each as soon as it is complete.
+
+        Errors are yielded in place of their texts.
+        """
         return self.rewriter.each(texts, self._prepared, FACTOR)
 
     def _prepared(self, text: str) -> tuple[list[Ids], Finish[Translation]]:
@@ -120,7 +127,7 @@ class Translator:
         return sources, partial(_joined, text, spans)
 
     def spans(self, text: str) -> list[TextSpan]:
-        """What of a text is translated at a time."""
+        """Returns the spans of a text that are translated separately."""
         room, measure = self.rewriter.room, self.rewriter.measure
         if self.split != "none":
             together: Together = "sentence" if self.split == "sentences" else "paragraph"
@@ -136,16 +143,19 @@ class Translator:
 
 
 def translate(model: TaskModel, texts: Any, **options: Any) -> Any:
-    """One text, a list or an iterator of them; see `Model.translate`."""
+    """Translates a text, a list or an iterator of texts; see `Model.translate`."""
     return apply_to(texts, Translator(model, **options).stream)
 
 
 def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
-    """The name that config.json has for a translation between these languages, where it has one
-    for every pair, as T5's, and was not trained here."""
+    """Returns config.json's name of the task of translating between these languages.
+
+    It is None unless config.json has a task per language pair, as T5's does, and the model was not
+    trained here.
+    """
     tasks: dict[str, Any] = model.config.get(SETTINGS) or {}
     pairs = {match.groups(): name for name in tasks if (match := PAIR.fullmatch(name))}
-    if not pairs or TRAINED in tasks:  # it has learned something else since
+    if not pairs or TRAINED in tasks:  # it was trained on something else since
         addresses = require_tokenizer(model).language_tokens
         if addresses and asked[1] is None:
             raise GlassformerError(
@@ -168,7 +178,7 @@ def _task(model: TaskModel, asked: Sequence[str | None]) -> str | None:
 
 
 def _check_direction(asked: str, known: Sequence[str] | None) -> None:
-    """Where a model says what it was taught: what it was not, it answers in another language."""
+    """Raises if the model was not trained for this direction; it would use another language."""
     if known and asked not in known:
         raise GlassformerError(
             f"This model was not taught to translate {asked}, only {', '.join(known)}; go by way "

@@ -1,5 +1,7 @@
-"""Long texts through a net, window by window. Texts in windows come in; what the net
-says of each window goes out, in their order. No more than a pool of windows is held."""
+"""Inference over long texts in windows, with results in order.
+
+At most one pool of windows is held at a time.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from glassformer.text import TextEncoding
 
 About = TypeVar("About")
 Result = TypeVar("Result")
-USUAL_LENGTH = 512  # of models without a longest
+USUAL_LENGTH = 512  # for models without a maximum length
 
 
 @dataclass(frozen=True)
 class WindowedJob(Generic[About]):
-    """A text to be read: what its reader wants to know of it again, and its windows."""
+    """A text to read: its windows, and data (`about`) that is returned with the results."""
 
     about: About
     frame: WindowFrame
@@ -32,7 +34,7 @@ class WindowedJob(Generic[About]):
 
 @dataclass(frozen=True)
 class WindowResult(Generic[About, Result]):
-    """What was found in a window. Its tokens begin behind the first `before` of the result's."""
+    """The result of a window, whose tokens begin after the first `before` of the result."""
 
     about: About
     before: int
@@ -48,8 +50,11 @@ def read_long(
     *,
     flat: bool = False,
 ) -> Iterator[WindowResult[About, Result] | GlassformerError]:
-    """An error ends its text, of which there may have been windows before. `flat`: as `run_texts`
-    has it."""
+    """Runs a model on the windows of texts.
+
+    An error ends its text, of which windows may have been yielded before. `flat` is that of
+    `predict_batched`.
+    """
     waiting: deque[tuple[WindowedJob[About], TextWindow, bool] | None] = deque()
 
     def framed() -> Iterator[TextEncoding | GlassformerError | Pause]:
@@ -78,7 +83,7 @@ def read_long(
 
 
 def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]]:
-    """Whether there is none behind it; of one there must be."""
+    """Yields each window and whether it is the last; raises if there is none."""
     window = next(windows, None)
     if window is None:
         raise GlassformerError("The tokenizer makes nothing of the text.")
@@ -89,7 +94,10 @@ def with_last(windows: Iterator[TextWindow]) -> Iterator[tuple[TextWindow, bool]
 
 
 def length_of(model: TaskModel, asked: int | None, saved: Mapping[str, Any]) -> int:
-    """Of a window, in tokens: as was asked for, as the head was trained, as the model reads."""
+    """Returns the number of tokens of a window.
+
+    It is the requested one, or the smaller of the head's training length and the model's maximum.
+    """
     most = longest(model, asked)
     if asked is not None or most is None:
         return asked or saved.get("length") or USUAL_LENGTH

@@ -1,6 +1,8 @@
-"""A long text in windows that overlap. A text, or words, come in; windows go out one by
-one, with where their tokens stand in the text. Neither all of its tokens nor all of its windows are
-ever held at a time."""
+"""Splits a long text, or many words, into overlapping windows of tokens.
+
+Windows are yielded one by one, with the positions of their tokens. Neither all tokens nor all
+windows of a text are held at a time.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ from glassformer.errors import GlassformerError
 from glassformer.text import TextEncoding, Tokenizer
 from glassformer.text.prefetch import PrefetchEncoder
 
-BLOCK, MARGIN = 16_384, 512  # characters that are tokenized at once, and those read around them
+BLOCK, MARGIN = 16_384, 512  # characters tokenized at once, and the context around them
 MANY, FEW = 2_048, 8  # the same in words
 
 
 @dataclass(frozen=True)
 class WindowFrame:
-    """What a tokenizer puts around a text, whether that is the second one, and its segment."""
+    """The tokens around a text.
+
+    `text` is 0, or 1 if the text is the second of a pair; `segment` is its segment id.
+    """
 
     before: TextEncoding
     behind: TextEncoding
@@ -27,7 +32,7 @@ class WindowFrame:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, question: str | None = None, most: int = 0) -> WindowFrame:
-        """Of a text alone, or of one that is read behind at most so many tokens of a question."""
+        """Returns the frame of a text, or of one after at most `most` tokens of a question."""
         sample = tokenizer.encode("a") if question is None else tokenizer.encode(question, "a")
         text = 0 if question is None else 1
         before, inside, behind = parts(sample, text, most)
@@ -38,12 +43,13 @@ class WindowFrame:
         return len(self.before) + len(self.behind)
 
     def around(self, text: TextEncoding) -> TextEncoding:
+        """Returns the text with the frame around it."""
         size = len(text)
         own = replace(text, segments=[self.segment] * size, sequence=[self.text] * size)
         return TextEncoding.joined([self.before, own, self.behind])
 
     def room(self, length: int) -> int:
-        """For tokens of the text."""
+        """Returns the number of tokens for the text in a window of `length` tokens."""
         room = length - len(self)
         if room < 1:
             raise GlassformerError(
@@ -54,8 +60,13 @@ class WindowFrame:
 
 
 def parts(whole: TextEncoding, text: int, most: int) -> tuple[list[int], list[int], list[int]]:
-    """The places of what stands before a text (0, or 1 behind a question, of which there are so
-    many tokens at most), of the text's tokens, and of what stands behind it."""
+    """Returns the positions before a text, of its tokens, and after it.
+
+    Args:
+        whole: The encoding of the text, or of a question and the text.
+        text: 0 for a single text, 1 for one after a question.
+        most: The maximum number of tokens of the question.
+    """
     real = [i for i, special in enumerate(whole.special_mask) if not special]
     inside = [i for i in real if whole.sequence[i] == text]
     question = [i for i in real if whole.sequence[i] != text]
@@ -69,8 +80,11 @@ def parts(whole: TextEncoding, text: int, most: int) -> tuple[list[int], list[in
 
 
 def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[TextEncoding]:
-    """The tokens of a text of any length, some at a time, without special ones. Each block is read
-    with the text around it, so that its tokens are those that the whole text has there."""
+    """Yields the tokens of a text of any length in blocks, without special tokens.
+
+    Each block is tokenized with the text around it, so that its tokens equal those of the whole
+    text.
+    """
     for start in range(0, max(1, len(text)), BLOCK):
         first = max(0, start - MARGIN)
         block = tokenizer.encode(text[first : start + BLOCK + MARGIN], special=False)
@@ -80,8 +94,11 @@ def encode_long(tokenizer: Tokenizer, text: str) -> Iterator[TextEncoding]:
 
 
 def encode_words(tokenizer: Tokenizer | PrefetchEncoder, words: Sequence[str]) -> TextEncoding:
-    """Words as one text with spaces between; `words` says of each token which it belongs to: the
-    first that it has a letter of, since it may begin with the space before that."""
+    """Encodes words as one text joined by spaces.
+
+    `words` of the result maps each token to its word: the first word of which it contains a
+    character, since a token may begin with the space before the word.
+    """
     encoded = tokenizer.encode(" ".join(words), special=False)
     ends = [*_ends(words)]
     belongs: list[int | None] = []
@@ -95,7 +112,7 @@ def encode_words(tokenizer: Tokenizer | PrefetchEncoder, words: Sequence[str]) -
 
 
 def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[TextEncoding]:
-    """The same for words of any number, some at a time."""
+    """Like `encode_words` for any number of words, yielded in blocks."""
     for start in range(0, len(words), MANY):
         first = max(0, start - FEW)
         some = words[first : start + MANY + FEW]
@@ -109,7 +126,7 @@ def encode_many_words(tokenizer: Tokenizer, words: Sequence[str]) -> Iterator[Te
 
 
 def _ends(words: Sequence[str]) -> Iterator[int]:
-    """Where each word ends in the text that they make, which is where the space behind it is."""
+    """Yields the end of each word in the joined text, where the space after it is."""
     end = -1
     for word in words:
         end += 1 + len(word)
@@ -117,7 +134,7 @@ def _ends(words: Sequence[str]) -> Iterator[int]:
 
 
 def _between(block: TextEncoding, shift: int, low: int, high: int) -> TextEncoding:
-    """The tokens that begin there, once all are moved on by so many characters."""
+    """Shifts the offsets, then keeps the tokens that start between `low` and `high`."""
     offsets = [(start + shift, stop + shift) for start, stop in block.offsets]
     kept = [i for i, (start, _) in enumerate(offsets) if low <= start < high]
     return replace(block, offsets=offsets).take(kept)
@@ -128,8 +145,11 @@ def _between(block: TextEncoding, shift: int, low: int, high: int) -> TextEncodi
 
 @dataclass(frozen=True)
 class TextWindow:
-    """Tokens of a text from its `start`-th on, and from where to where, in the text's tokens, this
-    window has more around them than its neighbors."""
+    """Tokens of a text, beginning with its token `start`.
+
+    `best` is the range of the text's tokens for which this window has more context than its
+    neighbors.
+    """
 
     text: TextEncoding
     start: int
@@ -137,13 +157,16 @@ class TextWindow:
 
     @property
     def own(self) -> range:
-        """The same, counted within the window."""
+        """The `best` range, relative to the window."""
         return range(self.best.start - self.start, self.best.stop - self.start)
 
 
 def windows(blocks: Iterable[TextEncoding], room: int, stride: int) -> Iterator[TextWindow]:
-    """Windows of at most `room` tokens that move on by `stride`; the last one moves on by less
-    where that lets it be full. Every token is in one window's best part."""
+    """Yields windows of at most `room` tokens, each `stride` tokens after the one before.
+
+    The last one is shifted by less if that makes it full. Every token is in the `best` range of
+    exactly one window.
+    """
     if not 1 <= stride <= room:
         raise GlassformerError(
             f"Windows of {room} tokens move on by 1 to {room} of them, not by {stride}."
@@ -166,7 +189,7 @@ def _cuts(
         TextEncoding.joined([]),
         0,
         0,
-    )  # tokens, the number of the first; of a window's
+    )  # held tokens, index of the first of them, start of the window
     for block in blocks:
         held = TextEncoding.joined([held, block])
         while first + len(held) > start + room:

@@ -1,7 +1,8 @@
-"""Words of a text, and where they stand in it. A text comes in, places go out.
+"""Finds the words of a text and their positions.
 
-What belongs to the letter before it (accents and vowel signs, joiners, shades of an emoji) stays
-with it, so that no place is ever within what a reader sees as one letter."""
+Characters that belong to the one before (accents and vowel signs, joiners, skin tones of emoji)
+stay with it, so that no position splits what a reader sees as one character.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ SPLITS: dict[str, str] = {
 IDEOGRAPHS = (
     "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-SHADES = "\U0001f3fb-\U0001f3ff"  # of skin
+SHADES = "\U0001f3fb-\U0001f3ff"  # skin tones
 FLAGS = "[\U0001f1e6-\U0001f1ff]{2}"
-EMPTY = "\u200b\ufeff"  # between words, though Unicode has them as no spaces
+EMPTY = "\u200b\ufeff"  # separate words, although Unicode does not class them as spaces
 JOINER = "\u200d"
 
 
 def find_words(text: str, split: Split = "words") -> Iterator[tuple[int, int]]:
-    """Where each word begins and ends, as Python slices a text."""
+    """Yields start and end of each word."""
     if split not in SPLITS:
         raise GlassformerError(f"Words are split by {', '.join(SPLITS)}, not {split!r}.")
     return (match.span() for match in _patterns()[split].finditer(text))
@@ -41,8 +42,11 @@ def find_words(text: str, split: Split = "words") -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class WordList(Sequence[str]):
-    """The words of a text, each cut out of it when it is looked at: a long text has so many that
-    lists of them, and of their places, would take far more room than it does itself."""
+    """The words of a text, each sliced from it when it is accessed.
+
+    A long text has so many words that lists of them, and of their positions, would take far more
+    memory than the text itself.
+    """
 
     text: str
     starts: NDArray[Any]
@@ -63,7 +67,7 @@ class WordList(Sequence[str]):
 
 
 def whole_letters(text: str, start: int, stop: int) -> tuple[int, int]:
-    """The same span without spaces at its ends, and with all of its first and its last letter."""
+    """Strips spaces from a span and extends it to whole characters at both ends."""
     while start < stop and text[start].isspace():
         start += 1
     while start < stop and text[stop - 1].isspace():
@@ -88,7 +92,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
         r"https?://\S*[\w/]",
         rf"(?:[^\W\d_{IDEOGRAPHS}]\.){{2,}}",  # U.S.
         rf"[@#]?{run}(?:(?:[-.·](?=\w)|(?<=\d)[,:](?=\d)){run})*",
-        rf"(?<=[\w{marks}])['’]{run}",  # what English leans on the word before
+        rf"(?<=[\w{marks}])['’]{run}",  # English clitics, such as 's
         cluster,
     )
     return {
@@ -100,7 +104,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 def _marks() -> str:
-    """What belongs to the letter before it, as ranges of a regular expression."""
+    """Returns the characters that belong to the one before, as ranges of a regular expression."""
     apart = {*map(ord, EMPTY)}
     kinds = {"Mn", "Mc", "Me", "Cf"}
     points = [

@@ -1,4 +1,4 @@
-"""Text comes in, token ids go out, and the way back."""
+"""Tokenizers: encoding text to token ids, decoding ids to text, and training vocabularies."""
 
 from glassformer.text.detokenize_stream import DetokenizeStream
 from glassformer.text.encoding import BatchEncoding, TextEncoding

@@ -1,7 +1,7 @@
-"""How one vocabulary reads and writes text. Texts and tokens come in.
+"""The tokenizer backend protocol and its implementation with the `tokenizers` library.
 
-Most families need only the `tokenizers` library (`LibraryBackend`). Those that it cannot describe
-bring a codec of their own (see `foreign.py`).
+Most families need only the `tokenizers` library (`LibraryBackend`). Families that it cannot
+describe have their own backend in `text/backends`.
 """
 
 import re
@@ -20,38 +20,42 @@ Text = str | tuple[str, str]
 
 
 class TokenizerBackend(Protocol):
+    """Converts between texts and the tokens of one vocabulary."""
+
     @property
     def vocabulary(self) -> Backend:
-        """Knows tokens, ids, and which of them are special."""
+        """Maps tokens to ids and knows which tokens are special."""
 
     @property
     def piecewise(self) -> bool:
-        """Whether the text of a token depends only on its neighbors, so that it can be streamed."""
+        """Whether a token's text depends only on its neighbors, so that it can be streamed."""
 
     @property
     def target(self) -> "TokenizerBackend":
-        """The codec of the language that a translation model writes."""
+        """The backend for a translation model's target language."""
 
     def with_languages(self, source: str | None, target: str | None) -> "TokenizerBackend":
-        """The same codec for texts in other languages, where it tells languages apart; None keeps
-        the one it has."""
+        """Returns this backend for texts in other languages, if it distinguishes languages.
+
+        None keeps the current language.
+        """
 
     @property
     def language_token(self) -> str | None:
-        """The token that says in which language a text is, where it tells them apart so."""
+        """The token that marks the language of a text, or None if the vocabulary has none."""
 
     def read(self, texts: list[Text], special: bool) -> Sequence[TextEncoding]: ...
 
     def ids(self, texts: list[str]) -> list[list[int]]:
-        """Of the texts alone: no special tokens, and nothing but ids, which is sooner done."""
+        """Returns only the ids of the texts, without special tokens; faster than `read`."""
 
     def write(self, tokens: list[str]) -> str: ...
 
     def files(self) -> dict[str, bytes]:
-        """The files from which this codec can be loaded again."""
+        """Returns the files from which this backend can be loaded again."""
 
     def reference_class(self) -> str:
-        """The class by which `transformers` loads those files."""
+        """Returns the name of the class with which `transformers` loads those files."""
 
 
 def no_languages() -> GlassformerError:
@@ -63,6 +67,8 @@ def no_languages() -> GlassformerError:
 
 @dataclass(frozen=True)
 class LibraryBackend:
+    """A backend that the `tokenizers` library describes completely."""
+
     vocabulary: Backend
 
     @property
@@ -92,7 +98,8 @@ class LibraryBackend:
         return " ".join(tokens) if decoder is None else str(decoder.decode(tokens))
 
     def files(self) -> dict[str, bytes]:
-        # The library reads some scores a bit off what it wrote; what it then writes, it keeps.
+        # The library reads some scores slightly different from what it wrote; after one round trip
+        # they are stable.
         settled = Backend.from_str(self.vocabulary.to_str())
         return {"tokenizer.json": settled.to_str(pretty=True).encode("utf-8")}
 
@@ -101,7 +108,10 @@ class LibraryBackend:
 
 
 def set_template(backend: Backend, single: list[str], pair: list[str]) -> None:
-    """Set the template of special tokens; a number after an entry, as `:1`, is its segment."""
+    """Sets the special token template.
+
+    A number after an entry, as in `$B:1`, is its segment.
+    """
     names = {re.sub(r":\d$", "", entry) for entry in pair} - {"$A", "$B"}
     backend.post_processor = processors.TemplateProcessing(
         single=single,

@@ -1,4 +1,4 @@
-"""Turns ids into text while they are being made. Ids come in one by one."""
+"""Incremental decoding: turns token ids into text while they are generated."""
 
 from collections.abc import Callable
 
@@ -18,18 +18,26 @@ CLEANINGS = (
 
 
 def clean_spaces(text: str) -> str:
-    """Undo the spaces that word pieces leave before English punctuation."""
+    """Removes the spaces that WordPiece leaves before English punctuation."""
     for spaced, plain in CLEANINGS:
         text = text.replace(spaced, plain)
     return text
 
 
 class DetokenizeStream:
-    """Gives out text as soon as later tokens can no longer change it.
+    """Returns text as soon as later tokens can no longer change it.
 
-    What all pushes and `finish` return is, joined, what decoding all ids at once returns, behind
-    the tokens `after`. Each push decodes only the last piece of text again, for the spacing between
-    it and the next.
+    The concatenated results of all `push` calls and `finish` equal the text of decoding all ids at
+    once after the tokens `after`. Each push decodes only the previous piece of text again, to get
+    the spacing between it and the next one.
+
+    Args:
+        token: Returns the token of an id, or None if the id gives no text.
+        write: Decodes tokens to text.
+        piecewise: Whether a token's text depends only on its neighbors; if not, all text is
+            returned by `finish`.
+        clean: Whether to remove spaces before punctuation.
+        after: The tokens that precede the stream.
     """
 
     def __init__(
@@ -50,7 +58,7 @@ class DetokenizeStream:
         self._held = ""
 
     def push(self, id: int) -> str:
-        """The text that this token completes, often "" or a word."""
+        """Adds an id and returns the text that it completes, often "" or a word."""
         token = self._token(id)
         if token is None:
             return ""
@@ -63,7 +71,7 @@ class DetokenizeStream:
         return self._give(text, final=False)
 
     def finish(self) -> str:
-        """The rest: what waited for more, such as the first bytes of a character."""
+        """Returns the remaining text, such as the first bytes of an incomplete character."""
         text = self._give(self._new_text(), final=True)
         self._given = []
         return text
@@ -82,15 +90,20 @@ class DetokenizeStream:
 
 
 def added(write: Callable[[list[str]], str], before: list[str], tokens: list[str]) -> str:
-    """The text that tokens add behind others, with the space that joins them. Tokens that change
-    the text before them, as those that complete a character do, are written by themselves."""
+    """Returns the text that `tokens` add after `before`, including the space that joins them.
+
+    Tokens that change the text before them, such as those that complete a character, are decoded on
+    their own.
+    """
     start, whole = write(before), write(before + tokens)
     return whole[len(start) :] if whole.startswith(start) else write(tokens)
 
 
 def tail(tokens: list[str]) -> list[str]:
-    """The last few tokens, which alone decide how the next one is joined; a run of bytes is kept
-    together."""
+    """Returns the last few tokens, which determine how the next one is joined.
+
+    A run of byte tokens is kept whole.
+    """
     start = max(0, len(tokens) - TAIL)
     while start > 0 and is_byte(tokens[start]):
         start -= 1
@@ -98,14 +111,14 @@ def tail(tokens: list[str]) -> list[str]:
 
 
 def is_byte(token: str) -> bool:
-    """Whether a token is a byte of a character, as `<0xE4>`: only a whole run of them is text."""
+    """Whether a token is a byte of a character, as `<0xE4>`; only a whole run of them is text."""
     return len(token) == 6 and token.startswith("<0x") and token.endswith(">")
 
 
 def settled(text: str) -> int:
-    """How much of a text the cleaning of what follows cannot reach: up to its last space.
+    """Returns the length of the part of a text that cleaning later text cannot change.
 
-    Every cleaning starts at a space; only " ' " also ends at one.
+    It ends at the last space: every cleaning starts at a space, and only " ' " also ends at one.
     """
     end = text.rfind(" ")
     while end > 0 and text[max(end - 2, 0) : end] == " '":

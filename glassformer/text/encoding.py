@@ -1,4 +1,4 @@
-"""What encoding gives, for one text or a batch. Encodings come in."""
+"""The results of encoding: `TextEncoding` for one text and `BatchEncoding` for a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,24 +13,25 @@ from glassformer.errors import GlassformerError
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoding:
-    """One text, or a pair of them, as tokens: every field has one entry a token."""
+    """The tokens of one text or a pair of texts; every list has one entry per token."""
 
     ids: list[int]
     tokens: list[str]
     segments: list[int]
     offsets: list[tuple[int, int]]
-    """Start and end in the original text, as Python slices it; (0, 0) for special tokens."""
+    """Start and end in the original text, as a Python slice; (0, 0) for special tokens."""
     sequence: list[int | None]
-    """0 for the first text, 1 for the second, None for a token that stands in neither."""
+    """0 for the first text, 1 for the second, None for a token that is in neither."""
     special_mask: list[bool]
     """True where the tokenizer added the token."""
     words: list[int | None]
-    """The word, counted within its text, that the token is a part of; None where nobody knows."""
+    """The index, within its text, of the word that contains the token; None if it is unknown."""
     cut: int = 0
-    """How many tokens were too many, and are not here."""
+    """The number of tokens that truncation removed."""
 
     @classmethod
     def of(cls, encoding: Encoding) -> "TextEncoding":
+        """Converts an encoding of the `tokenizers` library."""
         return cls(
             ids=encoding.ids,
             tokens=encoding.tokens,
@@ -45,6 +46,7 @@ class TextEncoding:
         return len(self.ids)
 
     def take(self, positions: Sequence[int]) -> "TextEncoding":
+        """Returns the encoding that consists of the tokens at these positions."""
         return TextEncoding(
             ids=[self.ids[i] for i in positions],
             tokens=[self.tokens[i] for i in positions],
@@ -57,14 +59,14 @@ class TextEncoding:
 
     @classmethod
     def joined(cls, parts: Sequence["TextEncoding"]) -> "TextEncoding":
-        """One after another."""
+        """Concatenates encodings."""
         joined: dict[str, Any] = {
             name: [x for part in parts for x in getattr(part, name)] for name in FIELDS
         }
         return cls(**joined)
 
     def framed(self, before: list[tuple[str, int]], after: list[tuple[str, int]]) -> "TextEncoding":
-        """With these special tokens, given with their ids, around it."""
+        """Returns the encoding with special tokens, given as (token, id) pairs, around it."""
         first, last = len(before), len(after)
         tokens = [*before, *zip(self.tokens, self.ids, strict=True), *after]
         return TextEncoding(
@@ -78,7 +80,10 @@ class TextEncoding:
         )
 
     def truncated(self, max_length: int, side: str) -> "TextEncoding":
-        """At most `max_length` tokens: special ones stay, the longer text of a pair gives first."""
+        """Truncates to at most `max_length` tokens.
+
+        Special tokens stay; the longer text of a pair is shortened first.
+        """
         if len(self) <= max_length:
             return self
         special = [i for i, flag in enumerate(self.special_mask) if flag]
@@ -97,11 +102,14 @@ class TextEncoding:
         return replace(whole, cut=len(self) - len(whole))
 
 
-FIELDS = tuple(field.name for field in fields(TextEncoding) if field.name != "cut")  # of tokens
+FIELDS = tuple(field.name for field in fields(TextEncoding) if field.name != "cut")  # one per token
 
 
 def shares(first: int, second: int, room: int) -> tuple[int, int]:
-    """How many tokens of each text fit; the longer one gives way first, then both evenly."""
+    """Returns how many tokens of each text fit into `room`.
+
+    The longer text is shortened first, then both evenly.
+    """
     shorter, longer = sorted((first, second))
     if shorter + longer > room:
         longer = max(shorter, room - shorter)
@@ -115,8 +123,11 @@ def cut(positions: list[int], size: int, side: str) -> list[int]:
 
 
 class LazyEncodings(Sequence[TextEncoding]):
-    """Encodings, each of which becomes a `TextEncoding` when it is looked at: of many at a time the
-    lists would keep Python's garbage collector busier than the texts do the tokenizer."""
+    """A sequence of encodings that become `TextEncoding` objects when they are accessed.
+
+    Building the lists of many texts at once would cost more time in Python's garbage collector
+    than tokenization takes.
+    """
 
     def __init__(self, encodings: Sequence[Encoding]) -> None:
         self._encodings = encodings
@@ -136,11 +147,11 @@ class LazyEncodings(Sequence[TextEncoding]):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchEncoding:
-    """Texts as tensors, all rows of one length."""
+    """Texts as tensors whose rows all have the same length."""
 
     tokens: Tensor  # [batch, position] long
     mask: Tensor  # [batch, position] bool, True at real tokens
-    segments: Tensor | None  # [batch, position] long; None where the family knows no segments
+    segments: Tensor | None  # [batch, position] long; None where the family has no segments
     encoded: list[TextEncoding]
 
     @classmethod
@@ -153,7 +164,15 @@ class BatchEncoding:
         side: str,
         segments: int | None,
     ) -> "BatchEncoding":
-        """`segments` is the segment of padding."""
+        """Pads encodings into tensors.
+
+        Args:
+            encoded: The encodings, one per row.
+            pad: The id of the padding token.
+            length: The length of the rows; None takes the longest encoding.
+            side: The side to pad: "left" or "right".
+            segments: The segment id of padding; None if the model has no segments.
+        """
         longest = max(len(row) for row in encoded)
         width = longest if length is None else length
         if longest > width:

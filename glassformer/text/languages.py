@@ -1,7 +1,4 @@
-"""Their codes, in the order of their ids, and texts that carry one.
-
-A codec comes in whose settings say where the code of a text's language stands.
-"""
+"""Language codes in the order of their ids, and a backend that marks texts with them."""
 
 import re
 from collections.abc import Sequence
@@ -31,12 +28,13 @@ M2M_CODES = """
 MBART = MBART_CODES.split()
 MBART_50 = MBART + MBART_50_CODES.split()
 M2M = M2M_CODES.split()
-CODE = re.compile(r"[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}")  # as mBART has them, and NLLB
-ADDRESS = re.compile(r">>[^<>]+<<")  # as Marian's models of many languages have them
+CODE = re.compile(r"[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}")  # mBART's and NLLB's codes
+ADDRESS = re.compile(r">>[^<>]+<<")  # the language tokens of Marian's multilingual models
 M2M_WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]
 
 
 def known(language: str, languages: Sequence[str]) -> str:
+    """Returns `language`, or raises if it is not among `languages`."""
     if language not in languages:
         raise GlassformerError(
             f"The tokenizer has no language {language!r}; its languages are {', '.join(languages)}."
@@ -45,18 +43,21 @@ def known(language: str, languages: Sequence[str]) -> str:
 
 
 def address(language: str) -> str:
-    """The token before a text that is to be translated into a language."""
+    """Returns the token to put before a text that is translated into a language."""
     return f">>{language}<<"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageBackend:
-    """mBART's way: the end token, and before the text or after all the code of its language."""
+    """Adds the end token and the language code to each text, as mBART does.
+
+    The code stands before the text or after the end token.
+    """
 
     inner: LibraryBackend
     end: str
     first: bool
-    """Whether the code comes first."""
+    """Whether the code stands before the text."""
     languages: tuple[str, ...]
     source: str
     goal: str | None

@@ -1,4 +1,4 @@
-"""Texts that will be asked for come in, and are tokenized all at once."""
+"""Tokenizes texts in advance, all at once, for callers that encode one by one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 class PrefetchEncoder:
-    """A tokenizer's `encode`, for whoever reads text by text and knows which ones come next: those
-    are tokenized together, on all cores. Of all others it is the same."""
+    """A tokenizer's `encode` for callers that encode text by text and know which texts come next.
+
+    Texts passed to `read` are tokenized together, on all cores. For all other texts, `encode` calls
+    the tokenizer.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -20,7 +23,10 @@ class PrefetchEncoder:
         self._encoded: Sequence[TextEncoding] = ()
 
     def read(self, texts: Iterable[Text], *, special: bool = True) -> None:
-        """Forgets those of the last time. Texts that are none are left for `encode` to name."""
+        """Tokenizes these texts and discards those of the previous call.
+
+        Values that are not texts are skipped; `encode` reports them.
+        """
         wanted = list(dict.fromkeys(text for text in texts if _is_text(text)))
         try:
             self._encoded = self.tokenizer.unfolding(wanted, special=special)
@@ -36,6 +42,7 @@ class PrefetchEncoder:
         special: bool = True,
         max_length: int | None = None,
     ) -> TextEncoding:
+        """Returns the prefetched encoding of the text, or encodes it now."""
         whole: Text = text if pair is None else (text, pair)
         place = self._places.get((whole, special)) if _is_text(whole) else None
         if place is None:

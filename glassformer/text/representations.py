@@ -1,8 +1,9 @@
-"""How a token id is written as numbers. Integer ids come in.
+"""One-hot vectors of token ids.
 
-A token has three representations. *Integer*: its row in the vocabulary, what a tokenizer gives.
-*One-hot*: a vector as long as the vocabulary with a single 1. *Embedded*: a row of a learned
-matrix. The last two are one multiplication apart: `one_hot(ids, size) @ table == table[ids]`.
+A token has three representations. *Integer*: its row in the vocabulary, as a tokenizer returns
+it. *One-hot*: a vector as long as the vocabulary with a single 1. *Embedded*: a row of a learned
+matrix. One multiplication turns the second into the third:
+`one_hot(ids, size) @ table == table[ids]`.
 """
 
 import torch
@@ -12,7 +13,7 @@ from glassformer.errors import GlassformerError
 
 
 def one_hot(ids: Tensor | list[int], size: int) -> Tensor:
-    """Float vectors of length `size` with a 1 at each id: [...] -> [..., size]."""
+    """Returns float vectors of length `size` with a 1 at each id: [...] -> [..., size]."""
     ids = torch.as_tensor(ids, dtype=torch.long)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
         raise GlassformerError(

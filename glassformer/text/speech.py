@@ -1,5 +1,7 @@
-"""A tokenizer comes in, and out come the settings of
-generation that OpenAI's program has in its code, as published folders have them in a file."""
+"""Generation settings for Whisper models in OpenAI's format.
+
+OpenAI's program has these settings in its code; published folders have them in a file.
+"""
 
 from typing import Any
 
@@ -10,11 +12,16 @@ SYMBOLS = (
     *'"#()*+/:;<=>@[\\]^_`{|}~「」『』', "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('",
     '("', "((", "))", "(((", ")))", "[[", "]]", "{{", "}}", "♪♪", "♪♪♪",
 )  # fmt: skip
-NOTES = "♩♪♫♬♭♮♯"  # of which the first token is suppressed, too, where they are several
+NOTES = "♩♪♫♬♭♮♯"  # the first token of each is suppressed even if it has several tokens
 
 
 def generation_of(tokenizer: Tokenizer, longest: int) -> dict[str, Any]:
-    """A generation_config.json for a decoder of at most `longest` tokens."""
+    """Returns the content of generation_config.json.
+
+    Args:
+        tokenizer: The Whisper tokenizer.
+        longest: The largest number of tokens of the decoder.
+    """
     end, many = tokenizer.special["eos"], tokenizer.size >= MULTILINGUAL
     tasks = {task: tokenizer.id(f"<|{task}|>") for task in TASKS}
     codes = [token for token in (f"<|{code}|>" for code in LANGUAGES) if token in tokenizer]
@@ -34,9 +41,10 @@ def generation_of(tokenizer: Tokenizer, longest: int) -> dict[str, Any]:
 
 
 def suppressed(tokenizer: Tokenizer) -> list[int]:
-    """Marks that are not spoken, and tokens that say what to do: OpenAI's `suppress_tokens` of -1.
+    """Returns the ids of symbols that are not spoken and of control tokens.
 
-    Hyphens and apostrophes stay, but for those that begin a word.
+    This is what OpenAI's `suppress_tokens` of -1 means. Hyphens and apostrophes are allowed, except
+    those that begin a word.
     """
 
     def ids(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The tokenizer. Texts come in and tokens go out, or the other way."""
+"""The tokenizer: encodes texts to token ids and decodes ids to text."""
 
 import hashlib
 import json
@@ -24,7 +24,10 @@ CONFIG = "tokenizer_config.json"
 
 
 class Tokenizer:
-    """Text to token ids and back. It is a value: no method changes it, so threads may share one."""
+    """Encodes text to token ids and decodes ids to text.
+
+    A tokenizer is immutable: no method changes it, so threads can share one.
+    """
 
     def __init__(
         self,
@@ -37,20 +40,27 @@ class Tokenizer:
         self._codec = codec
         self._settings = settings
         self._segments = segments
-        self._side_files = side_files or {}  # not read here, and saved along
+        self._side_files = side_files or {}  # not used here, but saved with the tokenizer
 
     @classmethod
     def load(cls, source: str | Path, *, size: int | None = None) -> "Tokenizer":
-        """From a folder's `tokenizer.json`, or else from the legacy files of the model's family;
-        or from a GGUF file. `size` is how many tokens a model has that is OpenAI's .pt file, beside
-        which there may be the words of several."""
+        """Loads a tokenizer from a model folder or a single model file.
+
+        A folder is read from its `tokenizer.json`, or else from the legacy files of the model's
+        family. The file may be GGUF, llama2.c's .bin or OpenAI's Whisper .pt.
+
+        Args:
+            source: The model folder or file.
+            size: The vocabulary size of the model. Needed for OpenAI's .pt files only, because the
+                folder may hold the vocabularies of several models.
+        """
         with stable_folder(Path(source)):
             codec, settings, segments = load_backend(Path(source), size)
             side_files = read_side_files(Path(source))
         return cls(codec, settings, segments=segments, side_files=side_files)
 
     def save(self, folder: str | Path) -> None:
-        """Write the files that `load`, and the reference implementation, read."""
+        """Writes the files that `load`, and the reference implementation, can read."""
         write_files(Path(folder), {**self._side_files, **self._files()})
 
     def _files(self) -> dict[str, bytes]:
@@ -67,8 +77,10 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Another one for every tokenizer that reads texts otherwise; in which order its settings
-        stand does not matter."""
+        """A hash that differs for every tokenizer that encodes differently.
+
+        The order of the settings in the config file does not change it.
+        """
         digest, files = hashlib.sha256(), self._files()
         files[CONFIG] = json_bytes(dict(sorted(json.loads(files[CONFIG]).items())))
         for name, content in sorted(files.items()):
@@ -77,50 +89,53 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """How many tokens the vocabulary has."""
+        """The number of tokens in the vocabulary, added tokens included."""
         return self._codec.vocabulary.get_vocab_size(with_added_tokens=True)
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Every token and its id."""
+        """Maps every token to its id."""
         return self._codec.vocabulary.get_vocab(with_added_tokens=True)
 
     @cached_property
     def special(self) -> dict[str, int]:
-        """Role (bos, eos, unk, sep, pad, cls, mask) to id; a role that nobody has is absent."""
+        """Maps each role (bos, eos, unk, sep, pad, cls, mask) to its id; roles without a token are
+        absent.
+        """
         ids = {r: self._codec.vocabulary.token_to_id(t) for r, t in self._settings.roles.items()}
         return {role: id for role, id in ids.items() if id is not None}
 
     @property
     def max_length(self) -> int | None:
-        """The longest input the model was made for, where the folder says so."""
+        """The longest input the model was made for, or None if the folder does not state it."""
         return self._settings.max_length
 
     def with_max_length(self, length: int) -> "Tokenizer":
-        """The same, for texts of at most so many tokens."""
+        """Returns a copy of this tokenizer whose `max_length` is `length`."""
         settings = TokenizerConfig({**self._settings.values, "model_max_length": length})
         return self._changed(self._codec, settings)
 
     @property
     def padding_side(self) -> str:
-        """Where short texts of a batch are filled up: left or right."""
+        """The side on which the shorter texts of a batch are padded: left or right."""
         return self._settings.side("padding_side", "right")
 
     @property
     def truncation_side(self) -> str:
-        """Where a text that is too long is cut: left or right."""
+        """The side on which a text that is too long is truncated: left or right."""
         return self._settings.side("truncation_side", "right")
 
     @cached_property
     def target(self) -> "Tokenizer":
-        """The tokenizer of the language that a translation model writes; mostly this one."""
+        """The tokenizer of a translation model's target language; usually this one."""
         if self._codec.target is self._codec:
             return self
         return self._changed(self._codec.target, self._settings)
 
     def with_languages(self, source: str | None, target: str | None = None) -> "Tokenizer":
-        """This tokenizer for texts in `source`, and its `target` for texts in that language; None
-        keeps what the folder says.
+        """Returns a copy that encodes texts in `source` and whose `target` encodes that language.
+
+        None keeps the language that the folder sets.
 
         >>> mbart = gf.Tokenizer.load(folder).with_languages("en_XX", "ro_RO")
         """
@@ -136,9 +151,11 @@ class Tokenizer:
     def for_translation(
         self, source: str | None, target: str | None = None
     ) -> tuple["Tokenizer", str]:
-        """The tokenizer for texts between two languages, and what is written before a text: the
-        token of the language to translate into, as in `>>fra<< Good morning`, where that is how the
-        vocabulary tells them apart (Marian's way)."""
+        """Returns the tokenizer for a translation direction and the prefix for source texts.
+
+        The prefix is the token of the target language, as in `>>fra<< Good morning`, if the
+        vocabulary marks languages in this way (as Marian's does); otherwise it is "".
+        """
         if source is None and target is None:
             return self, ""
         codes = self.language_tokens
@@ -148,24 +165,26 @@ class Tokenizer:
 
     @cached_property
     def language_tokens(self) -> tuple[str, ...]:
-        """The languages that a text can be addressed to, as `>>fra<<` does it."""
+        """The target languages that a text can be prefixed with, as `>>fra<<` does."""
         return tuple(sorted(t[2:-2] for t in self.vocabulary if ADDRESS.fullmatch(t)))
 
     @property
     def language(self) -> int | None:
-        """The token that stands for the language of a text, where there is one."""
+        """The id of the token that marks the language of a text, or None if there is none."""
         token = self._codec.language_token
         return None if token is None else self.id(token)
 
     def token(self, id: int) -> str:
-        """As the vocabulary writes it, which may differ from its text."""
+        """Returns the token with this id as the vocabulary spells it, which may differ from its
+        decoded text.
+        """
         token = self._codec.vocabulary.id_to_token(id) if id >= 0 else None
         if token is None:
             raise GlassformerError(f"The vocabulary of {self.size} tokens has no id {id}.")
         return str(token)
 
     def id(self, token: str) -> int:
-        """Of a token as the vocabulary writes it."""
+        """Returns the id of a token, given as the vocabulary spells it."""
         id = self._codec.vocabulary.token_to_id(token)
         if id is None:
             raise GlassformerError(f"The vocabulary of {self.size} tokens lacks {token!r}.")
@@ -183,25 +202,38 @@ class Tokenizer:
         max_length: int | None = None,
         truncate: str = "right",
     ) -> TextEncoding:
-        """One text, or a pair of them. Without `max_length` nothing is cut off."""
+        """Encodes one text or a pair of texts.
+
+        Args:
+            text: The text.
+            pair: The second text of a pair.
+            special: Whether to add special tokens.
+            max_length: The largest number of tokens; None truncates nothing.
+            truncate: The side to truncate: "left" or "right".
+        """
         texts: Text = text if pair is None else (text, pair)
         return self._encode([texts], special, max_length, truncate)[0]
 
     def encode_all(
         self, texts: Sequence[Text], *, max_length: int | None = None
     ) -> list[TextEncoding]:
-        """Texts, or pairs of them, which is faster than one by one; what is too long loses tokens
-        on the side that the folder says."""
+        """Encodes texts, or pairs of texts, together, which is faster than one by one.
+
+        Texts longer than `max_length` lose tokens on `truncation_side`.
+        """
         return self._encode(list(texts), True, max_length, self.truncation_side)
 
     def unfolding(self, texts: list[Text], *, special: bool = True) -> Sequence[TextEncoding]:
-        """The same of whole texts, each made when it is looked at; all are tokenized now."""
+        """Encodes texts without truncation; each `TextEncoding` is built when it is accessed.
+
+        All texts are tokenized immediately.
+        """
         for text in texts:
             check_text(text)
         return self._codec.read(texts, special)
 
     def ids(self, text: str) -> list[int]:
-        """Of a text alone, as `encode` gives them without special tokens, and sooner."""
+        """Returns the ids of a text without special tokens, like `encode` but faster."""
         check_text(text)
         return self._codec.ids([text])[0]
 
@@ -215,10 +247,18 @@ class Tokenizer:
         pad_to: int | None = None,
         side: str | None = None,
     ) -> BatchEncoding:
-        """Texts, or pairs of them, as tensors: padded to the longest, or to `pad_to`.
+        """Encodes texts, or pairs of texts, as padded tensors.
 
         A vocabulary without a padding token pads with its end token, or else with id 0. Any id
-        would do: the mask, not the id, says what is real.
+        works, because the attention mask marks the real tokens.
+
+        Args:
+            texts: At least one text or pair of texts.
+            special: Whether to add special tokens.
+            max_length: The largest number of tokens per text; None truncates nothing.
+            truncate: The side to truncate: "left" or "right".
+            pad_to: The length to pad to; None pads to the longest text.
+            side: The side to pad; None uses `padding_side`.
         """
         if isinstance(texts, str) or not texts:
             raise GlassformerError("A batch is a list of at least one text; encode() takes one.")
@@ -234,18 +274,27 @@ class Tokenizer:
     def decode(
         self, ids: Iterable[int] | Tensor, *, special: bool = False, after: Iterable[int] = ()
     ) -> str:
-        """The text of these ids; with `special`, special tokens are written out. `after` are ids
-        that stand before them: the text then begins with the space that joins it to theirs, if
-        there is one.
+        """Decodes ids to text.
 
         Ids above the vocabulary give no text: models pad their output layer beyond it.
+
+        Args:
+            ids: The token ids.
+            special: Whether to include special tokens in the text.
+            after: The ids that precede `ids`. The text then starts with the space that separates it
+                from theirs, if there is one.
         """
         before = self._before(after, special)
         text = added(self._codec.write, before, self._tokens(ids, special))
         return clean_spaces(text) if self._cleans else text
 
     def stream(self, *, special: bool = False, after: Iterable[int] = ()) -> DetokenizeStream:
-        """Decode ids one by one, as a model makes them, behind others."""
+        """Returns a stream that decodes ids one by one, as a model generates them.
+
+        Args:
+            special: Whether to include special tokens in the text.
+            after: The ids that precede the generated ones.
+        """
         return DetokenizeStream(
             lambda id: self._shown(id, special),
             self._codec.write,
@@ -255,7 +304,7 @@ class Tokenizer:
         )
 
     def _before(self, ids: Iterable[int], special: bool) -> list[str]:
-        """What decoding must know of the tokens before a text."""
+        """Returns the preceding tokens that decoding needs as context."""
         tokens = self._tokens(ids, special)
         return tail(tokens) if self._codec.piecewise else tokens
 
@@ -275,7 +324,7 @@ class Tokenizer:
         return [one.truncated(max_length, truncate) for one in encoded]
 
     def _shown(self, id: int, special: bool) -> str | None:
-        """The token that decoding writes for an id, if any."""
+        """Returns the token to decode for an id, or None if the id gives no text."""
         if id < 0:
             raise GlassformerError(f"{id} is no token id; ids start at 0.")
         if not special and id in self.special_ids:
@@ -285,7 +334,7 @@ class Tokenizer:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Those that are no part of a text: roles, and what else was added to the vocabulary."""
+        """The ids that are not part of a text: those with a role and other added special tokens."""
         added = self._codec.vocabulary.get_added_tokens_decoder()
         silent = re.compile(self._settings.values.get("silent_tokens", "(?!)"))
         return frozenset(
@@ -294,7 +343,7 @@ class Tokenizer:
 
     @property
     def _cleans(self) -> bool:
-        # Cleaning is meant for word pieces; byte pairs carry their own spaces.
+        # Cleaning is meant for WordPiece; BPE tokens carry their own spaces.
         wanted = self._settings.flag("clean_up_tokenization_spaces", False)
         return wanted and not isinstance(self._codec.vocabulary.model, BPE)
 

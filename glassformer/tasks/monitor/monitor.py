@@ -1,4 +1,4 @@
-"""Dated texts come in; the shares of their labels over time, and alerts, go out.
+"""Monitors the shares of labels in dated texts and raises alerts.
 
 >>> report = watch([{"date": "2026-11-15", "text": "..."}, ...], model)
 >>> report.alerts, report.svg(), report.html()
@@ -21,8 +21,11 @@ Every = Literal["hour", "day", "week"]
 
 
 class Monitor:
-    """Counts labels by their dates. A bucket is judged as soon as a text of a later one comes, or,
-    if texts come in no order (`live` is False), all are judged at the end."""
+    """Counts labels by date and tests each time bucket for changes.
+
+    With `live`, a bucket is tested as soon as a text of a later one is added. Otherwise texts may
+    come in any order, and all buckets are tested at the end.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Monitor:
         return self.shares.alerts
 
     def add(self, date: datetime, labels: Iterable[str]) -> list[Alert]:
-        """A text; gives the alerts of buckets that are over by that."""
+        """Adds a text and returns the alerts of buckets that are now complete."""
         start = begin_of(date, self.every)
         begin = start.timestamp()
         later = self._newest is not None and begin > self._newest
@@ -58,14 +61,14 @@ class Monitor:
         return found
 
     def finish(self) -> list[Alert]:
-        """The alerts of what is left to judge."""
+        """Tests the remaining buckets and returns their alerts."""
         return self.shares.judge()
 
     def svg(self) -> str:
         return picture(self.shares, self.title, self.every)
 
     def html(self) -> str:
-        """One page that needs nothing else."""
+        """Returns a self-contained HTML page."""
         return page(self.shares, self.title, self.every)
 
 
@@ -78,8 +81,16 @@ def watch(
     date_format: str | None = None,
     **options: Any,
 ) -> Monitor:
-    """Records have a `date` and a `text`; without a model a `label`, or `labels`, instead. The
-    options are those of `classify.Classifier`."""
+    """Monitors records.
+
+    Args:
+        records: Dicts with a `date` and a `text`; without a model, a `label` or `labels` instead.
+        model: The model that classifies the texts.
+        every: The length of a bucket: "hour", "day" or "week".
+        rule: When to raise an alert.
+        date_format: A strptime pattern of the dates; the default is ISO 8601.
+        options: The options of `classify.Classifier`.
+    """
     if model is None:
         watched = Monitor(every=every, rule=rule)
         for date, record in dated(records, date_format):
@@ -110,7 +121,7 @@ def dated(
 
 
 def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
-    """The labels that a record carries already; one that has none is a text all the same."""
+    """Returns the labels that a record has; one without labels still counts as a text."""
     found = record.get("labels", record.get(field)) if field == "label" else record.get(field)
     if found is None and field not in record:
         raise GlassformerError(f"there is no field {field!r} with a label")
@@ -119,8 +130,10 @@ def given_labels(record: Mapping[str, Any], field: str = "label") -> list[str]:
 
 
 def date_of(value: Any, pattern: str | None = None) -> datetime:
-    """Of ISO 8601, seconds since 1970, or a pattern of strptime's. A time of another zone is moved
-    to UTC; one without a zone is taken for it."""
+    """Parses ISO 8601, seconds since 1970, or a strptime pattern.
+
+    A time in another zone is converted to UTC; one without a zone is taken as UTC.
+    """
     try:
         if pattern is not None:
             date = datetime.strptime(str(value), pattern)
@@ -135,7 +148,7 @@ def date_of(value: Any, pattern: str | None = None) -> datetime:
 
 
 def begin_of(date: datetime, every: Every) -> datetime:
-    """Weeks begin on Monday."""
+    """Returns the start of the bucket; weeks begin on Monday."""
     hour = date.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
     return {"hour": hour, "day": day, "week": day - timedelta(days=day.weekday())}[every]

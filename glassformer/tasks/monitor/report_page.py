@@ -1,4 +1,4 @@
-"""What people look at. Shares come in, a picture or a whole page goes out."""
+"""Charts and HTML pages of label shares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ svg{max-width:100%;height:auto}p.rule{max-width:50em}
 
 
 def picture(shares: Shares, title: str, every: str) -> str:
-    """A line a label, and a point wherever an alert was raised."""
+    """Draws a line per label, and a point at each alert."""
     begins = sorted(shares.buckets)
     buckets = [shares.buckets[begin] for begin in begins]
     series = [
@@ -42,7 +42,7 @@ def picture(shares: Shares, title: str, every: str) -> str:
 
 
 def page(shares: Shares, title: str, every: str) -> str:
-    """HTML with the picture inside, the rule in words, all alerts and the last buckets."""
+    """Returns HTML with the chart, the rule in words, all alerts and the last buckets."""
     drawn = picture(shares, title, every).replace(' xmlns="http://www.w3.org/2000/svg"', "")
     alerts = shares.alerts
     raised = "".join(f"<li>{escape(str(alert))}</li>" for alert in reversed(alerts))

@@ -1,11 +1,11 @@
-"""Shares of labels over time, and when one has jumped. Counts come in.
+"""Shares of labels over time, and statistical tests for changes.
 
-The rule: when a bucket of time is over, the share of each label in it is compared with its share in
-the buckets before it. Two tests must both find the difference: Fisher's exact test, which holds for
-few texts, and a two-proportion test whose variance is as large as the buckets before really varied
-(at least binomial), by Student's t. The larger of the two p-values counts, Holm's correction makes
-it right for all labels at once, and what is then below `alpha` is an alert, if the share moved by
-`change` and there were texts enough.
+The rule: when a time bucket is complete, the share of each label in it is compared with its share
+in the buckets before it. Two tests must both be significant: Fisher's exact test, which is valid
+for few texts, and a two-proportion t-test whose variance is the observed variance between the
+earlier buckets (at least binomial). The larger of the two p-values counts, with Holm's correction
+over all labels. An alert is raised if it is below `alpha`, the share changed by at least `change`,
+and there were enough texts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from glassformer.errors import GlassformerError
 
 @dataclass(frozen=True, kw_only=True)
 class AlertRule:
-    """When a share has jumped."""
+    """The conditions of an alert."""
 
-    alpha: float = 0.001  # at most so many buckets raise a false alarm
-    change: float = 0.05  # a smaller difference of shares is of no interest
-    baseline: int = 28  # buckets before, of those that have texts
-    fewest: int = 7  # of them there must be
-    texts: int = 30  # there must be in a bucket
+    alpha: float = 0.001  # the maximum fraction of buckets with a false alarm
+    change: float = 0.05  # the minimum difference of shares
+    baseline: int = 28  # the number of earlier buckets with texts to compare with
+    fewest: int = 7  # the minimum number of such buckets
+    texts: int = 30  # the minimum number of texts in a bucket
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1 or not 0 <= self.change < 1:
@@ -53,11 +53,13 @@ class AlertRule:
 
 @dataclass(frozen=True)
 class Alert:
+    """A significant change of a label's share."""
+
     bucket: str
     label: str
     share: float
     before: float  # the share in the baseline
-    count: int  # texts with the label, of so many
+    count: int  # texts with the label, out of `texts`
     texts: int
     baseline_count: int
     baseline_texts: int
@@ -92,19 +94,22 @@ class Bucket:
 
 
 class Shares:
-    """Buckets by their begin, and the rule. A bucket is judged once, when it is over; texts that
-    come later than that are counted (`late`) and seen, but raise no alert of their own."""
+    """Time buckets by their start, and the rule.
+
+    A bucket is tested once, when it is complete; texts that come later are counted (also in `late`)
+    and shown, but raise no alert.
+    """
 
     def __init__(self, rule: AlertRule, labels: Iterable[str] = ()) -> None:
         self.rule = rule
         self.labels = list(dict.fromkeys(labels))
         self.buckets: dict[float, Bucket] = {}
-        self.over: list[Bucket] = []  # those that were judged
+        self.over: list[Bucket] = []  # those that were tested
         self.late = 0
         self._judged = -math.inf
 
     def add(self, begin: float, name: str, labels: Iterable[str]) -> None:
-        """A text of the bucket that begins at this second, with any number of labels."""
+        """Adds a text, with any number of labels, to the bucket that starts at this second."""
         self.late += begin <= self._judged
         bucket = self.buckets.setdefault(begin, Bucket(name))
         bucket.texts += 1
@@ -114,7 +119,7 @@ class Shares:
                 self.labels.append(label)
 
     def judge(self, before: float = math.inf) -> list[Alert]:
-        """Judges the buckets that begin before a time, and were not judged yet."""
+        """Tests the buckets that start before a time and were not tested yet."""
         order = sorted(self.buckets)
         found: list[Alert] = []
         for place, begin in enumerate(order):
@@ -154,7 +159,7 @@ class Shares:
 
 
 def difference(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> float:
-    """The p-value of a bucket with `count` of `size` beside buckets with `counts` of `sizes`."""
+    """Returns the p-value of `count` of `size` compared with buckets of `counts` of `sizes`."""
     return max(
         fisher(count, size, int(counts.sum()), int(sizes.sum())),
         varying(count, size, counts, sizes),
@@ -162,8 +167,10 @@ def difference(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> 
 
 
 def varying(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> float:
-    """The two-proportion test, two-sided, for shares that may vary more than chance alone does:
-    the variance is multiplied by the dispersion of the buckets before (Pearson's, at least 1)."""
+    """Two-sided two-proportion test for shares that may vary more than by chance.
+
+    The variance is multiplied by the dispersion of the earlier buckets (Pearson's, at least 1).
+    """
     total, before = float(sizes.sum()), float(counts.sum())
     usual, pooled = before / total, (before + count) / (total + size)
     if not 0 < pooled < 1:
@@ -177,7 +184,7 @@ def varying(count: int, size: int, counts: np.ndarray, sizes: np.ndarray) -> flo
 
 
 def fisher(count: int, size: int, before: int, total: int) -> float:
-    """Fisher's exact test, two-sided: how probable a table is that is no more probable."""
+    """Two-sided Fisher's exact test: the probability of all tables that are at most as probable."""
     hits, misses = count + before, size + total - count - before
     low, high = max(0, size - misses), min(size, hits)
     x = np.arange(low, high, dtype=float)
@@ -189,8 +196,10 @@ def fisher(count: int, size: int, before: int, total: int) -> float:
 
 
 def student(t: float, freedom: int) -> float:
-    """How probable a value of Student's t is that is as far from 0 (Abramowitz and Stegun,
-    26.7.3 and 26.7.4: finite sums for whole degrees of freedom)."""
+    """Returns the two-sided p-value of Student's t.
+
+    Uses the finite sums for integer degrees of freedom of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
     angle = math.atan2(abs(t), math.sqrt(freedom))
     sine, cosine = math.sin(angle), math.cos(angle)
     term, inner = (cosine, 0.0) if freedom % 2 else (1.0, 0.0)
@@ -202,7 +211,7 @@ def student(t: float, freedom: int) -> float:
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """Holm's correction: p-values such that the chance of any false alarm is what they say."""
+    """Holm's correction: p-values that bound the probability of any false alarm."""
     found = [0.0] * len(chances)
     largest = 0.0
     for place, i in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):

@@ -1,4 +1,4 @@
-"""Where a label begins to hold, from texts whose labels are known."""
+"""Finds classification thresholds from texts with known labels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from glassformer.tasks.classify import Classification
 
 
 def best_threshold(results: Sequence[Classification], right: Sequence[str | None]) -> float:
-    """Of a model for one label: from which probability on to believe it, so that most texts get
-    what is right; None is right for a text that has none of the labels (out of scope)."""
+    """Returns the threshold of a single-label model that gets the most texts right.
+
+    `right` is None for a text that has none of the labels (out of scope).
+    """
     check(results, right)
     chances = np.array([max(one.probabilities.values()) for one in results])
     said = [max(one.probabilities, key=one.probabilities.__getitem__) for one in results]
@@ -23,7 +25,7 @@ def best_threshold(results: Sequence[Classification], right: Sequence[str | None
 def best_thresholds(
     results: Sequence[Classification], right: Sequence[Collection[str]]
 ) -> dict[str, float]:
-    """Of a model for several labels: for each where its F1 is best."""
+    """Returns for each label of a multi-label model the threshold with the best F1."""
     check(results, right)
     found: dict[str, float] = {}
     for label in results[0].probabilities:
@@ -31,13 +33,13 @@ def best_thresholds(
         true = np.array([label in labels for labels in right])
         order = np.argsort(-chances, kind="stable")
         hits, said = np.cumsum(true[order]), np.arange(1, len(order) + 1)
-        scores = 2 * hits / (said + true.sum())  # F1, if all up to here hold
+        scores = 2 * hits / (said + true.sum())  # F1 if all up to here apply
         found[label] = _between(chances[order], int(scores.argmax())) if true.any() else 0.5
     return found
 
 
 def _best(chances: np.ndarray, gains: np.ndarray) -> float:
-    """Where the gains of all that holds are largest in sum."""
+    """Returns the threshold above which the sum of the gains is largest."""
     order = np.argsort(-chances, kind="stable")
     sums = np.cumsum(gains[order])
     place = int(sums.argmax())
@@ -45,7 +47,7 @@ def _best(chances: np.ndarray, gains: np.ndarray) -> float:
 
 
 def _between(falling: np.ndarray, last: int) -> float:
-    """Half way from the last that holds to the first that does not."""
+    """Returns the midpoint of the last probability above the threshold and the first below."""
     after = falling[last + 1] if last + 1 < len(falling) else 0.0
     return float((falling[last] + after) / 2)
 

@@ -1,14 +1,14 @@
-"""Passages with their vectors, added file by file and found again.
+"""An on-disk index of passages and their vectors.
 
-header.json            what was said when it was made, and which folder of rows is in use
+header.json            the settings of the index, and which folder of rows is in use
 rows-N/vectors.bin     [row, width], as float16 or float32, each of length 1
 rows-N/places.bin      [row, 4]: start and end in the file's text, and in texts.bin
-rows-N/texts.bin       the passages one behind the other, as UTF-8
-rows-N/journal.jsonl   whose passages the rows are, in their order; what it leaves out is not there
+rows-N/texts.bin       the passages one after the other, as UTF-8
+rows-N/journal.jsonl   the files that the rows belong to, in order; other rows are not in use
 
-Rows are only ever added, and a line of the journal, which tells of all that is added at a time,
-comes last: so what was stopped in the middle ends with the last whole line. Rows of files that have
-changed stay behind until they are many; then the others move to a new folder, and the header,
+Rows are only appended, and the line of the journal that describes everything added at a time is
+written last: an interrupted update therefore ends with the last complete line. Rows of files that
+have changed stay until they are many; then the others move to a new folder, and the header,
 replaced by one rename, names that one.
 """
 
@@ -50,8 +50,11 @@ Kept = Literal["float16", "float32"]
 
 @dataclass
 class IndexEntry:
-    """What the index holds of a file: `rows` are first rows and counts. It is `whole` when no
-    passage is missing; `digest` is that of the file's bytes."""
+    """The rows of a file in the index.
+
+    `rows` are (first row, count) ranges, `digest` is the hash of the file's bytes, and `whole` is
+    True if no passage is missing.
+    """
 
     digest: str
     rows: list[tuple[int, int]] = field(default_factory=list)
@@ -64,7 +67,7 @@ class IndexEntry:
 
 @dataclass(frozen=True)
 class Added:
-    """Passages of a file, in their order, with a vector each."""
+    """Passages of a file, in order, with a vector each."""
 
     file: str
     digest: str
@@ -74,6 +77,8 @@ class Added:
 
 
 class IndexRows:
+    """The rows of an index on disk."""
+
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder, self.header = folder, header
         self.read()
@@ -114,7 +119,7 @@ class IndexRows:
         return kept
 
     def read(self) -> None:
-        """What the journal tells: its whole lines, as far as the rows themselves are there."""
+        """Reads the complete lines of the journal and checks that their rows exist."""
         self.entries: dict[str, IndexEntry] = {}
         self.total = self.journal = 0
         if not (self.path / JOURNAL).exists():
@@ -127,7 +132,7 @@ class IndexRows:
                 for one in told if isinstance(told, list) else [told]:
                     self._told(one)
             except (ValueError, KeyError, TypeError):
-                if number == len(lines):  # it was stopped there
+                if number == len(lines):  # the write was interrupted there
                     break
                 raise GlassformerError(
                     f"{journal} is damaged in line {number}; make the index anew."
@@ -146,6 +151,7 @@ class IndexRows:
             raise GlassformerError(f"{path} is cut off; make the index anew.")
 
     def _told(self, line: Mapping[str, Any]) -> None:
+        """Applies an entry of the journal."""
         file = str(line["file"])
         if line.get("gone"):
             self.entries.pop(file, None)
@@ -163,11 +169,12 @@ class IndexRows:
 
     @property
     def live(self) -> int:
+        """The number of passages in use."""
         return sum(entry.count for entry in self.entries.values())
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Nobody else may add meanwhile."""
+        """Locks the index for writing by this process."""
         with opened(self.folder / ".lock") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -181,7 +188,7 @@ class IndexRows:
             yield
 
     def add(self, several: Sequence[Added]) -> None:
-        """All of them or, if it is stopped, none."""
+        """Adds all of them or, if interrupted, none."""
         starts = self._text_bytes()
         vectors, places, texts, lines = [], [], [], []
         for one in several:
@@ -203,10 +210,12 @@ class IndexRows:
         self._tell(lines)
 
     def forget(self, files: Sequence[str]) -> None:
+        """Removes files from the index."""
         if files:
             self._tell([{"file": file, "gone": True} for file in files])
 
     def _tell(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Appends a line to the journal and applies it."""
         if not lines:
             return
         text = (json.dumps(lines, ensure_ascii=False) + "\n").encode()
@@ -216,7 +225,7 @@ class IndexRows:
             self._told(line)
 
     def _append(self, name: str, at: int, content: bytes) -> None:
-        """Behind what counts; what a stop has left there goes."""
+        """Writes after the valid content; removes what an interrupted write has left there."""
         path = self.path / name
         try:
             if not path.exists():
@@ -253,12 +262,12 @@ class IndexRows:
         return np.memmap(self.path / name, kind, "r", shape=(self.total, width))
 
     def ranges(self) -> list[tuple[int, int, str]]:
-        """First rows, counts and files of what is there, in the rows' order."""
+        """Returns (first row, count, file) of the rows in use, in order."""
         found = [(*rows, name) for name, entry in self.entries.items() for rows in entry.rows]
         return sorted(found)
 
     def compact(self) -> None:
-        """Moves the rows that are there to a new folder, where many are not."""
+        """Moves the rows in use to a new folder if most rows are not in use."""
         if self.total - self.live <= self.live:
             return
         new = IndexRows(self.folder, {**self.header, "rows": next_rows(self.folder)})
@@ -290,7 +299,7 @@ class IndexRows:
             raise GlassformerError(f"{path} is damaged; make the index anew.") from None
 
     def nearest(self, queries: NDArray[np.float32], top: int) -> list[list[tuple[float, int]]]:
-        """For each query of [query, width] the scores and rows that are nearest by the cosine."""
+        """Returns the `top` (cosine, row) pairs for each query of [query, width]."""
         there = [(first, count) for first, count, _ in self.ranges()]
         return nearest(self.vectors, there, queries, top)
 

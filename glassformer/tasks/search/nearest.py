@@ -1,4 +1,4 @@
-"""All are compared, a block at a time."""
+"""Exact nearest-neighbor search: compares all vectors, a block at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ def nearest(
     queries: NDArray[np.float32],
     top: int,
 ) -> list[list[tuple[float, int]]]:
-    """For each query of [query, width] the cosines and numbers of the rows of `vectors`, of length
-    1, that are nearest. Only rows within the ranges (first rows and counts, in their order) are
-    there. Of equal ones the earlier row comes first."""
+    """Returns the (cosine, row) pairs of the nearest rows for each query, the nearest first.
+
+    Of equal ones, the earlier row comes first.
+
+    Args:
+        vectors: Vectors of length 1, [row, width].
+        ranges: The (first row, count) ranges to search, in order.
+        queries: The queries, [query, width].
+        top: The number of rows per query.
+    """
     asked = torch.from_numpy(np.ascontiguousarray(queries, dtype=np.float32))
     asked = torch.nn.functional.normalize(asked, dim=-1)
     firsts = [first for first, _ in ranges]
@@ -45,8 +52,11 @@ def nearest(
 def _best(
     held: list[tuple[float, int]], scores: Tensor, start: int, top: int
 ) -> list[tuple[float, int]]:
-    """Of what was held and of a block's scores, [row], so many; torch's choice among equals is
-    not the first, so all that equal the last one are looked at."""
+    """Merges the best of a block's scores, [row], into those found before.
+
+    torch.topk does not prefer the first among equal scores, so all rows that equal the last one are
+    considered.
+    """
     count = min(top, len(scores))
     least = scores.topk(count).values[-1]
     rows = (scores >= least).nonzero()[:, 0]

@@ -1,7 +1,7 @@
-"""A long text in pieces that a model reads whole, with their offsets.
+"""Splits a text into passages that a model can read, with their offsets.
 
-Paragraphs are put together while they fit, a paragraph that does not fit is cut between sentences,
-a sentence between words, and a word (or a text without spaces) between tokens.
+Paragraphs are combined while they fit; a paragraph that does not fit is split between sentences, a
+sentence between words, and a word (or a text without spaces) between tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Places = Sequence[tuple[int, int]]  # starts and ends in a text
 
 
 class Passage(NamedTuple):
-    """Where in its text it stands, as Python slices it."""
+    """A passage, with its start and end in the text."""
 
     start: int
     end: int
@@ -26,13 +26,13 @@ class Passage(NamedTuple):
 
 
 def passages(text: str, tokenizer: Tokenizer, length: int) -> Iterator[Passage]:
-    """Pieces of at most so many tokens, without the blanks around them."""
+    """Yields passages of at most `length` tokens, without white space around them."""
 
     def size(piece: str) -> int:
         return len(tokenizer.ids(piece))
 
     def tokens(piece: str) -> Places:
-        """Runs of `length` tokens; a character of several tokens is not cut."""
+        """Splits into runs of `length` tokens; a character of several tokens is not split."""
         offsets = tokenizer.encode(piece, special=False).offsets
         edges = sorted({0, *(start for start, _ in offsets[::length])})
         return list(pairwise([*edges, len(piece)]))
@@ -50,14 +50,25 @@ def packed(
     size: Callable[[str], int],
     length: int,
 ) -> Iterator[tuple[int, int]]:
-    """What the first way cuts, put together while it fits; what is too long by itself, cut by the
-    next. What the last way cuts is as small as can be."""
+    """Yields spans of at most `length`.
+
+    The pieces of the first splitter are combined while they fit; a piece that is too long is split
+    by the next splitter. The pieces of the last splitter are not split further.
+
+    Args:
+        text: The text.
+        start: The start of the part to split.
+        end: The end of the part to split.
+        ways: The splitters, from coarse to fine.
+        size: Returns the size of a piece.
+        length: The maximum size of a span.
+    """
     held: tuple[int, int] | None = None
     held_size = 0
     for first, last in ways[0](text[start:end]):
         first, last = start + first, start + last
         if held is not None:
-            more = size(text[held[1] : last])  # the blanks between are read too
+            more = size(text[held[1] : last])  # includes the white space between
             if held_size + more <= length:
                 held, held_size = (held[0], last), held_size + more
                 continue
@@ -72,7 +83,7 @@ def packed(
 
 
 def paragraphs(text: str) -> Places:
-    """Between blank lines."""
+    """Splits at blank lines."""
     edges = [found.end() for found in re.finditer(r"\n[^\S\n]*\n\s*", text)]
     places = [_stripped(text, *edge) for edge in pairwise([0, *edges, len(text)])]
     return [(start, end) for start, end in places if start < end]

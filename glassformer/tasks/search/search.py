@@ -1,5 +1,4 @@
-"""A folder of texts becomes an index; a question comes in, and the passages
-that are nearest to it go out."""
+"""Semantic search: indexes a folder of texts and finds the passages nearest to a question."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from glassformer.weights.save import dtype_of
 
 PATTERNS = ("*.txt", "*.text", "*.md", "*.markdown", "*.rst")
 LENGTH = 200  # tokens of a passage, if the model reads as many
-COMMIT = 512  # passages that are lost, at most, when indexing is stopped
+COMMIT = 512  # the most passages that are lost if indexing is interrupted
 TOGETHER = 64  # questions that are compared with the passages at a time
-DOCUMENTS = ("document", "passage", "corpus")  # what models call their prompt for what is searched
+DOCUMENTS = ("document", "passage", "corpus")  # the prompt names that models use for documents
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage: where it stands in which file, and the cosine of its vector and the question's."""
+    """A passage, its position in its file, and the cosine between its vector and the question's."""
 
     score: float
     file: str
@@ -47,7 +46,7 @@ class Hit:
 
 @dataclass
 class IndexChanges:
-    """What an update has done; `skipped` are files that could not be read, and why."""
+    """The changes of an update; `skipped` maps unreadable files to the reason."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -63,12 +62,15 @@ class _File:
     path: Path
     digest: str
     size: int
-    done: int  # passages that the index has already
+    done: int  # passages that are in the index already
 
 
 class Index:
-    """Passages of the texts of a folder, with their vectors. Made by `create`, found again by
-    `open`; `update` brings it up to date and `search` asks it."""
+    """Passages of the texts of a folder, with their vectors.
+
+    `create` makes an index and `open` opens one; `update` adds changed files and `search` finds
+    passages.
+    """
 
     def __init__(self, rows: IndexRows, model: TaskModel) -> None:
         said = fingerprint(model)
@@ -93,9 +95,18 @@ class Index:
         kept: Kept = "float16",
         patterns: Sequence[str] = PATTERNS,
     ) -> Index:
-        """An empty index over the files in `texts` that match one of the patterns. `name` is where
-        the model is found again, `length` how many tokens a passage may have, `kept` the numbers'
-        precision."""
+        """Creates an empty index.
+
+        Args:
+            folder: The folder of the index.
+            model: The model that embeds the passages.
+            texts: The folder of the texts.
+            name: The path from which the model can be loaded again.
+            pooling: The pooling modes; the default is the model's own.
+            length: The maximum number of tokens of a passage.
+            kept: The dtype of the stored vectors.
+            patterns: The file name patterns to index.
+        """
         if kept not in ("float16", "float32"):
             raise GlassformerError(f"Vectors are kept as float16 or float32, not {kept!r}.")
         embedder = Embedder.of(model, pooling, normalize=True)
@@ -123,7 +134,7 @@ class Index:
         return cls(IndexRows.open(Path(folder)), model)
 
     def __len__(self) -> int:
-        """Passages."""
+        """The number of passages."""
         return self.rows.live
 
     @property
@@ -137,9 +148,15 @@ class Index:
         on_error: Literal["stop", "skip"] = "stop",
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> IndexChanges:
-        """Reads the files that are new or have changed since, and forgets those that are gone. If
-        it is stopped, the next update goes on where it was. `texts` is where the folder is now;
-        `progress` is told how many bytes of how many are done."""
+        """Indexes files that are new or have changed, and removes those that no longer exist.
+
+        After an interruption, the next update continues where it stopped.
+
+        Args:
+            texts: The folder of the texts, if it has moved.
+            on_error: Whether an unreadable file raises ("stop") or is left out ("skip").
+            progress: Called with the number of bytes done and in total.
+        """
         with self.rows.writing():
             folder = texts_folder(texts or self.rows.header["texts"])
             if str(folder.resolve()) != self.rows.header["texts"]:
@@ -160,7 +177,7 @@ class Index:
         return changes
 
     def _compared(self, folder: Path, changes: IndexChanges, on_error: str) -> list[_File]:
-        """The files with something to do."""
+        """Returns the files that need indexing."""
         entries, waiting, there = self.rows.entries, [], set()
         for name, path in found_files(folder, self.rows.header["patterns"]):
             there.add(name)
@@ -184,7 +201,7 @@ class Index:
     def _embedded(
         self, files: Sequence[_File], changes: IndexChanges, on_error: str
     ) -> Iterator[list[Added]]:
-        """What is added at a time: about `COMMIT` passages, of as many files as have them."""
+        """Yields what is added at a time: about `COMMIT` passages of one or more files."""
         names = [name for name in DOCUMENTS if name in self._pooling.prompts][:1]
         embedder = Embedder.of(self.model, self._pooling, prompt=names[0] if names else None)
         told: list[tuple[_File, Passage | None]] = []  # in the order of the vectors; None: its end
@@ -212,15 +229,17 @@ class Index:
                 return
             yield _grouped(told, group)
 
-    @overload  # a str is a sequence of them, too
+    @overload  # a str is also a sequence of str
     def search(self, question: str, top: int = 5) -> list[Hit]: ...  # type: ignore[overload-overlap]
 
     @overload
     def search(self, question: Sequence[str], top: int = 5) -> list[list[Hit]]: ...
 
     def search(self, question: str | Sequence[str], top: int = 5) -> list[Hit] | list[list[Hit]]:
-        """The passages that are nearest to a question, the nearest first; all of the index are
-        compared. A list of questions gives a list of such lists."""
+        """Returns the passages nearest to a question, the nearest first.
+
+        All passages are compared. A list of questions gives a list of such lists.
+        """
         several = [question] if isinstance(question, str) else texts_of(question)
         found = list(raise_errors(self.stream(several, top)))
         return found[0] if isinstance(question, str) else found
@@ -228,7 +247,7 @@ class Index:
     def stream(
         self, questions: Iterable[str | Pause], top: int = 5
     ) -> Iterator[list[Hit] | GlassformerError]:
-        """Results as they come; a question that cannot be read gives an error in its place."""
+        """Yields results in order; a question that cannot be read yields an error in its place."""
         if top < 1:
             raise GlassformerError(f"At least one passage is asked for, not {top}.")
         if not len(self):
@@ -243,7 +262,7 @@ class Index:
                 yield vector if isinstance(vector, GlassformerError) else next(near)
 
     def _near(self, asked: NDArray[np.float32], top: int) -> list[list[Hit]]:
-        """Of vectors, [question, width]."""
+        """Returns the hits for vectors, [question, width]."""
         near = self.rows.nearest(asked, top)
         files = iter(self.rows.files_of([row for rows in near for _, row in rows]))
         return [
@@ -255,7 +274,7 @@ class Index:
 def _grouped(
     told: list[tuple[_File, Passage | None]], vectors: Sequence[np.ndarray[Any, Any]]
 ) -> list[Added]:
-    """Takes from `told` what these vectors belong to, and the ends that follow."""
+    """Removes from `told` the passages of these vectors and the file ends that follow."""
     added: list[Added] = []
     rest = list(vectors)
     while told and (rest or told[0][1] is None):
@@ -286,8 +305,10 @@ def _failed(error: Exception, name: str, path: Path, changes: IndexChanges, on_e
 
 
 def fingerprint(model: TaskModel) -> str:
-    """Another one for every model that makes other vectors of texts: of all its weights, but for
-    heads, which have no part in it, and of its tokenizer."""
+    """Returns a hash that differs for every model that computes different vectors.
+
+    It covers the tokenizer and all weights except heads, which do not affect the vectors.
+    """
     digest = hashlib.sha256(require_tokenizer(model).fingerprint.encode())
     for name, tensor in sorted(model.net.state_dict().items()):
         if name.startswith("heads."):

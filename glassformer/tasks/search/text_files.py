@@ -1,4 +1,4 @@
-"""Which files are in it, and what they say."""
+"""Finds and decodes the text files of a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def texts_folder(texts: str | Path) -> Path:
 
 
 def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]:
-    """By their names within the folder, in order; hidden ones are left out."""
+    """Returns names relative to the folder and paths, sorted; hidden files are left out."""
     found = {
         path.relative_to(folder).as_posix(): path
         for pattern in patterns
@@ -30,8 +30,10 @@ def found_files(folder: Path, patterns: Sequence[str]) -> list[tuple[str, Path]]
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """Offsets count the characters of this text: UTF-8, without a byte order mark, with its line
-    ends as they are."""
+    """Decodes UTF-8 without a byte order mark; line ends are kept.
+
+    Offsets of passages count the characters of this text.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

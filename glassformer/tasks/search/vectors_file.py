@@ -1,5 +1,4 @@
-"""They come one by one and become numpy's .npy, wholly or not at
-all."""
+"""Writes vectors one by one to a NumPy .npy file, which appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -16,8 +15,11 @@ from glassformer.storage.files import atomic_file
 
 
 class VectorsFile:
-    """[row, width] in float32; how many rows there are is known at the end, and the head of the
-    file, which says it, has room for any number. `path` is the name that it will have."""
+    """A float32 matrix, [row, width], to which rows are added.
+
+    The number of rows is known only at the end; the header of the file has room for any number.
+    `path` is the final name of the file.
+    """
 
     def __init__(self, file: IO[bytes], path: Path, width: int) -> None:
         self.file, self.path, self.width, self.rows = file, path, width, 0
@@ -37,7 +39,7 @@ class VectorsFile:
 
 @contextmanager
 def whole_matrix(path: Path, width: int) -> Iterator[VectorsFile]:
-    """A matrix to add to, which takes the file's name when all is in it."""
+    """Opens a matrix to add rows to; it gets its file name when it is complete."""
     if path.suffix != ".npy":
         raise GlassformerError(f"Vectors are written as .npy, not as {path.name}.")
     if path.exists() and not path.is_file():

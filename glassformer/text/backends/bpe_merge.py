@@ -1,7 +1,7 @@
-"""Text room, byte pairs inside words, as FSMT, XLM and CTRL cut them. Words come in.
+"""BPE within words, as FSMT, XLM and CTRL use it.
 
-A word falls into characters, the last of which carries the end of the word; then neighbors are
-joined, the pair that was learned first before all others.
+A word is split into characters, the last of which carries the end-of-word mark; then neighbors are
+merged, the pair that was learned first before all others.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,13 @@ from glassformer.text.loading.files import read_merges
 
 END_OF_WORD = "</w>"
 REMEMBERED = 2**16
-"""How many words are kept with their pieces."""
+"""The maximum number of words whose pieces are cached."""
 
 
 @dataclass(frozen=True)
 class BytePairs:
+    """The merges of a BPE model and a cache of split words."""
+
     ranks: Mapping[tuple[str, str], int]
     known: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
@@ -27,6 +29,7 @@ class BytePairs:
         return cls({pair: rank for rank, pair in enumerate(pairs)})
 
     def cut(self, word: str) -> list[str]:
+        """Returns the pieces of a word."""
         pieces = self.known.get(word)
         if pieces is None:
             pieces = merged([*word[:-1], word[-1] + END_OF_WORD], self.ranks)
@@ -39,7 +42,7 @@ class BytePairs:
 
 
 def merged(parts: list[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
-    """Join the neighbors whose merge was learned first, until no merge is left."""
+    """Merges the neighbors whose merge was learned first, until no merge applies."""
     while True:
         pairs = [pair for pair in pairwise(parts) if pair in ranks]
         if not pairs:

@@ -1,7 +1,7 @@
-"""Words between white space, cut into byte pairs.
+"""CTRL's tokenizer: words separated by white space, split by BPE.
 
-A folder with `vocab.json` and `merges.txt` comes in. A piece that does not end its word is written
-with `@@`; a line break belongs to the word before it.
+It is read from `vocab.json` and `merges.txt`. A piece that does not end its word is written with
+`@@`; a line break belongs to the word before it.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Moses makes words, byte pairs cut them, two vocabularies number them.
+"""FSMT's tokenizer: Moses words, split by BPE, with a vocabulary per language.
 
-A folder with `vocab-src.json`, `vocab-tgt.json` and `merges.txt` comes in.
+It is read from `vocab-src.json`, `vocab-tgt.json` and `merges.txt`.
 """
 
 from dataclasses import dataclass

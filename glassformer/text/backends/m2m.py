@@ -1,6 +1,6 @@
-"""Text room, M2M-100's codec: SentencePiece's pieces, after the token of the text's language.
+"""M2M-100's tokenizer: SentencePiece pieces after the token of the text's language.
 
-A folder with `sentencepiece.bpe.model` and `vocab.json` comes in.
+It is read from `sentencepiece.bpe.model` and `vocab.json`.
 """
 
 from dataclasses import dataclass, replace

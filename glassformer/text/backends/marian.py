@@ -1,7 +1,7 @@
-"""Pieces cut by SentencePiece, numbered by `vocab.json`.
+"""Marian's tokenizer: SentencePiece pieces whose ids are in `vocab.json`.
 
-A folder with `source.spm`, `target.spm` and `vocab.json` comes in (and `target_vocab.json` where
-the two languages do not share one vocabulary).
+It is read from `source.spm`, `target.spm` and `vocab.json` (and `target_vocab.json` if the two
+languages do not share a vocabulary).
 """
 
 import re
@@ -29,7 +29,7 @@ class MarianBackend(PythonBackend):
         return "MarianTokenizer"
 
     def cut(self, text: str) -> list[Cut]:
-        """A language code such as `>>fra<<` at the start is one piece."""
+        """Splits a text; a language code such as `>>fra<<` at the start is one piece."""
         code = LANGUAGE_CODE.match(text)
         if code is None:
             return self.segmenter.segment(text)

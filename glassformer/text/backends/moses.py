@@ -1,6 +1,6 @@
-"""What FSMT, XLM and Transformer-XL share. Texts come in.
+"""The Moses word tokenization that FSMT, XLM and Transformer-XL share.
 
-Moses is the optional package `sacremoses`.
+Moses is in the optional package `sacremoses`.
 """
 
 import re
@@ -19,11 +19,15 @@ ASCII_FORMS = str.maketrans(
     ',,""::?"")!(;1""032569784~\'-<>[]%',
 )
 REACH = 16
-"""How far to look for a word of Moses in the text, which may have been normalized away."""
+"""How many extra characters to search for a Moses word in the text, where it may have been
+normalized away.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MosesBackend(PythonBackend):
+    """A backend that splits texts into Moses words and words into pieces."""
+
     language: str
 
     @abstractmethod
@@ -33,16 +37,16 @@ class MosesBackend(PythonBackend):
     def pieces(self, word: str) -> list[str]: ...
 
     def fold(self, character: str) -> str:
-        """What `words` makes of one character; only to find the words again in the text."""
+        """Returns what `words` turns a character into; used only to find the words in the text."""
         return character.translate(ASCII_FORMS)
 
     def written(self, word: str) -> str:
-        """A word as it stands in the folded text."""
+        """Returns a word as it appears in the folded text."""
         return word
 
     @property
     def piecewise(self) -> bool:
-        """No: Moses needs all words to decide on the spaces around quotation marks."""
+        """False: Moses needs all words to decide on the spaces around quotation marks."""
         return False
 
     def cut(self, text: str) -> list[Cut]:
@@ -82,14 +86,17 @@ class MosesBackend(PythonBackend):
         return str(self.moses.MosesDetokenizer(lang=self.language).detokenize(words))
 
     def normalized(self, text: str) -> str:
-        """Punctuation in its plain form, and nothing that cannot be printed."""
+        """Converts punctuation to its ASCII form and removes unprintable characters."""
         text = re.sub(r"[。．]\s*", ". ", text.translate(ASCII_FORMS)).replace("…", "...")
         text = self.normalizer.normalize(text)
         return "".join(c for c in text if not unicodedata.category(c).startswith("C"))
 
 
 def placed(pieces: list[str], start: int, end: int) -> list[Cut]:
-    """The pieces of one word with their places; all of the word where it was changed."""
+    """Returns the pieces of one word with their offsets.
+
+    If normalization changed the word, every piece gets the offsets of the whole word.
+    """
     lengths = [len(piece.removesuffix(END_OF_WORD)) for piece in pieces]
     if sum(lengths) != end - start:
         return [(piece, start, end) for piece in pieces]

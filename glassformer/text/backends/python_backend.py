@@ -1,6 +1,6 @@
-"""Text room, for codecs that cut text by other means than the `tokenizers` library.
+"""Base class for backends that split text without the `tokenizers` library.
 
-Texts come in. A subclass says how a text falls into pieces; here they get their numbers.
+A subclass splits a text into pieces; this class maps them to ids and adds special tokens.
 """
 
 import re
@@ -23,18 +23,20 @@ Cut = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class PythonBackend(ABC):
+    """A backend whose subclasses split texts in Python."""
+
     vocabulary: Backend
     unknown: str
     start: str | None = None
     end: str | None
     originals: dict[str, bytes]
-    """The files it was read from, by name, to be saved as they were."""
+    """The files it was read from, by name, which are saved unchanged."""
     other: Self | None = None
     """The target side, if this is the source side."""
 
     @abstractmethod
     def cut(self, text: str) -> list[Cut]:
-        """The pieces of a text that has no special token in it."""
+        """Returns the pieces of a text that contains no special tokens."""
 
     @abstractmethod
     def write(self, tokens: list[str]) -> str: ...
@@ -48,7 +50,7 @@ class PythonBackend(ABC):
 
     @property
     def ends_both(self) -> bool:
-        """Whether in a pair the end token also stands after the first text."""
+        """Whether in a pair the end token also follows the first text."""
         return False
 
     @property
@@ -103,7 +105,7 @@ class PythonBackend(ABC):
         )
 
     def _cut_around_special(self, text: str) -> list[Cut]:
-        """A special token that is written in the text stays whole."""
+        """Splits a text, but keeps special tokens that it contains whole."""
         cuts = []
         at = 0
         for number, part in enumerate(self.special_pattern.split(text)):
@@ -115,7 +117,10 @@ class PythonBackend(ABC):
 
 
 def numbered(vocabulary: dict[str, int], settings: TokenizerConfig, where: object) -> Backend:
-    """A backend that only knows tokens and their ids."""
+    """Returns a library backend that only maps tokens to ids.
+
+    `where` is the file that error messages name.
+    """
     for role in ("unk", "eos", "sep", "pad"):
         token = settings.roles.get(role)
         if token is not None and token not in vocabulary:

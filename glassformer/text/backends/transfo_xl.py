@@ -1,8 +1,8 @@
-"""Text room, Transformer-XL's codec: whole words, as WikiText-103 writes them.
+"""Transformer-XL's tokenizer: whole words, as WikiText-103 writes them.
 
-A folder with `vocab.txt` comes in, one word a line, or with the `vocab.bin` or `vocab.pkl` that was
-published. Those two are pickles: they are read as plain lists and dictionaries, and one that names
-any other object is refused, so that nothing in them is ever executed.
+It is read from `vocab.txt`, one word per line, or from the published `vocab.bin` or `vocab.pkl`.
+The last two are pickles: they are read as plain lists and dictionaries, and a file that names any
+other object is rejected, so that nothing in them is ever executed.
 """
 
 import pickle
@@ -77,7 +77,7 @@ def read_pickle(path: Path) -> Any:
     content = read_bytes(path)
     try:
         value = PlainUnpickler(BytesIO(content)).load() if content[:2] != b"PK" else None
-        # What torch saved begins with a number of its own, or is a zip archive.
+        # A file saved by torch starts with a magic number or is a zip archive.
         if value is None or isinstance(value, int):
             value = torch.load(path, weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError) as error:
@@ -89,7 +89,7 @@ def read_pickle(path: Path) -> Any:
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Knows only the two kinds of dictionary that a vocabulary is made of."""
+    """Accepts only the two dictionary classes that vocabularies use."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "collections" and name in ("OrderedDict", "Counter"):

@@ -1,9 +1,9 @@
-"""SentencePiece's Unigram segmentation, to the last bit. A text comes in.
+"""SentencePiece's Unigram segmentation, reproduced exactly.
 
-The `tokenizers` library has Unigram too, and T5 and XLM-RoBERTa use it there, as the reference
-does. The reference for Marian is SentencePiece itself, which differs in small ways: it matches
-normalization rules on bytes instead of on graphemes, keeps scores in 32 bits, and never takes
-"<s>" in a text for the control piece.
+The `tokenizers` library also implements Unigram, and T5 and XLM-RoBERTa use that implementation, as
+the reference does. The reference for Marian is SentencePiece itself, which differs in details: it
+matches normalization rules on bytes instead of on graphemes, keeps scores in 32 bits, and never
+takes "<s>" in a text for the control piece.
 """
 
 import struct
@@ -32,7 +32,7 @@ class Normalized:
 
 
 class Charsmap:
-    """Rules "this byte string becomes that one": a double-array trie, then the replacements."""
+    """Replacement rules on byte strings: a double-array trie, then the replacements."""
 
     def __init__(self, blob: bytes) -> None:
         size = struct.unpack("<I", blob[:4])[0] if blob else 0
@@ -40,7 +40,7 @@ class Charsmap:
         self._replacements = blob[4 + size :]
 
     def longest(self, text: bytes, start: int) -> tuple[int, str] | None:
-        """The end of the longest rule that applies at `start`, and what replaces it."""
+        """Returns the end of the longest rule that matches at `start` and its replacement."""
         if not self._units:
             return None
         found = None
@@ -64,6 +64,8 @@ def trie_offset(unit: int) -> int:
 
 
 class UnigramSegmenter:
+    """Splits texts into the pieces of a SentencePiece unigram model."""
+
     def __init__(self, model: SentencePieceModel) -> None:
         if model.algorithm is not Algorithm.UNIGRAM:
             raise GlassformerError(
@@ -83,7 +85,10 @@ class UnigramSegmenter:
         self._user_defined = sorted(user, key=len, reverse=True)
 
     def segment(self, text: str) -> list[tuple[str, int, int]]:
-        """The pieces of a text with their start and end in it; unknown neighbors are one piece."""
+        """Returns the pieces of a text with their start and end in it.
+
+        Adjacent unknown pieces are merged.
+        """
         normalized = self.normalize(text)
         pieces: list[tuple[str, int, int]] = []
         previous_known = True
@@ -98,6 +103,7 @@ class UnigramSegmenter:
         return pieces
 
     def normalize(self, text: str) -> Normalized:
+        """Applies the replacement rules and the handling of spaces."""
         characters: list[str] = []
         starts: list[int] = []
         ends: list[int] = []
@@ -119,7 +125,7 @@ class UnigramSegmenter:
         return Normalized("".join(characters), starts, ends)
 
     def _replaced(self, text: str) -> list[tuple[str, int, int]]:
-        """The text after the rules of the charsmap: replacement, start, end."""
+        """Applies the rules of the charsmap; returns (replacement, start, end) triples."""
         content = text.encode("utf-8")
         replaced = []
         at = byte = 0
@@ -137,7 +143,7 @@ class UnigramSegmenter:
         return replaced
 
     def _best_path(self, text: str) -> list[tuple[int, int, bool]]:
-        """The split with the highest sum of scores (Viterbi): start, end, whether it is known."""
+        """Finds the split with the highest sum of scores (Viterbi): (start, end, known) triples."""
         best = [0.0] + [-np.inf] * len(text)
         origin = [(0, True)] * (len(text) + 1)
         for start in range(len(text)):

@@ -1,7 +1,7 @@
-"""Text room, Whisper's codec and the tokens by which its decoder is told what to do.
+"""Whisper's tokenizer and the control tokens of its decoder.
 
-A folder comes in with `vocab.json` and `merges.txt`, or with OpenAI's own `multilingual.tiktoken`
-or `gpt2.tiktoken` (English), after whose tokens the special ones follow in a fixed order.
+It is read from `vocab.json` and `merges.txt`, or from OpenAI's own `multilingual.tiktoken` or
+`gpt2.tiktoken` (English), whose tokens are followed by the special ones in a fixed order.
 """
 
 from pathlib import Path
@@ -18,9 +18,9 @@ from glassformer.text.loading.tokenizer_config import TokenizerConfig
 
 ENGLISH, MANY = "gpt2.tiktoken", "multilingual.tiktoken"
 TABLES = {MANY: (99, 100), ENGLISH: (99,)}
-"""With each of OpenAI's tables, how many languages a model may have."""
+"""OpenAI's tables and how many languages a model with each table may have."""
 ORIGIN = "from whisper/assets of OpenAI's repository or package openai-whisper"
-MULTILINGUAL = 51865  # the vocabularies of English models end one word earlier
+MULTILINGUAL = 51865  # the vocabularies of English models have one token less
 START = "<|startoftranscript|>"
 NAMES = """
     en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese
@@ -38,17 +38,21 @@ NAMES = """
     haw:hawaiian ln:lingala ha:hausa ba:bashkir jw:javanese su:sundanese yue:cantonese
 """
 LANGUAGES = dict(entry.split(":") for entry in NAMES.split())
-"""Code to English name, in the order of their ids."""
+"""Maps codes to English names, in the order of their ids."""
 TASKS = ("translate", "transcribe")
 TIMES = [f"<|{step * 0.02:.2f}|>" for step in range(1501)]
-"""Up to 30 seconds, the length of audio that the model hears at once."""
+"""Up to 30 seconds, the length of audio that the model processes at once."""
 
 
 def start_tokens(
     language: str | None = None, task: str | None = None, timestamps: bool = False
 ) -> list[str]:
-    """What the decoder is given first: the language that is spoken, as "de" or "german", whether to
-    "transcribe" or to "translate" it into English, and whether to say when each part is spoken.
+    """Returns the control tokens that the decoder starts with.
+
+    Args:
+        language: The spoken language, as "de" or "german".
+        task: "transcribe", or "translate" for a translation into English.
+        timestamps: Whether to generate the times of the segments.
 
     >>> ids = [tokenizer.id(token) for token in start_tokens("de", "transcribe")]
     """
@@ -84,7 +88,7 @@ def holds_table(folder: Path) -> bool:
 
 
 def load_table(folder: Path, settings: TokenizerConfig, size: int | None) -> TokenizerBackend:
-    """OpenAI's table for a model of `size` tokens."""
+    """Loads OpenAI's table for a model with `size` tokens."""
     path = find_table(folder, size)
     vocabulary, merges = read_tiktoken(path)
     special = special_tokens(languages_of(path, size))
@@ -95,7 +99,7 @@ def load_table(folder: Path, settings: TokenizerConfig, size: int | None) -> Tok
 
 
 def transcribing(backend: Backend, settings: TokenizerConfig) -> TokenizerBackend:
-    """With the start and the end of a transcript around a text."""
+    """Sets the template with the start and end tokens of a transcript."""
     language, task = settings.values.get("language"), settings.values.get("task")
     start = start_tokens(language, task, settings.flag("predict_timestamps", False))
     end = settings.roles["eos"]
@@ -104,7 +108,7 @@ def transcribing(backend: Backend, settings: TokenizerConfig) -> TokenizerBacken
 
 
 def find_table(folder: Path, size: int | None) -> Path:
-    """The one that a model of `size` tokens was made with."""
+    """Returns the path of the table for a model with `size` tokens."""
     there = [folder / name for name in TABLES if (folder / name).is_file()]
     if size is None:
         if len(there) > 1:
@@ -123,7 +127,7 @@ def find_table(folder: Path, size: int | None) -> Path:
 
 
 def languages_of(table: Path, size: int | None) -> int:
-    """How many languages a model of `size` tokens has."""
+    """Returns how many languages a model with `size` tokens has."""
     return 99 if size is None else size - len(read_lines(table)) - len(special_tokens(0))
 
 
@@ -132,18 +136,18 @@ def table_for(size: int) -> str:
 
 
 def start_id(size: int) -> int:
-    """Of the start token in a published model of `size` tokens."""
+    """Returns the id of the start token in a published model with `size` tokens."""
     return 50258 if size >= MULTILINGUAL else 50257
 
 
 def without_words(path: Path, size: int | None) -> str:
-    """What a .pt file needs to write text."""
+    """Returns the message that names the table a .pt file needs to decode text."""
     table = f"{ENGLISH} (English models) or {MANY}" if size is None else table_for(size)
     return f"to write text, {path} needs {table} beside it, {ORIGIN}."
 
 
 def special_tokens(languages: int) -> list[str]:
-    """Those that follow the tokens of a table."""
+    """Returns the special tokens that follow the tokens of a table."""
     return [
         "<|endoftext|>",
         START,

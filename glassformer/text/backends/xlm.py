@@ -1,6 +1,6 @@
-"""Words by the text's language, without accents, cut into byte pairs.
+"""XLM's tokenizer: language-specific words, without accents, split by BPE.
 
-A folder with `vocab.json` and `merges.txt` comes in.
+It is read from `vocab.json` and `merges.txt`.
 """
 
 import unicodedata
@@ -25,7 +25,7 @@ ROMANIAN = str.maketrans("ŞşŢţȘșȚțĂăÂâÎî", "SsTtSsTtAaAaIi")
 class XlmBackend(MosesBackend):
     byte_pairs: BytePairs
     plain: bool
-    """Whether texts lose their capitals and accents."""
+    """Whether texts are lowercased and lose their accents."""
 
     @property
     def ends_both(self) -> bool:

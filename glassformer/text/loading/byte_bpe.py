@@ -1,7 +1,7 @@
-"""Text room, the archive of byte pairs over bytes, GPT-2's way. A folder and its settings come in.
+"""Loads byte-level BPE tokenizers (GPT-2 and similar) from `vocab.json` and `merges.txt`.
 
-Families differ in how a text falls into words, and in the tokens around it; `catalog.py` says which
-family has which files.
+Families differ in how a text is split into words and in the tokens around it; `catalog.py` lists
+the files of each family.
 """
 
 from pathlib import Path

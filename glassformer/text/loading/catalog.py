@@ -1,4 +1,4 @@
-"""Which family has which tokenizer files. A model type comes in."""
+"""The tokenizer files, loaders and default settings of each family, by model type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,18 +38,21 @@ from glassformer.text.loading.wordpiece_bpe import load_bert, load_gpt, load_lla
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerFamily:
+    """How to load the legacy tokenizer files of a family."""
+
     load: Callable[[Path, TokenizerConfig], TokenizerBackend]
     files: tuple[str, ...]
     or_files: tuple[tuple[str, ...], ...] = ()
-    """Other sets of files that hold the same."""
+    """Alternative sets of files with the same content."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What `tokenizer_config.json` need not say."""
+    """The settings to use where `tokenizer_config.json` does not set them."""
     segments: bool = False
     """Whether the model embeds which text of a pair a token is in."""
     library_file: bool = True
-    """Whether `tokenizer.json` can describe it."""
+    """Whether `tokenizer.json` can describe the tokenizer."""
 
     def complete(self, folder: Path) -> bool:
+        """Whether the folder has all files of at least one set."""
         sets = (self.files, *self.or_files)
         return any(all((folder / name).is_file() for name in names) for names in sets)
 
@@ -151,7 +154,7 @@ FAMILIES: dict[str, TokenizerFamily] = {
         load=load_whisper,
         files=BPE_FILES,
         or_files=(("multilingual.tiktoken",), ("gpt2.tiktoken",)),
-        # Times, as <|1.08|>, are not special to the library, yet no part of what was said.
+        # Timestamps such as <|1.08|> are not special to the library, but no part of the transcript.
         defaults={**GPT2_TOKENS, "silent_tokens": r"<\|\d+\.\d\d\|>"},
     ),
     "openai-gpt": TokenizerFamily(load=load_gpt, files=BPE_FILES, defaults={"unk_token": "<unk>"}),
@@ -293,4 +296,4 @@ BY_FILES = (
     "deberta-v2",
     "whisper",
 )
-"""Where no config.json names the family: the first of these whose files are all there."""
+"""The order of detection if no config.json names the family: the first whose files all exist."""

@@ -1,4 +1,4 @@
-"""Reads and writes the small files of a tokenizer folder. Paths come in."""
+"""Reads and writes the small files of a tokenizer folder."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file; only line feeds end a line (U+2028 may be a token of its own)."""
+    """Returns the lines of a UTF-8 file.
+
+    Only line feeds end a line, because U+2028 may be a token of its own.
+    """
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -47,15 +50,16 @@ def read_json_if_there(path: Path) -> dict[str, Any]:
 
 
 READER_FILE = "preprocessor_config.json"
-PROCESSOR_FILE = "processor_config.json"  # newer folders keep all readers here, by their kind
+PROCESSOR_FILE = "processor_config.json"  # newer folders keep all settings here, by kind
 
 
 def holds_reader(folder: Path) -> bool:
+    """Whether the folder has settings for reading audio or images."""
     return any((folder / name).is_file() for name in (READER_FILE, PROCESSOR_FILE))
 
 
 def copy_reader(folder: Path, other: Path) -> None:
-    """As they are: they may say more than is read here."""
+    """Copies the settings for audio or images unchanged, since they may have keys not read here."""
     names = [name for name in (READER_FILE, PROCESSOR_FILE) if (folder / name).is_file()]
     write_files(other, {name: read_bytes(folder / name) for name in names})
 
@@ -65,15 +69,21 @@ SIDE_FOLDER = "additional_chat_templates"
 
 
 def read_side_files(folder: Path) -> dict[str, bytes]:
-    """What a tokenizer's folder means beside the tokens: how a conversation becomes one text, and
-    how Whisper's words are spelled when they are compared."""
+    """Returns the files of a tokenizer folder that do not concern its tokens.
+
+    They are chat templates and the spelling normalization that is applied when Whisper's words are
+    compared.
+    """
     paths = [folder / name for name in SIDE_FILES] + sorted((folder / SIDE_FOLDER).glob("*.jinja"))
     found = (path for path in paths if path.is_file())
     return {path.relative_to(folder).as_posix(): read_bytes(path) for path in found}
 
 
 def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
-    """The settings of what reads sound or images, and the file they stand in."""
+    """Returns the path of the settings file for audio or images, and the settings in it.
+
+    `part` is the key of the settings in `processor_config.json`.
+    """
     complete_pending_save(folder)
     path = folder / PROCESSOR_FILE
     if (folder / READER_FILE).is_file() or not path.is_file():
@@ -85,7 +95,7 @@ def read_reader(folder: Path, part: str) -> tuple[Path, dict[str, Any]]:
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """A `vocab.json`: token to id."""
+    """Reads a `vocab.json`, which maps each token to its id."""
     vocabulary = read_json(path)
     for token, index in vocabulary.items():
         if type(index) is not int or index < 0:
@@ -94,7 +104,10 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 
 def read_merges(path: Path, *, counted: bool = False) -> list[tuple[str, str]]:
-    """A `merges.txt`: one pair a line, learned first comes first; maybe with a count after it."""
+    """Reads a `merges.txt`: one pair per line, in the order of learning.
+
+    With `counted`, a count may follow each pair.
+    """
     merges = []
     for number, line in enumerate(read_lines(path), start=1):
         if not line or (number == 1 and line.startswith("#version")):

@@ -1,8 +1,8 @@
-"""The tokenizer that a GGUF file carries. The file's metadata comes in.
+"""The tokenizer in the metadata of a GGUF file.
 
-`tokenizer.ggml.model` says which algorithm reads the text: "llama" is SentencePiece's byte pairs,
-whose order is in the scores; "gpt2" is byte pairs over bytes, with merges, after a split into words
-that has only a name (`tokenizer.ggml.pre`).
+`tokenizer.ggml.model` names the algorithm: "llama" is SentencePiece's BPE, whose merge order is in
+the scores; "gpt2" is byte-level BPE with merges, after a split into words that is given only by
+name (`tokenizer.ggml.pre`).
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ from glassformer.text.loading.wordpiece_bpe import add_bos_eos, merges_of, ranks
 
 Metadata = Mapping[str, Any]
 PREFIX = "tokenizer.ggml."
-# Our names and theirs, with the spelling that stands in the files.
+# Our role names and GGUF's, with the spelling that the files use.
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding"}
 
-# By the name in the file: each pattern in turn cuts what the one before it has left.
+# The split patterns, by the name in the file; each splits the parts that the one before it left.
 GPT2, LLAMA3, SMOLLM = (GPT2_WORDS,), (LLAMA3_WORDS,), (r"\p{N}", GPT2_WORDS)
 DEFAULT = (r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]")
 WORDS = {
@@ -44,6 +44,7 @@ def has_tokenizer(metadata: Metadata) -> bool:
 
 
 def codec_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
+    """Returns the backend and the settings that the metadata describe."""
     model = metadata.get(f"{PREFIX}model")
     if not has_tokenizer(metadata):
         raise GlassformerError("The GGUF file carries no tokenizer.")
@@ -68,12 +69,13 @@ def codec_of(metadata: Metadata) -> tuple[LibraryBackend, TokenizerConfig]:
 
 
 def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
+    """SentencePiece's BPE, with merges derived from the scores."""
     scores = listed(metadata, "scores", len(vocabulary))
     unknown = metadata.get(f"{PREFIX}unknown_token_id")
     name = next((piece for piece, index in vocabulary.items() if index == unknown), None)
     merges = merges_of(ranks(list(zip(vocabulary, scores, strict=True))))
     backend = Backend(BPE(vocabulary, merges, unk_token=name, fuse_unk=True, byte_fallback=True))
-    # As SentencePiece does, a space goes before every text, also before one that begins with one.
+    # As in SentencePiece, a space is added before every text, even if it starts with a space.
     leads = metadata.get(f"{PREFIX}add_space_prefix", True)
     steps = [normalizers.Prepend(SPACE)] if leads else []
     backend.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
@@ -83,6 +85,7 @@ def sentence_pieces(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
 
 
 def byte_pairs(metadata: Metadata, vocabulary: dict[str, int]) -> Backend:
+    """Byte-level BPE with the merges of the file."""
     name = words_name(metadata)
     if name not in WORDS:
         raise GlassformerError(
@@ -110,13 +113,17 @@ BACKENDS = {"llama": sentence_pieces, "gpt2": byte_pairs}
 
 
 def words_name(metadata: Metadata) -> str:
-    """Files of before 2024 give no name; the words of these models are known all the same."""
+    """Returns the name of the split into words.
+
+    Files from before 2024 do not give it; for known architectures it is implied.
+    """
     known = {"gpt2": "gpt-2", "gptneox": "gpt-neox"}
     name = known.get(metadata.get("general.architecture", ""), "default")
     return str(metadata.get(f"{PREFIX}pre", name))
 
 
 def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]:
+    """Returns a list of the metadata, after checking its length."""
     values = metadata.get(PREFIX + key)
     if not isinstance(values, list) or length not in (None, len(values)):
         count = "" if length is None else f" of {length:,} entries"
@@ -125,7 +132,7 @@ def listed(metadata: Metadata, key: str, length: int | None = None) -> list[Any]
 
 
 def settings_of(metadata: Metadata, tokens: list[str]) -> TokenizerConfig:
-    """What tokenizer_config.json would say."""
+    """Returns the settings as tokenizer_config.json would give them."""
     architecture = metadata.get("general.architecture")
     ids = {role: metadata.get(f"{PREFIX}{name}_token_id") for role, name in ROLES.items()}
     for role, id in ids.items():
@@ -146,7 +153,7 @@ def settings_of(metadata: Metadata, tokens: list[str]) -> TokenizerConfig:
 
 
 def add_reserved(backend: Backend, metadata: Metadata, tokens: list[str]) -> None:
-    """Control and user-defined tokens stay whole wherever a text has them."""
+    """Adds control and user-defined tokens, which are never split in a text."""
     if f"{PREFIX}token_type" not in metadata:
         return
     kinds = listed(metadata, "token_type", len(tokens))

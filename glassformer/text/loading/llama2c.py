@@ -1,9 +1,9 @@
-"""Llama2.c's tokenizer.bin, as the metadata of a GGUF file would say it.
+"""Reads llama2.c's tokenizer.bin into the tokenizer metadata of a GGUF file.
 
     the longest token's length, then for every token: score, length, bytes
 
-They are SentencePiece's pieces with spaces for its space mark, in the order that its byte pairs
-always have: unknown, start, end, then the 256 bytes, which older files spell as characters.
+The tokens are SentencePiece's pieces with spaces in place of its space mark, in the order of its
+BPE models: unknown, start, end, then the 256 bytes, which older files write as characters.
 """
 
 import struct
@@ -24,7 +24,7 @@ def is_llama2c(path: Path) -> bool:
 
 
 def metadata_beside(model: Path) -> dict[str, Any]:
-    """Of the tokenizer.bin in the model's folder; empty where there is none."""
+    """Returns the metadata of the tokenizer.bin in the model's folder, or {} if there is none."""
     path = model.with_name("tokenizer.bin")
     if not path.is_file() or path == model:
         return {}
@@ -42,6 +42,7 @@ def metadata_beside(model: Path) -> dict[str, Any]:
 
 
 def read_tokens(path: Path) -> tuple[list[str], list[float]]:
+    """Returns the tokens and their scores."""
     data, at = read_bytes(path), 4
     tokens, scores = [], []
     try:

@@ -1,4 +1,4 @@
-"""Finds out which tokenizer a folder, or a GGUF file, holds. It comes in."""
+"""Detects the kind of tokenizer that a folder or model file contains, and loads it."""
 
 from pathlib import Path
 
@@ -27,10 +27,17 @@ from glassformer.text.loading.tokenizer_config import ROLES, TokenizerConfig, ad
 def load_backend(
     folder: Path, size: int | None = None
 ) -> tuple[TokenizerBackend, TokenizerConfig, bool]:
-    """The codec, the settings, and whether the model wants segments.
+    """Loads the tokenizer backend of a model folder or file.
 
-    `tokenizer.json` comes first, except for families that it cannot describe. `size` is how many
-    tokens a model has that is one file, which is asked for where the files beside it do not say.
+    `tokenizer.json` takes precedence, except for families that it cannot describe.
+
+    Args:
+        folder: The model folder, or a model that is a single file.
+        size: The vocabulary size of a model that is a single file, for which the files beside it
+            may not state the size.
+
+    Returns:
+        The backend, the settings, and whether the model uses segments.
     """
     if is_gguf(folder):
         return *codec_of(GgufHeader(folder).metadata), False
@@ -63,7 +70,10 @@ def load_backend(
 
 
 def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, TokenizerConfig, bool]:
-    """Of OpenAI's .pt file, whose words lie beside it: in a table, or as a folder has them."""
+    """Loads the tokenizer of OpenAI's .pt file from the files beside it.
+
+    These are a .tiktoken table or the files of a published folder.
+    """
     folder, family = path.parent, FAMILIES["whisper"]
     library_file, settings = folder / "tokenizer.json", TokenizerConfig(family.defaults)
     if holds_table(folder):
@@ -87,13 +97,16 @@ def load_openai(path: Path, size: int | None) -> tuple[TokenizerBackend, Tokeniz
 
 
 def type_of(folder: Path) -> str | None:
-    """The model type, or that of the tokenizer where its class is another's."""
+    """Returns the model type whose tokenizer the folder uses.
+
+    It differs from the model's own type if the tokenizer class belongs to another type.
+    """
     model_type = read_json_if_there(folder / "config.json").get("model_type")
     return model_type_by_class(class_of(folder), model_type)
 
 
 def class_of(folder: Path) -> str | None:
-    """The published class of the tokenizer, where a file names it."""
+    """Returns the published class of the tokenizer, or None if no file names it."""
     for name in ("tokenizer_config.json", "config.json"):
         found = read_json_if_there(folder / name).get("tokenizer_class")
         if found is not None:
@@ -102,7 +115,7 @@ def class_of(folder: Path) -> str | None:
 
 
 def holds_tokenizer(folder: Path) -> bool:
-    """Whether any file of a tokenizer is there; loading it may still find one missing."""
+    """Whether any tokenizer file is present; loading may still find that another is missing."""
     if is_gguf(folder):
         return has_tokenizer(GgufHeader(folder).metadata)
     if is_llama2c(folder):
@@ -131,12 +144,12 @@ def read_library_file(path: Path) -> Backend:
 
 
 def family_by_files(folder: Path) -> TokenizerFamily | None:
-    """Where no config.json names the family, its files do."""
+    """Returns the family that the files belong to, for folders without a model type."""
     return next((FAMILIES[n] for n in BY_FILES if FAMILIES[n].complete(folder)), None)
 
 
 def known_defaults(family: TokenizerFamily | None, backend: Backend) -> dict[str, object]:
-    """A family's settings, without the tokens that this vocabulary does not have."""
+    """Returns a family's default settings without the tokens that this vocabulary does not have."""
     defaults = family.defaults if family else {}
     role_names = [f"{role}_token" for role in ROLES]
     tokens = {name: content(defaults[name]) for name in role_names if name in defaults}
@@ -147,6 +160,7 @@ def known_defaults(family: TokenizerFamily | None, backend: Backend) -> dict[str
 def wants_segments(
     codec: TokenizerBackend, settings: TokenizerConfig, family: TokenizerFamily | None
 ) -> bool:
+    """Whether the model uses segment ids."""
     names = settings.values.get("model_input_names")
     if names is not None:
         return "token_type_ids" in names

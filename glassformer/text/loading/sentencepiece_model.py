@@ -1,7 +1,7 @@
-"""The file that SentencePiece writes. The bytes of a `.model` file come in.
+"""Reads SentencePiece's `.model` files.
 
-The file is a protocol buffer: a list of (field number, value), where a value may be such a list
-again. We read the few fields that matter, so that no protobuf library is needed.
+The file is a protocol buffer: a list of (field number, value), where a value may again be such a
+list. Only the few relevant fields are read, so no protobuf library is needed.
 """
 
 import struct
@@ -42,16 +42,18 @@ class SentencePieceToken:
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel:
+    """The pieces and settings of a SentencePiece model."""
+
     pieces: list[SentencePieceToken]
     algorithm: Algorithm
     unknown: int
     """The id of the unknown piece."""
     charsmap: bytes
-    """The compiled normalization rules; see `pieces.py`."""
+    """The compiled normalization rules; see `unigram_segmenter.Charsmap`."""
     dummy_prefix: bool
-    """Whether a space is put before the text."""
+    """Whether a space is added before the text."""
     collapse_spaces: bool
-    """Whether outer spaces are dropped and inner ones joined to one."""
+    """Whether outer spaces are removed and runs of inner spaces collapsed."""
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
@@ -96,7 +98,10 @@ class SentencePieceModel:
         )
 
     def scored(self) -> list[tuple[str, float]]:
-        """The pieces with the scores that count: a user-defined one wins over its own letters."""
+        """Returns the pieces with their effective scores.
+
+        A user-defined piece scores higher than its own letters.
+        """
         best = max((p.score for p in self.pieces if p.kind is PieceType.NORMAL), default=0.0)
         return [
             (piece.text, len(piece.text.encode("utf-8")) * best - 0.1)
@@ -110,7 +115,7 @@ class SentencePieceModel:
 
 
 def fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer message: whole numbers as int, all else as bytes."""
+    """Yields the fields of a protocol buffer message: varints as int, all others as bytes."""
     position = 0
     while position < len(content):
         tag, position = varint(content, position)
@@ -134,7 +139,7 @@ def fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def varint(content: bytes, position: int) -> tuple[int, int]:
-    """A whole number in groups of seven bits, lowest first, and the position after it."""
+    """Decodes an integer in groups of seven bits, lowest first; also returns the next position."""
     value = shift = 0
     while True:
         byte = content[position]

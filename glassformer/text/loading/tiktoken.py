@@ -1,7 +1,7 @@
-"""OpenAI's tables of byte pairs. A `.tiktoken` file comes in.
+"""Reads OpenAI's `.tiktoken` BPE tables.
 
-Each line is a token, in base 64, and its number. There are no merges: a token came from the two
-parts that its own bytes fall into when only earlier tokens are known.
+Each line is a token in base 64 and its rank. The file has no merges: the merge of a token is the
+pair of parts that its bytes split into when only earlier tokens are known.
 """
 
 import base64
@@ -14,12 +14,12 @@ from glassformer.text.loading.files import read_lines
 
 
 def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges, with bytes as the letters that byte-level models write for them."""
+    """Returns the vocabulary and the merges, with bytes as the letters of byte-level models."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
             token, rank = line.split()
-            # Whisper's table keeps a place for an empty token, which is written "=".
+            # Whisper's table reserves a rank for an empty token, which is written "=".
             ranks[base64.b64decode(token, validate=token != "=")] = int(rank)
         except (ValueError, binascii.Error):
             raise GlassformerError(
@@ -37,7 +37,7 @@ def read_tiktoken(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
 
 
 def split(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
-    """The parts of a token that earlier tokens make."""
+    """Splits a token with the merges of earlier tokens."""
     parts = [bytes([byte]) for byte in token]
     last = ranks[token]
     while len(parts) > 2:
@@ -51,7 +51,7 @@ def split(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
 
 
 def byte_letters() -> list[str]:
-    """A visible letter for every byte: its own where it has one, else one above U+0100."""
+    """Returns a visible letter for every byte: its own if it has one, else one above U+0100."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]

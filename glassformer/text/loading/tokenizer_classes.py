@@ -1,4 +1,4 @@
-"""Which of our readers reads the files of which."""
+"""Maps published tokenizer classes to the model types whose files they read."""
 
 CLASSES = {
     name: tuple(model_types.split())
@@ -42,7 +42,8 @@ CLASSES = {
         "FSMTTokenizer": "fsmt",
     }.items()
 }
-"""Class, without "Fast", to the model types whose files it reads; the first one is its own."""
+"""Maps a class name, without "Fast", to the model types whose files it reads, its own type first.
+"""
 GENERIC = (
     "AutoTokenizer",
     "PreTrainedTokenizer",
@@ -51,16 +52,19 @@ GENERIC = (
     "PythonBackend",
     "SentencePieceBackend",
 )
-"""Classes that say nothing: the model type decides."""
+"""Classes that do not determine a reader: the model type does."""
 
 
 def is_foreign(name: str | None) -> bool:
-    """Whether a class is named whose files nobody here reads."""
+    """Whether a class is named whose files cannot be read here."""
     return name is not None and _plain(name) not in (*CLASSES, *GENERIC)
 
 
 def model_type_by_class(name: str | None, model_type: str | None) -> str | None:
-    """The type whose reader a class asks for: the model's own, if it is one of the class's."""
+    """Returns the model type whose reader a class needs.
+
+    This is the model's own type if the class reads its files.
+    """
     known = () if name is None else CLASSES.get(_plain(name), ())
     return known[0] if known and model_type not in known else model_type
 

@@ -1,6 +1,6 @@
-"""What `tokenizer_config.json` and its neighbors say.
+"""The settings in `tokenizer_config.json` and the files beside it.
 
-A tokenizer folder comes in. Keys that nobody here reads are kept and written back.
+Keys that are not used here are kept and written back.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,20 @@ from glassformer.text.loading.files import read_json_if_there
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NO_LIMIT = 10**9
-"""`model_max_length` at or above this means that nobody set one (the reference writes 1e30)."""
+"""A `model_max_length` at or above this means that none is set (the reference writes 1e30)."""
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
+    """The settings of a tokenizer, validated when they are accessed."""
+
     values: Mapping[str, Any]
 
     @classmethod
     def read(cls, folder: Path, defaults: Mapping[str, Any]) -> "TokenizerConfig":
         config = read_json_if_there(folder / "tokenizer_config.json")
         if "added_tokens_decoder" not in config:
-            # Folders of before 2023 keep the details of their tokens in two further files.
+            # Folders from before 2023 describe their tokens in two other files.
             config |= read_json_if_there(folder / "special_tokens_map.json")
             added = {
                 str(index): {"content": token, "normalized": True}
@@ -71,18 +73,18 @@ class TokenizerConfig:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Role to token, for instance `{"eos": "</s>"}`."""
+        """Maps each role to its token, for instance `{"eos": "</s>"}`."""
         return {role: token.content for role, token in self._role_tokens().items()}
 
     def special_tokens(self) -> list[AddedToken]:
-        """The tokens with a role, then the further special ones, in the reference's order."""
+        """Returns the tokens with a role, then the other special ones, in the reference's order."""
         extra = self.values.get("extra_special_tokens") or []
         extra = list(extra.values()) if isinstance(extra, dict) else list(extra)
         extra += self.values.get("additional_special_tokens") or []
         return [*self._role_tokens().values(), *(special_token(token) for token in extra)]
 
     def added_tokens(self) -> list[tuple[int, AddedToken]]:
-        """The tokens that were added after training, with their ids, lowest first."""
+        """Returns the tokens that were added after training, with their ids, in ascending order."""
         special = {token.content for token in self.special_tokens()}
         return [
             (int(index), special_token(entry) if content(entry) in special else added_token(entry))
@@ -90,7 +92,7 @@ class TokenizerConfig:
         ]
 
     def written(self, **changes: Any) -> dict[str, Any]:
-        """What to write to `tokenizer_config.json`."""
+        """Returns the content to write to `tokenizer_config.json`."""
         tokens = {f"{role}_token": token for role, token in self.roles.items()}
         return {**self.values, **tokens, **changes}
 
@@ -109,7 +111,7 @@ class TokenizerConfig:
 
 
 def content(value: Any) -> str:
-    """The text of a token, which a config gives as such or in a description."""
+    """Returns the text of a token, which a config gives as a string or as a description."""
     text = value.get("content") if isinstance(value, Mapping) else value
     if not isinstance(text, str):
         raise GlassformerError(f"tokenizer_config.json describes a token by {value!r}.")
@@ -134,7 +136,7 @@ def id_of(backend: Backend, token: str) -> int:
 
 
 def add_tokens(backend: Backend, settings: TokenizerConfig) -> None:
-    """Teach the backend the tokens that the settings name."""
+    """Adds the tokens that the settings name to the backend."""
     added = settings.added_tokens()
     for special, run in groupby((token for _, token in added), key=lambda token: token.special):
         (backend.add_special_tokens if special else backend.add_tokens)(list(run))
@@ -148,6 +150,6 @@ def add_tokens(backend: Backend, settings: TokenizerConfig) -> None:
         token.content for token in backend.get_added_tokens_decoder().values() if token.special
     }
     for token in settings.special_tokens():
-        # A bare name says nothing of spaces around it; the backend may know more.
+        # A plain string does not describe the spaces around the token; the backend may know more.
         if token.lstrip or token.rstrip or token.single_word or token.content not in known:
             backend.add_special_tokens([token])

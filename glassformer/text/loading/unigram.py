@@ -1,7 +1,7 @@
-"""Text room, the archive of SentencePiece unigram models. A folder and its settings come in.
+"""Loads SentencePiece unigram models.
 
-Each family puts tokens of its own before or after the pieces of the file; `catalog.py` says which
-family has which files. What decides is the program that made the file, SentencePiece itself.
+Each family adds its own tokens before or after the pieces of the file; `catalog.py` lists the
+files of each family. The reference is SentencePiece itself, the program that made the file.
 """
 
 import sys
@@ -54,7 +54,7 @@ def load_mbart_50(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 
 
 def load_nllb(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
-    """Its pieces are byte pairs, which only tokenizer.json says how to put together."""
+    """Raises, because NLLB's pieces are BPE and only tokenizer.json has their merges."""
     raise GlassformerError(
         f"The folder {folder} has a tokenizer of NLLB without tokenizer.json, which is published "
         "with it; get that file too."
@@ -62,7 +62,7 @@ def load_nllb(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 
 
 def fairseq(folder: Path, settings: TokenizerConfig, languages: Sequence[str]) -> Backend:
-    """fairseq put four tokens of its own where SentencePiece has three."""
+    """Loads a fairseq model, which has four tokens of its own where SentencePiece has three."""
     model = SentencePieceModel.read(folder / "sentencepiece.bpe.model")
     roles = settings.roles
     first = [roles["cls"], roles["pad"], roles["eos"], roles["unk"]]
@@ -70,7 +70,7 @@ def fairseq(folder: Path, settings: TokenizerConfig, languages: Sequence[str]) -
 
 
 def load_pegasus(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
-    """Before the pieces stand `offset` tokens that only training used."""
+    """Loads Pegasus, whose pieces follow `offset` tokens that only pretraining used."""
     model = SentencePieceModel.read(folder / "spiece.model")
     roles = settings.roles
     spare = [f"<unk_{i}>" for i in range(2, settings.number("offset", 103))]
@@ -104,13 +104,14 @@ def load_deberta_v2(folder: Path, settings: TokenizerConfig) -> TokenizerBackend
 
 
 def like_bert(backend: Backend, settings: TokenizerConfig) -> TokenizerBackend:
+    """Adds BERT's template of special tokens."""
     cls, sep = settings.roles["cls"], settings.roles["sep"]
     set_template(backend, [cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"])
     return LibraryBackend(backend)
 
 
 def load_xlnet(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
-    """The token that stands for the whole text comes last, and is a segment of its own."""
+    """Loads XLNet, whose classification token comes last and has a segment of its own."""
     model = numbers_apart(SentencePieceModel.read(folder / "spiece.model"))
     backend = unigram(model, settings, cleaning=plain_letters(settings, False))
     cls, sep = settings.roles["cls"], settings.roles["sep"]
@@ -119,7 +120,7 @@ def load_xlnet(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 
 
 def plain_letters(settings: TokenizerConfig, lowercase: bool) -> list[normalizers.Normalizer]:
-    """What ALBERT and XLNet do to a text before SentencePiece sees it."""
+    """Returns the normalization that ALBERT and XLNet apply before SentencePiece."""
     steps: list[normalizers.Normalizer] = [
         normalizers.Replace("``", '"'),
         normalizers.Replace("''", '"'),
@@ -132,7 +133,7 @@ def plain_letters(settings: TokenizerConfig, lowercase: bool) -> list[normalizer
 
 
 def numbers_apart(model: SentencePieceModel) -> SentencePieceModel:
-    """No piece is a number with its comma: such pieces become too costly to use."""
+    """Keeps numbers separate from a following comma, by lowering the scores of such pieces."""
 
     def costly(piece: SentencePieceToken) -> bool:
         return len(piece.text) > 1 and piece.text[-1] == "," and piece.text[-2].isdigit()
@@ -142,8 +143,10 @@ def numbers_apart(model: SentencePieceModel) -> SentencePieceModel:
 
 
 def combining_marks() -> str:
-    """A pattern of all characters that combine with the one before (not all marks do: in Hindi
-    and Thai, vowel signs stand for themselves)."""
+    """Returns a pattern of all characters that combine with the one before.
+
+    Not all marks do: in Hindi and Thai, vowel signs are characters of their own.
+    """
     marks = [code for code in range(sys.maxunicode + 1) if unicodedata.combining(chr(code))]
     ends = [at for at, next in pairwise(marks) if next != at + 1] + [marks[-1]]
     starts = marks[:1] + [next for at, next in pairwise(marks) if next != at + 1]
@@ -161,7 +164,17 @@ def unigram(
     cleaning: Sequence[normalizers.Normalizer] = (),
     cuts: bool = False,
 ) -> Backend:
-    """`first` stands instead of as many pieces; `cuts` makes each punctuation mark a word."""
+    """Builds a backend from a SentencePiece unigram model.
+
+    Args:
+        model: The SentencePiece model.
+        settings: The settings of the tokenizer.
+        first: The tokens that replace the first `instead` pieces.
+        instead: How many pieces `first` replaces.
+        last: The tokens after the pieces.
+        cleaning: The normalizers to apply before SentencePiece's rules.
+        cuts: Whether each punctuation mark is a word of its own.
+    """
     if model.algorithm is not Algorithm.UNIGRAM:
         raise GlassformerError("This family needs a unigram SentencePiece model.")
     vocabulary = [(token, 0.0) for token in first]

@@ -1,7 +1,7 @@
-"""Tokenizers from the files of before `tokenizer.json`.
+"""Loads WordPiece and BPE tokenizers from the files that preceded `tokenizer.json`.
 
-A folder and its settings come in; `catalog.py` says which family has which files. Byte-level ones
-are in `bytelevel.py`, SentencePiece's unigrams in `unigrams.py`.
+`catalog.py` lists the files of each family. Byte-level BPE is in `byte_bpe.py`, SentencePiece's
+unigram models in `unigram.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,16 +84,16 @@ def load_llama(folder: Path, settings: TokenizerConfig) -> TokenizerBackend:
 
 
 def ranks(scored: Sequence[tuple[str, float]]) -> dict[str, int]:
-    """The order in which the pieces of a SentencePiece BPE vocabulary were merged.
+    """Returns the order in which the pieces of a SentencePiece BPE vocabulary were merged.
 
-    It is in their scores; mostly the ids follow it, but Llama's runs of spaces come last.
+    The scores give it; usually the ids follow it, but Llama's runs of spaces come last.
     """
     order = sorted(range(len(scored)), key=lambda index: (-scored[index][1], index))
     return {scored[index][0]: rank for rank, index in enumerate(order)}
 
 
 def merges_of(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """The merges behind a SentencePiece BPE vocabulary: every split of a piece into two pieces."""
+    """Returns the merges of a SentencePiece BPE vocabulary: every split into two known pieces."""
     merges = []
     for piece, index in ranks.items():
         for at in range(1, len(piece)):
@@ -105,6 +105,7 @@ def merges_of(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def bpe(folder: Path, **options: Any) -> BPE:
+    """Reads `vocab.json` and `merges.txt`; `options` are passed to the BPE model."""
     vocabulary = read_vocabulary(folder / "vocab.json")
     merges = read_merges(folder / "merges.txt")
     for left, right in merges:
@@ -113,6 +114,7 @@ def bpe(folder: Path, **options: Any) -> BPE:
 
 
 def require(vocabulary: Mapping[str, int], tokens: list[str], path: Path) -> None:
+    """Raises if the vocabulary of a file lacks one of the tokens."""
     for token in tokens:
         if token not in vocabulary:
             raise GlassformerError(
@@ -122,14 +124,17 @@ def require(vocabulary: Mapping[str, int], tokens: list[str], path: Path) -> Non
 
 
 def add_reserved(backend: Backend, model: SentencePieceModel) -> None:
-    """Control and user-defined pieces stay whole wherever a text has them."""
+    """Adds control and user-defined pieces, which are never split in a text."""
     backend.add_special_tokens([special_token(text) for text in model.texts(PieceType.CONTROL)])
     user_defined = model.texts(PieceType.USER_DEFINED)
     backend.add_tokens([AddedToken(text, normalized=False) for text in user_defined])
 
 
 def add_bos_eos(backend: Backend, settings: TokenizerConfig, *, bos: bool) -> None:
-    """Put the start and end tokens around each text, as `add_bos_token`, `add_eos_token` say."""
+    """Sets the template of start and end tokens from `add_bos_token` and `add_eos_token`.
+
+    `bos` is the default of `add_bos_token`.
+    """
     roles = settings.roles
     start = [roles["bos"]] if settings.flag("add_bos_token", bos) and "bos" in roles else []
     end = [roles["eos"]] if settings.flag("add_eos_token", False) and "eos" in roles else []

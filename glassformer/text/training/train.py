@@ -1,4 +1,4 @@
-"""Learns a vocabulary from text. Files, or a stream of texts, come in.
+"""Trains tokenizers on files or texts in memory.
 
 Files are read line by line, so they may be larger than memory.
 """
@@ -20,7 +20,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.training.trainers import KINDS, TrainerOptions
 
 LONGEST_READ = 2**20
-"""A line of more bytes is read in parts."""
+"""Longer lines, in bytes, are read in parts."""
 
 
 def train(
@@ -38,15 +38,26 @@ def train(
     sample: int | None = 2**28,
     progress: bool = False,
 ) -> Tokenizer:
-    """A tokenizer of at most `size` tokens, from files and from texts in memory.
+    """Trains a tokenizer on files and on texts in memory.
 
-    `special` maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
-    are framed as BERT frames them; `add_bos` and `add_eos` put those two around each text.
-    `languages` to translate into have a token each, `>>fra<<` for "fra".
+    Training needs memory for each distinct word, and in Chinese nearly every clause is one.
+    Therefore files with more than `sample` bytes are sampled.
 
-    Learning needs memory for each different word, and in Chinese nearly every clause is one. So
-    of files with more than `sample` bytes, lines are drawn evenly until about that much is read;
-    `None` reads all.
+    Args:
+        kind: The kind of tokenizer, a key of `trainers.KINDS`.
+        files: Text files in UTF-8.
+        size: The largest number of tokens.
+        texts: Further texts.
+        special: Maps roles (bos, eos, unk, sep, pad, cls, mask) to tokens. With cls and sep, texts
+            are framed as BERT frames them.
+        languages: Target languages for translation; each gets a token, `>>fra<<` for "fra".
+        add_bos: Whether to put the bos token before each text.
+        add_eos: Whether to put the eos token after each text.
+        lowercase: Whether to lowercase texts.
+        min_frequency: How often a token must occur to be learned.
+        sample: About how many bytes of the files to read; lines are drawn uniformly. None reads
+            everything.
+        progress: Whether to show a progress bar.
     """
     if kind not in KINDS:
         raise GlassformerError(
@@ -69,7 +80,7 @@ def train(
     try:
         backend.train_from_iterator(iter(source), trainer)
     except Exception as error:
-        if type(error) is not Exception:  # not the library's: it came from `texts` or a file
+        if type(error) is not Exception:  # raised by `texts` or a file, not by the library
             raise
         raise GlassformerError(
             f"No {kind} tokenizer of {size} tokens came out ({error}); try a larger size."
@@ -96,8 +107,10 @@ def train(
 
 
 def as_read(seen: Counter[str], backend: Backend) -> Counter[str]:
-    """Characters as they are behind the normalizer: of a capital that is read as a small letter,
-    the small letter was seen."""
+    """Returns the character counts after normalization.
+
+    With lowercasing, for example, a capital letter counts as its small letter.
+    """
     if backend.normalizer is None:
         return seen
     found: Counter[str] = Counter()
@@ -124,7 +137,7 @@ def check(kind: str, plan: TrainerOptions, roles: Mapping[str, str]) -> None:
 
 
 class TrainingTexts:
-    """The texts to learn from, one after the other."""
+    """Iterates over the training texts and counts their characters."""
 
     def __init__(self, paths: list[Path], texts: Iterable[str], sample: int | None) -> None:
         if isinstance(texts, str):
@@ -136,7 +149,7 @@ class TrainingTexts:
         self._texts = texts
         self._share = share(paths, sample)
         self.seen: Counter[str] = Counter()
-        """How often each character was seen."""
+        """How often each character occurred."""
 
     def __iter__(self) -> Iterator[str]:
         draw = random.Random(0)
@@ -153,12 +166,13 @@ class TrainingTexts:
 
 
 def share(paths: list[Path], sample: int | None) -> float:
+    """Returns the fraction of lines to read."""
     total = sum(path.stat().st_size for path in paths)
     return 1.0 if sample is None or total <= sample else sample / total
 
 
 def read_file(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends; a huge line comes in parts."""
+    """Yields the lines of a UTF-8 file with their line ends; very long lines come in parts."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     number = 1
     with path.open("rb") as stream:

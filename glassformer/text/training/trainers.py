@@ -1,4 +1,4 @@
-"""The kinds of tokenizer that can be trained. A plan comes in."""
+"""The kinds of tokenizer that can be trained."""
 
 import json
 from collections import Counter
@@ -30,18 +30,19 @@ class TrainerOptions:
 
     @property
     def room(self) -> int:
+        """The number of tokens besides the special ones."""
         return self.size - len(self.special)
 
 
 Made = tuple[Backend, trainers.Trainer]
 CONTINUES = "##"
-"""What WordPiece writes before a piece that does not begin a word."""
+"""WordPiece's prefix of a piece that does not begin a word."""
 UNUSED_STEP = 0.0001
-"""The library's distance between the scores of characters that were never needed alone."""
+"""The library's step between the scores of characters that were never needed on their own."""
 
 
 def byte_bpe(plan: TrainerOptions) -> Made:
-    """GPT-2's kind: byte pairs over bytes. Any text can be written, nothing is unknown."""
+    """BPE over bytes, as in GPT-2: it can encode any text, so nothing is unknown."""
     backend = Backend(models.BPE())
     backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -53,14 +54,14 @@ def byte_bpe(plan: TrainerOptions) -> Made:
 
 
 def bpe(plan: TrainerOptions) -> Made:
-    """Llama's kind: byte pairs over characters."""
+    """BPE over characters, as in Llama."""
     backend = Backend(models.BPE(unk_token=plan.unknown, fuse_unk=True))
     spaces_inside(backend, plan)
     return backend, trainers.BpeTrainer(**plan.options(), min_frequency=plan.min_frequency)
 
 
 def fit(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
-    """Where the text has more characters than there is room, only the most frequent stay."""
+    """Keeps only the most frequent characters if the text has more of them than `size` allows."""
     if learned.get_vocab_size() <= plan.size:
         return learned
     special = [token.content for token in plan.special]
@@ -76,30 +77,30 @@ def most_frequent(characters: list[str], seen: Counter[str]) -> list[str]:
 
 
 def unigram(plan: TrainerOptions) -> Made:
-    """T5's kind: the split of a text that is most probable, piece by piece."""
+    """A unigram model, as in T5: the most probable segmentation of a text into pieces."""
     backend = Backend(models.Unigram())
     spaces_inside(backend, plan)
     return backend, trainers.UnigramTrainer(**plan.options(), unk_token=plan.unknown)
 
 
 def wordpiece(plan: TrainerOptions) -> Made:
-    """BERT's kind: a word falls into the longest pieces that are known, from its start on.
+    """WordPiece, as in BERT: splits a word greedily into the longest known pieces from its start.
 
-    The pieces are learned as byte pairs, with a mark before each word (see `as_wordpiece`).
+    The pieces are learned with BPE, with a mark before each word (see `as_wordpiece`).
     """
     backend = Backend(models.BPE(unk_token=plan.unknown))
     spaces_between(backend, plan)
     mark = pre_tokenizers.Metaspace(SPACE, prepend_scheme="always", split=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([backend.pre_tokenizer, mark])
-    # Room for the marked characters, which are not pieces of their own in the end.
+    # Leave room for the marked characters, which are not pieces of their own in the end.
     options = {**plan.options(), "vocab_size": 2 * plan.size}
     return backend, trainers.BpeTrainer(**options, min_frequency=plan.min_frequency)
 
 
 def as_wordpiece(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
-    """The marked byte pairs as word pieces: all characters, then pieces in the order of learning.
+    """Converts the marked BPE tokens to WordPiece: all characters, then pieces in learned order.
 
-    (The library's own WordPiece trainer gives another vocabulary at each run.)
+    (The library's own WordPiece trainer gives a different vocabulary on each run.)
     """
     vocabulary = learned.get_vocab(with_added_tokens=False)
     special = [token.content for token in plan.special]
@@ -109,7 +110,7 @@ def as_wordpiece(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> 
     letters: list[str] = []
     often = [p for p in pieces if len(p) == 1 and p != SPACE and seen[p] >= plan.min_frequency]
     for letter in most_frequent(often, seen):
-        # A character may begin a word or continue one, and takes a place for each.
+        # A character may begin or continue a word, and needs an entry for each case.
         forms = [letter] if stands_alone(backend, letter) else [letter, CONTINUES + letter]
         if len(letters) + len(forms) > plan.room:
             break
@@ -127,16 +128,16 @@ def as_wordpiece(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> 
 
 
 def stands_alone(backend: Backend, character: str) -> bool:
-    """Whether a character is always a word by itself, as Chinese ones and punctuation are."""
+    """Whether a character is always a word by itself, as in Chinese or for punctuation."""
     text = backend.normalizer.normalize_str(f"a{character}a")
     return len(backend.pre_tokenizer.pre_tokenize_str(text)) > 1
 
 
 def in_order(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
-    """A unigram vocabulary in one order, whichever way the library went through the words.
+    """Puts a unigram vocabulary in an order that does not depend on how the library iterated.
 
-    That way shows in the last digits of the scores, and in which of the characters that were
-    never needed alone got the lowest score, which the next, and so on.
+    The iteration order affects the last digits of the scores, and the order of the lowest scores
+    among the characters that were never needed on their own.
     """
     content = json.loads(learned.to_str())
     pieces = [(piece, round(score, 6)) for piece, score in content["model"]["vocab"]]
@@ -151,14 +152,17 @@ def in_order(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Back
 
 
 def word(plan: TrainerOptions) -> Made:
+    """Whole words, separated by spaces and punctuation."""
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     spaces_between(backend, plan)
     return backend, words_trainer(plan)
 
 
 def space(plan: TrainerOptions) -> Made:
-    """Words stand between spaces alone: for text that somebody has taken apart already, as
-    WikiText and the Penn Treebank are published."""
+    """Words separated by spaces only, for text that is already tokenized.
+
+    WikiText and the Penn Treebank are published in this form.
+    """
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -166,14 +170,19 @@ def space(plan: TrainerOptions) -> Made:
 
 
 def words_trainer(plan: TrainerOptions) -> trainers.Trainer:
-    """Special tokens that the text has as words are learned twice, so there is room for them."""
+    """Returns a trainer with room for special tokens that are also words of the text.
+
+    Such tokens are learned twice.
+    """
     options = {**plan.options(), "vocab_size": plan.size + len(plan.special)}
     return trainers.WordLevelTrainer(**options, min_frequency=plan.min_frequency)
 
 
 def without_gaps(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> Backend:
-    """Words numbered in a line, the special ones first; one that was learned twice has left its
-    first number to nobody."""
+    """Renumbers words consecutively, special tokens first.
+
+    A special token that was learned twice has left its first id unused.
+    """
     numbers = learned.get_vocab()
     special = [token.content for token in plan.special]
     kept = dict.fromkeys([*special, *sorted(numbers, key=numbers.__getitem__)])
@@ -186,7 +195,7 @@ def without_gaps(learned: Backend, plan: TrainerOptions, seen: Counter[str]) -> 
 
 
 def char(plan: TrainerOptions) -> Made:
-    """Every character is a token, spaces and line ends too."""
+    """Every character is a token, including spaces and line ends."""
     backend = Backend(models.WordLevel(unk_token=plan.unknown))
     backend.normalizer = normalizers.Lowercase() if plan.lowercase else None
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -195,7 +204,7 @@ def char(plan: TrainerOptions) -> Made:
 
 
 def spaces_inside(backend: Backend, plan: TrainerOptions) -> None:
-    """A space is part of the piece after it; a run of white space counts as one space."""
+    """Makes a space part of the piece after it; a run of white space counts as one space."""
     steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     lowercase = [normalizers.Lowercase()] if plan.lowercase else []
     backend.normalizer = normalizers.Sequence(steps + lowercase)
@@ -209,7 +218,7 @@ def spaces_inside(backend: Backend, plan: TrainerOptions) -> None:
 
 
 def spaces_between(backend: Backend, plan: TrainerOptions) -> None:
-    """Words stand between spaces and punctuation; each Chinese character is a word."""
+    """Splits words at spaces and punctuation; each Chinese character is a word."""
     backend.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=plan.lowercase)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     script, marks = r"[\p{Han}\p{Hiragana}\p{Katakana}]", r"[，。、；：？！「」《》（）]"
@@ -221,15 +230,17 @@ def spaces_between(backend: Backend, plan: TrainerOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerKind:
+    """One kind of tokenizer and its defaults."""
+
     make: Callable[[TrainerOptions], Made]
     special: Mapping[str, str]
-    """The special tokens it has unless others are asked for, by role."""
+    """The default special tokens, by role."""
     alphabet: int = 1
-    """The least number of tokens besides the special ones."""
+    """The minimum number of tokens besides the special ones."""
     finish: Callable[[Backend, TrainerOptions, Counter[str]], Backend] = (
         lambda backend, plan, seen: backend
     )
-    """What remains to be done after learning, knowing how often each character was seen."""
+    """Postprocesses the trained backend, given how often each character occurred."""
 
 
 GPT2_TOKENS = {"bos": "<|endoftext|>", "eos": "<|endoftext|>"}
