@@ -29,8 +29,7 @@ class Proposer(Protocol):
 
 
 class PromptLookup:
-    """Finds the last earlier occurrence of the text's final n-gram and proposes what followed it.
-    """
+    """Finds the last earlier occurrence of the text's final n-gram; proposes what followed it."""
 
     def guess(self, text: Sequence[int], count: int) -> list[int]:
         for size in range(min(LONGEST_MATCH, len(text) - 1), 0, -1):

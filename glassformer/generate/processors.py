@@ -67,8 +67,7 @@ def asks_host(knobs: GenerationConfig) -> bool:
 
 
 def penalize_repetition(penalty: float) -> Processor:
-    """Divides the scores of tokens that occur in the text by `penalty`; multiplies negative ones.
-    """
+    """Divides the scores of tokens in the text by `penalty`; multiplies negative scores by it."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         said = _said(history.tokens, scores)

@@ -125,8 +125,7 @@ def is_edited(net: Transformer) -> bool:
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Batches the encoder inputs of several requests: token ids, or spectrograms of equal length.
-    """
+    """Batches the encoder inputs of requests: token ids, or spectrograms of equal length."""
     if not isinstance(sources[0], Tensor):
         return padded(sources, device, "right")
     if len({source.shape for source in sources}) > 1:

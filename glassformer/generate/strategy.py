@@ -195,8 +195,7 @@ class NoTokenLeftError(GlassformerError):
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Returns the log-probabilities of tokens under the model itself, before any setting applies.
-    """
+    """Returns the log-probabilities of tokens under the model itself, without any settings."""
     if logits.device.type == "cpu":  # a single kernel is faster there
         return logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)

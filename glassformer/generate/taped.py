@@ -157,8 +157,7 @@ class TapeRunner(Runner):
             self.lines.append(own)
 
     def read_taped(self, prompts: Sequence[Sequence[int]], lines: Sequence[int]) -> Tensor:
-        """Reads the tokens of all prompts as rows; returns the logits after the last token of each.
-        """
+        """Reads the tokens of all prompts as rows; returns the logits after the last of each."""
         counts = [len(prompt) for prompt in prompts]
         tokens = [token for prompt in prompts for token in prompt]
         into = [line for line, count in zip(lines, counts, strict=True) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Vectors, the way to kernel.cpp: what it is given, field by field."""
+"""Interface to the compiled kernel.cpp: its structures, field by field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from glassformer.native import library
 
-LANES = 8  # of kernel.cpp: widths of rows are multiples
+LANES = 8  # as in kernel.cpp: row widths are multiples of it
 
 
 class KernelWords(Structure):
@@ -30,7 +30,8 @@ class Pairs(Structure):
 
 
 def kernel() -> CDLL | None:
-    """None where it cannot be compiled; steps.py does the same, more slowly."""
+    """Returns the compiled kernel, or None if that fails; steps.py then does the same, more slowly.
+    """
     made = library(Path(__file__).with_name("kernel.cpp"))
     if made is not None:
         made.train.argtypes = (POINTER(KernelWords), c_int64, c_int64, c_uint64, c_float)

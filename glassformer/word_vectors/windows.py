@@ -1,7 +1,8 @@
-"""Which words are kept, how far each looks, which others are shown to it.
+"""Subsampling, context windows and negative samples of word2vec.
 
-Every draw is number n of one sequence (SplitMix64), n given by the place in the text and the epoch.
-So what is drawn depends on the seed alone, not on how the work is cut up or who does it.
+Every random number is number n of one sequence (SplitMix64), where n follows from the position in
+the text and the epoch. The samples therefore depend on the seed alone, not on how the work is split
+or which thread does it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def below(bits: Bits, limit: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Lottery:
-    """Draws a word as probably as its count to the power of 0.75 says, by the alias method: a slot,
-    and one of the two words that share it."""
+    """Draws words in proportion to their count to the power of 0.75, by the alias method.
+
+    The method draws a slot, and then one of the two words that share it.
+    """
 
     threshold: npt.NDArray[np.uint32]
     alias: Ids
@@ -46,7 +49,7 @@ class Lottery:
     @classmethod
     def of(cls, counts: npt.NDArray[np.int64], power: float = 0.75) -> Lottery:
         weight = counts.astype(np.float64) ** power
-        share = weight * (len(counts) / weight.sum())  # 1 is a slot's worth
+        share = weight * (len(counts) / weight.sum())  # 1 fills one slot
         alias = np.arange(len(counts), dtype=np.int32)
         small = [int(i) for i in np.flatnonzero(share < 1)]
         large = [int(i) for i in np.flatnonzero(share >= 1)]
@@ -57,7 +60,7 @@ class Lottery:
             if share[donor] < 1:
                 small.append(large.pop())
         threshold = np.minimum(share * 2.0**32, 2.0**32 - 1).astype(np.uint32)
-        return cls(threshold, alias)  # a slot that nobody shares has itself as alias
+        return cls(threshold, alias)  # an unshared slot has itself as alias
 
     def words(self, bits: Bits) -> npt.NDArray[np.int64]:
         slot = below(bits, len(self.alias))
@@ -67,7 +70,7 @@ class Lottery:
 
 @dataclass(frozen=True)
 class Windows:
-    """Words that were kept, each with its context and words that others may stand for."""
+    """Center words that were kept, each with its context and negative samples."""
 
     center: npt.NDArray[np.int64]  # [word]
     context: npt.NDArray[np.int64]  # [word, 2 window], -1 where there is none
@@ -85,7 +88,8 @@ def windows(
     window: int,
     negative: int,
 ) -> Windows:
-    """What a run of sentences gives in an epoch; a word without a context is left out."""
+    """Returns the windows of a range of sentences in an epoch, without words that lack a context.
+    """
     first, last = sentences
     begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])
     ids = np.asarray(corpus.ids[begin:end], np.int64)
