@@ -42,8 +42,18 @@ class InputLine(dict[str, Any]):
 class InputRecords:
     """Iterates over input records, each with its location as "where".
 
-    Plain texts are records with a "text". An argument that is the path of a file stands for that
-    file. `done` of `total` bytes have been read; `used` and `skipped` count records.
+    Plain texts are records with a "text". `done` of `total` bytes have been read; `used` and
+    `skipped` count records.
+
+    Args:
+        word: Text, or path of a file, from the command line; "-" or None for standard input.
+        files: Paths or patterns of files.
+        form: Format of the files; None determines it by their suffix.
+        stdin_form: Format of standard input, unless `form` is given.
+        column: Column with the text.
+        encoding: Encoding of the input.
+        whole: Whether a text file is one record instead of one per line.
+        on_error: "stop" at an invalid record, or "skip" it.
     """
 
     def __init__(

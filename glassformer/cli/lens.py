@@ -108,7 +108,10 @@ def read(reading: TextTaskOptions, target: str | None) -> tuple[list[str], list[
 
 
 def folder_of(model: Model, name: str) -> Path:
-    """Returns the folder next to the weights, unless the model belongs to an installed package."""
+    """Returns the default folder of a lens, next to the weights.
+
+    Raises an error for models of Glassformer or another package.
+    """
     from glassformer import zoo
     from glassformer.inside.lens.tuned_lens import home
 

@@ -82,6 +82,7 @@ def paths_in(value: Any) -> Iterator[Path]:
 
 
 def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: bool) -> None:
+    """Raises an error if the output is an input, or exists and must not be replaced."""
     for other in read:
         if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
             raise GlassformerError(

@@ -93,6 +93,7 @@ def fitted(cell: str, width: int, right: bool = False) -> str:
 
 
 def in_one_line(cell: str) -> str:
+    """Returns a text with line breaks and tabs replaced, for one cell."""
     return " ".join(cell.splitlines()).expandtabs(1)
 
 
@@ -123,6 +124,7 @@ def print_json(record: Mapping[str, Any]) -> None:
 
 
 def say(line: str) -> None:
+    """Prints a message on standard error."""
     Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 
 

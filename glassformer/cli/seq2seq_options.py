@@ -66,8 +66,7 @@ class Seq2SeqOptions:
     ] = None
 
     def options(self) -> dict[str, Any]:
-        """Returns the arguments of a translator or summarizer: its frame, and the given settings.
-        """
+        """Returns the arguments of a translator or summarizer: frame and given settings."""
         from glassformer.generate.config import KINDS
 
         turned = {k: v for k, v in vars(self).items() if k in KINDS and v is not None}

@@ -35,7 +35,9 @@ class TextColumn:
     def provide(
         self, records: Iterable[Record | RecordError], path: Path
     ) -> Iterator[Record | RecordError]:
-        """Yields the records of a table with the text column as `text`; the first record decides.
+        """Yields the records of a table with the text column as `text`.
+
+        The first record determines the column.
         """
         found = self.name
         for record in records:

@@ -22,6 +22,8 @@ from glassformer.train.objectives.objective import Record
 
 
 class Labeled(NamedTuple):
+    """Text with its correct labels."""
+
     text: Text
     right: frozenset[str]
 

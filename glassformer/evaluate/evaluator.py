@@ -79,6 +79,7 @@ class Evaluator(ABC, Generic[Asked, Answer]):
 
 
 def field(record: Record, name: str) -> Any:
+    """Returns a column of a record, or raises an error that names the existing columns."""
     if name not in record:
         there = ", ".join(key for key in record if key != "where") or "none"
         raise GlassformerError(f"there is no column {name!r}, only {there}")

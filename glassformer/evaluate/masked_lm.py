@@ -24,6 +24,8 @@ SIDE_BY_SIDE = 32  # pieces per batch; the pieces of a pool are first sorted by 
 
 
 class MaskedPiece(NamedTuple):
+    """Piece of a text with masked tokens."""
+
     shown: Ids
     wanted: Ids  # IGNORED where nothing is masked
     word: Ids  # index of each token's word within the piece

@@ -46,10 +46,10 @@ class PerplexityEvaluator(Evaluator[str, Score]):
     def figures(
         self, asked: Sequence[str], answers: Sequence[Score], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        """Computes the metrics; the bootstrap resamples blocks of tokens, since a long text is one
-        record.
+        """Computes the metrics.
 
-        The bytes of a text are distributed over its blocks in proportion to their tokens.
+        The bootstrap resamples blocks of tokens, since a long text is one record. The bytes of a
+        text are distributed over its blocks in proportion to their tokens.
         """
         sums = []
         for text, score in zip(asked, answers, strict=True):

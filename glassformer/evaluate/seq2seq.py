@@ -23,6 +23,8 @@ Written = Translation | Summary
 
 
 class Seq2SeqRecord(NamedTuple):
+    """Source text with its references."""
+
     source: str
     references: list[str]
 
@@ -61,8 +63,9 @@ class TranslationEvaluator(Seq2SeqEvaluator):
     def figures(
         self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        """Computes the metrics; sacrebleu's statistics of a text are computed once for all
-        resamples.
+        """Computes the metrics.
+
+        The statistics of each text are computed once by sacrebleu, and added up for every resample.
         """
         references = [one.references for one in asked]
         texts, streams = [answer.text for answer in answers], streams_of(references)

@@ -22,6 +22,8 @@ from glassformer.train.objectives.objective import Record
 
 
 class TaggedWords(NamedTuple):
+    """Words with their correct tags."""
+
     words: list[str]
     tags: list[str]
 
@@ -77,6 +79,8 @@ def counted(pairs: Sequence[tuple[list[str], list[str]]]) -> Numbers:
 
 
 class QuestionRecord(NamedTuple):
+    """Question with its context and correct answers."""
+
     question: str
     context: str
     answers: list[str]

@@ -116,6 +116,13 @@ class BatchJob:
 
 
 def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, BatchLine]:
+    """Reads the requests of an input file, by line number.
+
+    Args:
+        path: File of JSON lines: texts, or objects with a "prompt", an "id" and settings.
+        given: Settings for all lines.
+        about: Further content of the fingerprints.
+    """
     try:
         content = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

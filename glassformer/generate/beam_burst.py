@@ -219,8 +219,7 @@ class BeamRunner(Runner):
         self.tokens.copy_(token)
 
     def written(self, new: Tensor, made: Tensor) -> Tensor:
-        """Returns the texts with their prompts, [row, slot], right-aligned as in `SequenceState`.
-        """
+        """Returns the texts with prompts, [row, slot], right-aligned as in `SequenceState`."""
         whole = torch.cat((self.prompts.repeat_interleave(self.width, 0), new), 1)
         slots = torch.arange(whole.shape[1], device=new.device)
         at = slots - (new.shape[1] - made)[:, None]
@@ -240,9 +239,7 @@ class BeamRunner(Runner):
 
 
 class Shape(NamedTuple):
-    """Shape of a prefill: tokens per prompt, padded tokens per source, and whether there is
-    padding.
-    """
+    """Shape of a prefill: tokens per prompt and per source, and whether sources are padded."""
 
     prompt: int
     source: int

@@ -55,9 +55,10 @@ def attend(  # type: ignore[no-untyped-def]
     at_once: tl.constexpr,
     splits: tl.constexpr,
 ):
-    """Attention of the newest token: rotates its query and key, stores its key and value in the
-    cache, and averages the values that it sees. Its row begins as many slots before it as its
-    position says.
+    """Attention of the newest token.
+
+    Rotates its query and key, stores its key and value in the cache, and averages the values that
+    it sees. Its row begins as many slots before it as its position says.
 
     The slots of one row and group of heads are divided among `splits` programs; the last to arrive
     combines their parts. With `ahead`, keys and values are prefetched.

@@ -251,9 +251,7 @@ def embed(  # type: ignore[no-untyped-def]
 def best_of_part(  # type: ignore[no-untyped-def]
     logits, stride, best, where, total, height, parts: tl.constexpr, at_once: tl.constexpr
 ):
-    """Computes the highest score of a part of a row, its index, and the sum of exp(score -
-    highest).
-    """
+    """Computes a part's highest score, its index, and the sum of exp(score - highest)."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     place = part * at_once + tl.arange(0, at_once)
     x = tl.load(logits + row * stride + place, place < height, other=float("-inf"))

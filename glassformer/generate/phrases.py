@@ -34,6 +34,7 @@ class Progress:
 
 @lru_cache(maxsize=65536)
 def progress(phrases: tuple[Phrase, ...], tokens: tuple[int, ...]) -> Progress:
+    """Returns how much of the phrases a text contains."""
     open_, met = list(range(len(phrases))), 0
     inside: tuple[int, ...] = ()
     for token in tokens:

@@ -117,6 +117,7 @@ class PrefixCache:
 
 
 def least_for(net: Transformer) -> int:
+    """Returns the minimum number of tokens of a shared prefix on the model's device."""
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
 
 

@@ -107,6 +107,8 @@ def forbid_repeated_ngrams(size: int) -> Processor:
 
 
 def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
+    """Forbids the last token of a sequence where the text ends with the tokens before it."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
         slots = history.tokens.shape[1]
@@ -133,6 +135,8 @@ def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Proc
 
 
 def allow_only(allowed: AllowedTokens) -> Processor:
+    """Allows only the tokens that `allowed(row, tokens)` returns."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
@@ -165,10 +169,13 @@ def force_last(tokens: Sequence[int]) -> Processor:
 
 
 def forbid_tokens(tokens: Sequence[int]) -> Processor:
+    """Forbids tokens at every position."""
     return lambda history, scores: _without(tokens, scores)
 
 
 def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
+    """Forbids tokens at the first new position, or after the forced first token."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         begin = (history.prompt == 1).long() if after_forced else 0
         return _without(tokens, scores, history.made == begin)

@@ -26,6 +26,7 @@ def is_list_of_prompts(prompt: Any, axes: int) -> bool:
 
 
 def as_ids(prompt: Any) -> list[int]:
+    """Converts a prompt of token ids to a list of ints."""
     try:
         whole = prompt.tolist() if isinstance(prompt, Tensor) else list(prompt)
         if any(isinstance(id, bool) or int(id) != id for id in whole):

@@ -31,6 +31,7 @@ def shaped(scores: Tensor, knobs: GenerationConfig, keep: int = 1) -> Tensor:
 
 
 def top_k(scores: Tensor, count: int) -> Tensor:
+    """Keeps the `count` most probable tokens, and ties with the last of them."""
     least = scores.topk(min(count, scores.shape[-1])).values[:, -1:]
     return scores.masked_fill(scores < least, NEVER)
 

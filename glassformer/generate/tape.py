@@ -41,10 +41,14 @@ NO_LIMIT = 2**30
 
 
 class TapeNorm(ctypes.Structure):
+    """Norm of an operation, as in step.cpp."""
+
     _fields_ = (("scale", c_void_p), ("shift", c_void_p), ("eps", c_float), ("centered", c_int32))
 
 
 class Op(ctypes.Structure):
+    """Operation, as in step.cpp."""
+
     _fields_ = (
         *((name, c_int32) for name in ("kind", "form", "activation", "gated", "last")),
         *((name, c_int32) for name in ("heads", "key_heads", "dim", "turned", "paired", "left")),
@@ -59,6 +63,8 @@ class Op(ctypes.Structure):
 
 
 class TapeStep(ctypes.Structure):
+    """Rows of a step, as in step.cpp."""
+
     _fields_ = (
         *((name, c_int32) for name in ("rows", "asked")),
         *((name, POINTER(c_int32)) for name in ("token", "line", "slot", "which")),

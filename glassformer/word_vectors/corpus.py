@@ -92,6 +92,7 @@ def read_corpus(
 
 
 def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list[str]]:
+    """Yields the words of each line; `watch` is called with the number of bytes read."""
     read = 0
     for path in files:
         try:

@@ -131,6 +131,8 @@ def fresh(words: int, size: int, rng: np.random.Generator) -> GloVeSide:
 
 
 class GloVeSteps:
+    """Training steps over co-occurrence counts, by the compiled kernel or by torch."""
+
     def __init__(self, counts: Counts, sides: tuple[GloVeSide, GloVeSide], settings: GloVe) -> None:
         self.counts, self.settings, self.sides = counts, settings, sides
         self.wanted = np.log(counts.value).astype(np.float32)

@@ -15,6 +15,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tables:
+    """Input and output vectors of word2vec."""
+
     inputs: Tensor  # [word, width]
     outputs: Tensor  # [word, width]
 

@@ -19,6 +19,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mixed(bits: Bits) -> Bits:
+    """The mixing function of SplitMix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -29,10 +30,12 @@ def key_of(seed: int) -> int:
 
 
 def draws(key: int, numbers: npt.NDArray[np.int64]) -> Bits:
+    """Returns the random numbers with the given indices in the sequence of a key."""
     return mixed(np.uint64(key) + (numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN)
 
 
 def below(bits: Bits, limit: int) -> npt.NDArray[np.int64]:
+    """Maps random bits to integers from 0 to `limit` - 1."""
     return (((bits >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
 
 
@@ -88,7 +91,9 @@ def windows(
     window: int,
     negative: int,
 ) -> Windows:
-    """Returns the windows of a range of sentences in an epoch, without words that lack a context.
+    """Returns the windows of a range of sentences in an epoch.
+
+    Words without context are left out.
     """
     first, last = sentences
     begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])

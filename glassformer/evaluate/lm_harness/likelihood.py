@@ -54,14 +54,13 @@ def likelihoods(
 
 
 def worth_sharing(group: Sequence[LikelihoodRequest]) -> bool:
+    """Returns whether all requests have the same context, which is long enough to share."""
     first = group[0].context
     return len(group) > 1 and len(first) > LEAST and all(one.context == first for one in group)
 
 
 def size_of(group: Sequence[LikelihoodRequest]) -> int:
-    """Returns the size of a group in a batch: its context, or its padded targets if these are
-    longer.
-    """
+    """Returns the size of a group in a batch: the larger of its context and its padded targets."""
     longest = max(len(one.target) for one in group)
     return max(len(group[0].context), len(group) * longest)
 
@@ -69,10 +68,9 @@ def size_of(group: Sequence[LikelihoodRequest]) -> int:
 def fitting(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
 ) -> Iterator[list[int]]:
-    """Splits a batch so that the longest target fits in the position table after the longest
-    context.
+    """Splits a batch so that padded contexts and targets together fit in the position table.
 
-    Both are padded.
+    The longest target must fit after the longest context, since both are padded.
     """
     table = net.spec.last_stack.embed.position
     part: list[int] = []
@@ -91,6 +89,7 @@ def fitting(
 def read_apart(
     net: Transformer, requests: Sequence[LikelihoodRequest], room: BatchLimits
 ) -> list[Likelihood]:
+    """Computes each request on its own, in batches of similar length."""
     found: dict[int, Likelihood] = {}
     sizes = {i: len(one.context) + len(one.target) - 1 for i, one in enumerate(requests)}
     for rows in buckets(sizes, room):

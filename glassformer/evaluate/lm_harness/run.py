@@ -145,6 +145,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
 
 
 def requests_of(model: TaskModel, question: BenchmarkQuestion) -> list[LikelihoodRequest]:
+    """Returns one request per choice of a question, truncated to the context length."""
     tokenizer, limit = require_tokenizer(model), context_of(model)
     pairs = zip(question.contexts, question.continuations, strict=True)
     return [fitted(encode_request(tokenizer, *pair), limit) for pair in pairs]
@@ -169,6 +170,7 @@ def context_of(model: TaskModel) -> int | None:
 
 
 def require_language_model(model: TaskModel) -> None:
+    """Raises an error unless the model is a decoder with a language model head."""
     spec = model.spec
     if (
         spec.decoder is None
