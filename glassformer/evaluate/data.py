@@ -40,7 +40,7 @@ class Data:
             source: Paths or patterns of files, or the records themselves.
             form: Format of the files; None determines it by their suffix.
             usual: Format of files whose suffix does not determine it.
-            columns: Maps column names of the data to those of the task.
+            columns: Maps column names of the task to those of the data.
             encoding: Encoding of the files.
             on_error: "stop" at an invalid record, or "skip" it.
         """

@@ -81,7 +81,7 @@ def evaluate(
         task: One of `TASKS`; by default the task of the model's head.
         head: Name of the head, if the model has several.
         format: Format of the files, as in training; by default by their suffix.
-        columns: Maps column names of the data to those of the task.
+        columns: Maps column names of the task to those of the data.
         encoding: Encoding of the files.
         on_error: "stop" at an invalid record, or "skip" it.
         limit: Maximum number of records.
