@@ -1,4 +1,4 @@
-"""One verb a file. Words come in, tables and exit codes go out."""
+"""The command line interface, with one module per command."""
 
 from __future__ import annotations
 
@@ -103,40 +103,43 @@ def options(
 
 
 def main() -> None:
-    """Bad input, a full disk and a pipe that was closed (`| head -1`) are one sentence on standard
-    error and exit code 1, a word that is not understood code 2, Ctrl-C 130."""
+    """Runs the command line interface.
+
+    Bad input, a full disk and a closed pipe (`| head -1`) print one sentence on standard error and
+    exit with code 1, usage errors with code 2, Ctrl-C with code 130.
+    """
     with checked_output():
         code = ended()
     if code == 130 and half_imported("torch"):
-        os._exit(130)  # Python itself would sometimes end by the signal
+        os._exit(130)  # otherwise Python would sometimes end by the signal
     sys.exit(code)
 
 
 def ended() -> int:
-    """The exit code of the verb."""
+    """Runs the command and returns its exit code."""
     try:
         with colons_kept():
             code: int = app(prog_name="glassformer", standalone_mode=False)
         sys.stdout.flush()
         return code
     except GlassformerError as error:
-        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # all others know
+        say(str(error), quiet=not (is_main() or isinstance(error, LostError)))  # others stay silent
         return 1
     except Misused as error:
         said = mistake(error)
         say(said, quiet=not said)
         return 2
-    except typer.Abort:  # the input ended where a question was asked
+    except typer.Abort:  # standard input ended at a question
         return 1
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # of a file that the verb has not named itself
+    except OSError as error:  # a file that the command has not reported itself
         name = "" if error.filename is None else f" ({error.filename})"
         say(f"A file cannot be read or written: {error.strerror or error}{name}.")
         return 1
 
 
 def half_imported(package: str) -> bool:
-    """Whether an import of it was stopped: the package is gone, modules of it are still there."""
+    """Returns whether an import was interrupted: the package is gone, but modules of it remain."""
     parts = (name for name in sys.modules if name.startswith(f"{package}."))
     return package not in sys.modules and any(parts)

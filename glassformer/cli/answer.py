@@ -1,4 +1,4 @@
-"""glassformer answer: answers to questions, found in texts."""
+"""glassformer answer: extractive question answering."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def answer(
 
 
 def context_in(record: Record) -> str:
-    """The column's name; a text by itself is one."""
+    """Returns the name of the context column; a plain text is a context."""
     return "text" if "text" in record and "context" not in record else "context"
 
 

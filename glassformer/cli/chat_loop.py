@@ -1,4 +1,4 @@
-"""glassformer generate in a terminal without a prompt: lines are typed, texts are written."""
+"""Interactive mode of glassformer generate, in a terminal without a prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ HINT = (
 def talk(
     writer: Generator, given: dict[str, Any], answer: Callable[[str, dict[str, Any]], str]
 ) -> None:
-    """Prompts until the end of the input; `answer` writes on from one, and gives what it wrote."""
+    """Reads prompts until the end of the input.
+
+    Args:
+        writer: The generator, which validates settings.
+        given: Initial generation settings.
+        answer: Generates and prints a continuation of a prompt with given settings, and returns it.
+    """
     console = Console(highlight=False)
     console.print(HINT, style="dim", markup=False)
     turned, said = given, ""
@@ -51,11 +57,11 @@ def talk(
 def command(
     console: Console, writer: Generator, line: str, turned: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """The knobs as they are after a line that starts with a slash."""
+    """Executes a line that starts with a slash; returns the settings after it."""
     verb, _, rest = line.partition(" ")
     if verb == "/set":
         turned = {**turned, **knobs_of([rest])}
-        writer.knobs(turned)  # may find them wrong
+        writer.knobs(turned)  # raises an error if they are invalid
     elif verb == "/reset":
         turned = given
     elif verb != "/knobs":
@@ -67,7 +73,7 @@ def command(
 
 @contextmanager
 def history() -> Iterator[None]:
-    """Lines of earlier sessions come back with the arrow keys, where the terminal library is."""
+    """Restores and saves the line history of earlier dialogs, if readline is available."""
     try:
         import readline
     except ImportError:  # Windows
@@ -75,7 +81,7 @@ def history() -> Iterator[None]:
         return
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     path = Path(state) / "glassformer" / "history"
-    with suppress(OSError):  # in the first session, or without a place to keep one
+    with suppress(OSError):  # first use, or no writable folder
         path.parent.mkdir(parents=True, exist_ok=True)
         readline.read_history_file(path)
     readline.set_history_length(1000)

@@ -1,4 +1,4 @@
-"""glassformer check: the proof on the user's own checkpoint."""
+"""glassformer check: comparison of a checkpoint with the reference implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer classify: labels for texts."""
+"""glassformer classify: text classification."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def classify(
 
 
 def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | None:
-    """One number, or a number by label."""
+    """Parses --threshold: one number, or a number per label."""
     named: dict[str, float] = {}
     for word in words or ():
         label, equals, number = word.rpartition("=")
@@ -101,7 +101,7 @@ def thresholds_of(words: Sequence[str] | None) -> float | dict[str, float] | Non
 
 
 def label_columns(classifier: Classifier) -> tuple[Column, Column]:
-    widths = [len(label) + 2 for label in classifier.labels]  # several stand with commas between
+    widths = [len(label) + 2 for label in classifier.labels]  # multiple labels are joined by commas
     width = (sum if classifier.several else max)(widths) - 2
     return Column("label", min(max(width, 5), 40), "cyan"), Column("prob", 6, right=True)
 

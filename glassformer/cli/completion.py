@@ -1,5 +1,7 @@
-"""What bash does to words with colons, undone: it takes zoo:NAME apart, and wants back what comes
-behind the colon."""
+"""Shell completion of words with colons in bash.
+
+bash splits zoo:NAME at the colon and expects only the part after it as completion.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ ASKED = "_GLASSFORMER_COMPLETE"
 
 @contextmanager
 def colons_kept() -> Iterator[None]:
-    """Around the command line, which is asked for completions by the environment."""
+    """Wraps the command line, which is asked for completions through the environment."""
     if os.environ.get(ASKED) != "complete_bash":
         yield
         return
-    given = os.environ.get("COMP_WORDS", "").split("\n")  # as the script that typer installs has it
+    given = os.environ.get("COMP_WORDS", "").split("\n")  # as in typer's completion script
     given = given[: int(os.environ.get("COMP_CWORD") or 0) + 1]
     words = joined(given)
     if len(words) == len(given):

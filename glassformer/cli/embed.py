@@ -1,4 +1,4 @@
-"""glassformer embed: texts as vectors."""
+"""glassformer embed: text embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.cli.printing import Column, ResultRows, about, progress, say
 from glassformer.cli.text_task import TextTaskOptions
 from glassformer.errors import GlassformerError
 
-SHOWN = 4  # numbers of a vector, at a terminal
+SHOWN = 4  # numbers of a vector shown in a terminal
 
 PoolingOption = Annotated[
     list[str] | None,

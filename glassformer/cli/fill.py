@@ -1,4 +1,4 @@
-"""glassformer fill: what belongs in the gaps of a text."""
+"""glassformer fill: candidates for the gaps of a text."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fill(
 
 
 def table(result: Filled) -> Iterator[tuple[str, str, str, str]]:
-    """Where there are several gaps, those by themselves first."""
+    """Yields table rows; with several gaps, first the candidates of each gap."""
     several = len(result.gaps) > 1
     for number, gap in enumerate(result.gaps if several else (), 1):
         for one in gap.candidates:

@@ -1,4 +1,4 @@
-"""glassformer generate: writes on from a prompt, from every line of a file, or in a dialog."""
+"""glassformer generate: text generation from a prompt, from a file, or interactively."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def generate(
 def answer(
     writer: Generator, prompt: str | None, given: dict[str, Any], draft: Transformer | None
 ) -> str:
-    """Prints the text as it comes; what is chosen as a whole comes at the end."""
+    """Prints the text token by token, or at the end if it is chosen as a whole, and returns it."""
     from glassformer.generate.writer import streams
 
     if streams(writer.knobs(given)):

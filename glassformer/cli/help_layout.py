@@ -1,4 +1,4 @@
-"""What the command line says of itself: help that fits any width, and mistakes in one sentence."""
+"""Layout of help texts for any terminal width, and of usage errors as one sentence."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-# UsageError: click's, or that of typer's copy of click
+# UsageError of click, or of typer's copy of click
 Misused = cast(type[Exception], typer.BadParameter.__mro__[1])
 WIDEST = 100  # longer lines are hard to read
-NARROW = 60  # below it what is named stands over what is said of it
-NAMES = 30  # longer names have a line to themselves
+NARROW = 60  # below this width, descriptions are on a line below the names
+NAMES = 30  # longer names have a line of their own
 EXAMPLE = "$ "
-KINDS = {  # as typer names types, and as people do
+KINDS = {  # typer's type names, and those shown to users
     "str": "TEXT",
     "list[str]": "TEXT",
     "int": "N",
@@ -35,14 +35,14 @@ Row = tuple[str, str]
 
 
 class Verb(TyperCommand):
-    """A command that shows help in our layout; its docstring ends with an example: `$ ...`."""
+    """Command with this help layout; its docstring ends with an example: `$ ...`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         show(ctx, [*arguments(ctx), *options(ctx)])
 
 
 class Verbs(TyperGroup):
-    """The same of several, in groups, as their help panels are named."""
+    """Group of commands with this help layout, grouped by help panel."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         verbs: dict[str, list[Row]] = {}
@@ -57,7 +57,7 @@ class Verbs(TyperGroup):
         return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """`help VERB` is `VERB --help`."""
+        """Treats `help VERB` as `VERB --help`."""
         asked = args[:1] == ["help"]
         return super().parse_args(ctx, [*args[1:], "--help"] if asked else args)
 
@@ -70,7 +70,7 @@ class Verbs(TyperGroup):
 
 
 def mistake(error: Any) -> str:
-    """One sentence, with the way out. Empty if the help itself was the answer."""
+    """Returns a usage error as one sentence with a hint; empty if the help was shown instead."""
     said: str = error.format_message()
     said = said.replace("Value error, ", "").replace("argument(s)", "argument")
     said = re.sub(
@@ -94,7 +94,7 @@ def mistake(error: Any) -> str:
 
 def say(error: str, quiet: bool = False) -> None:
     console = Console(stderr=True, soft_wrap=True, quiet=quiet)
-    with suppress(OSError):  # the exit code tells it, too
+    with suppress(OSError):  # the exit code also reports the error
         console.print("[bold red]error:[/] " + error.replace("[", r"\["), highlight=False)
 
 
@@ -144,7 +144,7 @@ def show(ctx: Any, groups: Sequence[tuple[str, Sequence[Row]]]) -> None:
 
 
 def columns(rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[str]]]:
-    """What is named, and lines of what is said of it, beside it where there is room."""
+    """Yields each name with the lines of its description, beside it if there is room."""
     fitting = [len(left) for left, _ in rows if len(left) <= NAMES]
     indent = 6 if width < NARROW or not fitting else max(fitting) + 4
     for left, right in rows:
@@ -157,7 +157,7 @@ def columns(rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def told(text: str) -> tuple[list[str], list[str]]:
-    """Paragraphs, and the commands among the lines."""
+    """Splits a docstring into paragraphs and example commands."""
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.replace("\f", ""))]
     examples = [
         line.strip().removeprefix(EXAMPLE)
@@ -195,7 +195,7 @@ def arguments(ctx: Any) -> Iterator[tuple[str, list[Row]]]:
 
 
 def options(ctx: Any) -> Iterator[tuple[str, list[Row]]]:
-    """By the panels they name; those without one come first."""
+    """Yields options by help panel; those without one come first."""
     groups: dict[str, list[Row]] = {"Options": []}
     for one in ctx.command.get_params(ctx):
         record = one.get_help_record(ctx)
@@ -206,12 +206,12 @@ def options(ctx: Any) -> Iterator[tuple[str, list[Row]]]:
 
 
 def kinds_named(left: str) -> str:
-    """`--top <int range>` is `--top N`; choices stand as they are."""
+    """Replaces type names: `--top <int range>` becomes `--top N`; choices stay as they are."""
     return re.sub(r"<(.*?)>", lambda kind: KINDS.get(kind[1], kind[1]), left)
 
 
 def plain(right: str) -> str:
-    """Without typer's escapes; `x>=1` goes without saying."""
+    """Removes typer's escapes and ranges such as `x>=1`."""
     right = right.replace("\\[", "[")
     right = re.sub(r"; x(>|>=|<|<=)[^\];]*|; [\d.]+<=x<=[\d.]+", "", right)
     return re.sub(r"\[(x>=[\d.]+|[\d.]+<=x<=[\d.]+)\]", "", right).strip()

@@ -1,4 +1,4 @@
-"""glassformer index: a folder of texts, made ready to be searched."""
+"""glassformer index: search index of a folder of texts."""
 
 from __future__ import annotations
 

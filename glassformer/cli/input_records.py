@@ -1,7 +1,6 @@
-"""What verbs read: a text or a path from the command line, standard input, or files; records come
-out.
+"""Input records of commands, from an argument, standard input, or files.
 
-A line that cannot be used is named. `--on-error stop` ends there; `skip` counts it and goes on.
+Errors name the invalid line. `--on-error stop` ends there; `skip` counts it and continues.
 """
 
 from __future__ import annotations
@@ -33,17 +32,29 @@ Question = TypeVar("Question")
 Result = TypeVar("Result")
 STDIN = Path("standard input")
 TABLES = ("csv", "tsv", "parquet")
-WAIT = 0.05  # seconds without a new line are a pause
+WAIT = 0.05  # seconds without a new line that count as a pause
 
 
 class InputLine(dict[str, Any]):
-    """A record that is a line of a text file."""
+    """Record that is a line of a text file."""
 
 
 class InputRecords:
-    """Iterates over records, each with the place it stands at as its "where"; plain texts are
-    records with a "text". A word that is the path of a file stands for it. `done` of `total` bytes
-    have been read; `used` and `skipped` count."""
+    """Iterates over input records, each with its location as "where".
+
+    Plain texts are records with a "text". `done` of `total` bytes have been read; `used` and
+    `skipped` count records.
+
+    Args:
+        word: Text, or path of a file, from the command line; "-" or None for standard input.
+        files: Paths or patterns of files.
+        form: Format of the files; None determines it by their suffix.
+        stdin_form: Format of standard input, unless `form` is given.
+        column: Column with the text.
+        encoding: Encoding of the input.
+        whole: Whether a text file is one record instead of one per line.
+        on_error: "stop" at an invalid record, or "skip" it.
+    """
 
     def __init__(
         self,
@@ -81,7 +92,7 @@ class InputRecords:
         return self.shelf.done
 
     def __iter__(self) -> Iterator[Record | Pause]:
-        """Whoever follows a growing stream is told when it pauses."""
+        """Yields records, and `Pause` where a stream on standard input pauses."""
         found: Iterable[Record | RecordError | Pause] = self.read()
         for record in live(found) if self.shelf.paths == [STDIN] else found:
             if isinstance(record, RecordError):
@@ -94,11 +105,17 @@ class InputRecords:
         question: Callable[[Record], Question],
         work: Callable[[Iterator[Question | Pause]], Iterable[Result | GlassformerError]],
     ) -> Iterator[tuple[Record, Result]]:
-        """Records with their results, as they come. `question` makes of a record what the work is
-        given; what it raises, and errors in the place of results, are about that record alone.
+        """Yields records with their results, as soon as these are available.
 
-        A bad line, and Ctrl-C, end it as if there were no more to read, so that a verb finishes
-        what it has made of the records before; `end` tells."""
+        An invalid record and Ctrl-C end the iteration as if there were no more input, so that a
+        command finishes its work on the records before; `end` then reports the reason.
+
+        Args:
+            question: Makes the input of `work` from a record. Errors it raises concern that record
+                only.
+            work: Maps inputs to results in the same order; an error in place of a result concerns
+                that record only.
+        """
         waiting: deque[Record] = deque()
 
         def asked() -> Iterator[Question | Pause]:
@@ -114,7 +131,7 @@ class InputRecords:
                         continue
                     waiting.append(record)
                     yield made
-            except GlassformerError as error:  # what comes before it is answered all the same
+            except GlassformerError as error:  # the records before it are still answered
                 self._stopped = error
 
         try:
@@ -137,12 +154,11 @@ class InputRecords:
 
     @property
     def stopped(self) -> bool:
-        """Whether there was more to read."""
+        """Whether reading stopped before the end of the input."""
         return self._stopped is not None
 
     def end(self) -> None:
-        """What was left out, what has stopped it, or that there was nothing; to be said when all
-        else is done."""
+        """Reports skipped records, an interruption, or empty input; called when a command ends."""
         if self.skipped:
             say(f"{self.used:,} used, {self.skipped:,} skipped.")
         if isinstance(self._stopped, KeyboardInterrupt):
@@ -154,7 +170,7 @@ class InputRecords:
             raise GlassformerError("There is nothing to read; give a text, or a file with some.")
 
     def read(self) -> Iterator[Record | RecordError]:
-        """As they stand there, with what is wrong in the place of those that cannot be used."""
+        """Yields records as they are read, with a `RecordError` in place of invalid ones."""
         if self.word is not None:
             yield {self.column.name or "text": self.word, "where": "TEXT"}
         for path in self.shelf.paths:
@@ -181,7 +197,7 @@ class InputRecords:
 
 
 class Opened(TextFileReader):
-    """Files, or standard input, of which nobody knows how long it is."""
+    """Files, or standard input, whose length is unknown."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         super().__init__([path for path in paths if path != STDIN])
@@ -193,7 +209,7 @@ class Opened(TextFileReader):
             with super().open(path) as stream:
                 yield stream
             return
-        try:  # a thread that waits for sys.stdin itself would be in the way when Python ends
+        try:  # a thread waiting for sys.stdin itself would block the exit of Python
             own = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
         except OSError:
             own = cast(Any, sys.stdin.buffer)
@@ -201,7 +217,7 @@ class Opened(TextFileReader):
 
 
 def field_of(record: Record, name: str, option: str | None = "--field") -> str:
-    """A column with a text that is not empty; `option` names another one."""
+    """Returns a column with a text that is not empty; errors mention `option`, which selects it."""
     if name not in record:
         raise missing(record, name, option)
     text = record[name]
@@ -219,7 +235,7 @@ def missing(record: Record, name: str, option: str | None) -> GlassformerError:
 
 
 def live(records: Iterable[Record | RecordError | Pause]) -> Iterator[Record | RecordError | Pause]:
-    """The same, read by a thread, with a pause wherever the next one is long in coming."""
+    """Reads the records in a thread, and yields a `Pause` while waiting for the next one."""
     queue: Queue[Any] = Queue(maxsize=1024)
     end = object()
 

@@ -1,4 +1,4 @@
-"""glassformer inspect: what a model is made of."""
+"""glassformer inspect: architecture and parameters of a model."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def stack_lines(stack: StackSpec) -> list[str]:
         tables.append(f"{embed.position.length:,} {table} positions")
     if embed.segments:
         tables.append(f"{embed.segments} segments")
-    kinds = list(dict.fromkeys(map(layer_line, blocks)))  # how much each drops is not said
+    kinds = list(dict.fromkeys(map(layer_line, blocks)))  # dropout rates are not shown
     lines = [f"embeds {', '.join(tables)} as vectors of {stack.width:,}"]
     shared = "" if len(stack.order) == len(blocks) else f" over {len(blocks)} shared ones"
     lines.append(f"{len(stack.order)} layers{shared}, of {len(kinds)} kind{'s' * (len(kinds) > 1)}")
@@ -144,7 +144,7 @@ def sight(pattern: AttentionPattern | BlockSparsePattern) -> str:
 
 
 def folded(parts: list[ParameterRow]) -> list[ParameterRow]:
-    """Of each stack's layers only the first is shown in its parts."""
+    """Keeps only the first layer of each stack in detail."""
     return [
         part
         for part in parts

@@ -1,4 +1,4 @@
-"""glassformer lens: a lens that reads what every layer knows, trained for one model."""
+"""glassformer lens: training of a tuned lens for a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from glassformer.errors import GlassformerError
 if TYPE_CHECKING:
     from glassformer.model import Model
 
-HELD = 10  # of so many texts one is not learned from, but measured with
+HELD = 10  # one in so many texts is held out for evaluation
 
 
 @grouped
@@ -108,7 +108,10 @@ def read(reading: TextTaskOptions, target: str | None) -> tuple[list[str], list[
 
 
 def folder_of(model: Model, name: str) -> Path:
-    """Beside the weights, except of a model that belongs to Glassformer, or another package."""
+    """Returns the default folder of a lens, next to the weights.
+
+    Raises an error for models of Glassformer or another package.
+    """
     from glassformer import zoo
     from glassformer.inside.lens.tuned_lens import home
 

@@ -1,4 +1,4 @@
-"""What verbs that take a model have in common: which one, with which adapter, computed how."""
+"""Options of commands that load a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model that a verb works with."""
+    """The model, its adapter, and how to compute it."""
 
     model: Source
     adapter: AdapterOption = None
@@ -27,7 +27,7 @@ class ModelOptions:
 
 
 def with_adapter(model: str | None, adapter: str | None, device: str) -> Model | str | None:
-    """What an index is told of its model, where an adapter may be named with it or by itself."""
+    """Returns the model argument of an index: a model with its adapter, or either one alone."""
     from glassformer.loading import load
 
     if model is None or adapter is None:

@@ -1,4 +1,4 @@
-"""glassformer open: look inside models, in one's own browser."""
+"""glassformer open: the web page that shows the inside of models."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def open_page(
         server.server_close()
         done = session.close()
         print("\nClosed.", flush=True)
-        if not done:  # torch aborts if Python ends around it
+        if not done:  # torch aborts if Python exits while it is computing
             os._exit(0)
 
 
 def listen(session: Session, port: int | None) -> Server:
-    """On the port that was named, or else on the usual one, or on any that is free."""
+    """Starts the server on the given port, or else on the default port or any free one."""
     from glassformer.page import Server
 
     if port is not None:
@@ -107,6 +107,6 @@ def answer_to_itself(server: Server) -> None:
 
 
 def has_display() -> bool:
-    """Whether a browser could show itself here."""
+    """Returns whether a browser can be displayed here."""
     shown = ("DISPLAY", "WAYLAND_DISPLAY")
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in shown)

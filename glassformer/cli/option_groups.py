@@ -1,4 +1,4 @@
-"""Options that several verbs share: a dataclass, of which every field is one."""
+"""Options shared by several commands, as dataclasses with one field per option."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, get_type_hints
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer reads it: in the place of a parameter that is a dataclass stand that
-    one's fields."""
+    """Replaces each dataclass parameter of a command by its fields, for typer."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[Any]] = {
         name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)
@@ -21,7 +20,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         if name in groups:
             parameters += parameters_of(groups[name])
         else:
-            kind = inspect.Parameter.KEYWORD_ONLY  # so that one without a default may come last
+            kind = inspect.Parameter.KEYWORD_ONLY  # allows a parameter without default after others
             parameters.append(parameter.replace(kind=kind, annotation=hints[name]))
 
     @wraps(command)

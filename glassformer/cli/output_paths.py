@@ -1,5 +1,7 @@
-"""Where verbs write: an output is never an input, and a file that exists stays as it is unless
---overwrite is given. Checked once for all verbs, before they begin."""
+"""Checks of output paths, made for all commands before they begin.
+
+An output is never an input, and an existing file is not replaced without --overwrite.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,19 @@ Overwrite = Annotated[
 
 @dataclass(frozen=True)
 class OutputPath:
-    """Stands beside the typer.Option or typer.Argument of a parameter that names an output. An
-    output that is `continued` may exist: the verb goes on with its own and refuses others.
-    `default` names the file where none is given."""
+    """Annotation of a parameter that names an output, beside its typer.Option or typer.Argument.
+
+    Args:
+        continued: Whether the output may exist: the command then continues it if it is its own.
+        default: Returns the path if none is given.
+    """
 
     continued: bool = False
     default: Callable[[Given], Path | None] = lambda given: None
 
 
 def guarded(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with its outputs checked; one that writes new files has --overwrite."""
+    """Adds the checks of outputs to a command, and --overwrite if it writes new files."""
     hints = get_type_hints(verb, include_extras=True)
     targets = {name: target for name, hint in hints.items() for target in targets_in(hint)}
     if not targets:
@@ -55,7 +60,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         for name, output in named.items():
             if output is not None:
                 check_output(output, read, targets[name].continued, overwrite)
-                read.append(output)  # two outputs are not one file either
+                read.append(output)  # two outputs must not be the same file either
         verb(**given | named)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -68,7 +73,7 @@ def targets_in(hint: Any) -> Iterator[OutputPath]:
 
 
 def paths_in(value: Any) -> Iterator[Path]:
-    """Files and folders that a word of the command line names, by itself or as a pattern."""
+    """Yields files and folders that an argument names, by itself or as a pattern."""
     for word in value if isinstance(value, list | tuple) else [value]:
         if isinstance(word, str | Path) and os.path.lexists(word):
             yield Path(word)
@@ -77,6 +82,7 @@ def paths_in(value: Any) -> Iterator[Path]:
 
 
 def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: bool) -> None:
+    """Raises an error if the output is an input, or exists and must not be replaced."""
     for other in read:
         if is_same(path, other) or other.resolve().is_relative_to(path.resolve()):
             raise GlassformerError(
@@ -97,7 +103,7 @@ def check_output(path: Path, read: Sequence[Path], continued: bool, overwrite: b
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """By any name: links, hard links, and another case where the file system ignores it."""
+    """Compares files, including links, hard links, and case on case-insensitive file systems."""
     try:
         return one.samefile(other)
     except OSError:
@@ -105,6 +111,6 @@ def is_same(one: Path, other: Path) -> bool:
 
 
 def free_file(path: Path) -> Path:
-    """The first of a.txt, a-2.txt, a-3.txt, ... that does not exist."""
+    """Returns the first of a.txt, a-2.txt, a-3.txt, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(one for one in chain([path], others) if not os.path.lexists(one))

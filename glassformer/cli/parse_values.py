@@ -1,4 +1,4 @@
-"""Words of the command line: texts from arguments, files and pipes, and knobs as `name=value`."""
+"""Parsing of arguments: texts from arguments, files and pipes, and settings as `name=value`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from glassformer.errors import GlassformerError
 
 
 def text_of(word: str | None, file: Path | None) -> str:
-    """A text that was given, or that a file or a pipe brings; their last new line is no part of
-    it. A word may be the path of a file."""
+    """Returns a text from an argument, a file or a pipe, without its last newline.
+
+    The argument may be the path of a file.
+    """
     from glassformer.cli.path_arguments import file_named
 
     if file is None and word is not None and word != "-":
@@ -31,7 +33,7 @@ def text_of(word: str | None, file: Path | None) -> str:
 
 
 def knobs_of(words: Sequence[str]) -> dict[str, Any]:
-    """Of `name=value` each; the value is JSON, or Python, or else a text."""
+    """Parses `name=value` settings; a value is JSON, or Python, or else a string."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""A word on the command line that names a file: the file is read in its place."""
+"""Arguments that name a file, which is read instead."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ LITERALLY = "(to use its name as a text, give it on standard input)"
 
 
 def file_named(word: str, form: str | None = None) -> Path | None:
-    """The file of this path, which is told on standard error; None where the word is a text. One
-    word with the ending of a data file is no text, but a path that is wrong."""
+    """Returns the file at this path and reports it on standard error, or None if it is a text.
+
+    A single word with the suffix of a data file is not a text, but a wrong path.
+    """
     if os.path.isfile(word):
         path = Path(word)
         say(f"Reading {word} as {FORMS[form or form_of(path)]} {LITERALLY}.")

@@ -1,7 +1,7 @@
-"""What verbs print: a row a result as they come, in columns for people or as JSON for programs.
+"""Output of commands: one row per result, in columns or as JSON.
 
-A terminal's width limits what it shows. In a file or a pipe nothing is cut: tabs separate the cells
-of a row, and tables are as wide as their cells need.
+The width of a terminal limits the columns. In a file or a pipe nothing is truncated: tabs separate
+the cells of a row, and tables are as wide as their cells.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ UNLIMITED = 2**24  # columns of a file or a pipe
 
 @dataclass(frozen=True)
 class Column:
-    """Of so many letters' width; 0 is what the terminal has left, for one column at most. What
-    must not be cut short (`whole`) stands in the last one."""
+    """Column of a given width in characters.
+
+    Width 0 takes the rest of the terminal, for at most one column. A `whole` column is not
+    truncated and must be the last.
+    """
 
     name: str
     width: int = 0
@@ -44,8 +47,10 @@ class Column:
 
 
 class ResultRows:
-    """Prints a result at a time, so that the first are there while others are computed. Where
-    standard output is no terminal, every cell is `complete`, and tabs separate them."""
+    """Prints results one at a time, as soon as they are computed.
+
+    If standard output is not a terminal, cells are `complete` and separated by tabs.
+    """
 
     def __init__(self, columns: Sequence[Column], as_json: bool) -> None:
         self._console = Console(highlight=False, markup=False)
@@ -57,7 +62,7 @@ class ResultRows:
         self._begun = False
 
     def add(self, cells: Sequence[str], record: Mapping[str, Any]) -> None:
-        """The same result for people and for programs."""
+        """Prints a result: `cells` in columns, or `record` as JSON."""
         if self._json:
             print_json(record)
             return
@@ -79,7 +84,7 @@ class ResultRows:
 
 
 def fitted(cell: str, width: int, right: bool = False) -> str:
-    """In one line of so many columns of a terminal; Chinese letters take two."""
+    """Fits a cell into one line of `width` terminal columns; Chinese characters take two."""
     text = Text(in_one_line(cell))
     text.truncate(width, overflow="ellipsis")
     if right:
@@ -88,53 +93,61 @@ def fitted(cell: str, width: int, right: bool = False) -> str:
 
 
 def in_one_line(cell: str) -> str:
+    """Returns a text with line breaks and tabs replaced, for one cell."""
     return " ".join(cell.splitlines()).expandtabs(1)
 
 
-WHERE = Column("where", 20)  # of tables about many texts, where a row does not show its own
+WHERE = Column("where", 20)  # for tables whose rows do not show their text
 
 
 def place_of(record: Mapping[str, Any]) -> str:
-    """For people: without the folder."""
+    """Returns the location of a record without the folder, for display."""
     return str(record["where"]).rpartition("/")[2]
 
 
 def about(
     record: Mapping[str, Any], said: Mapping[str, Any], keep: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Which record a result belongs to: its place, its id where it has one, what was read, and
-    columns that are to go along."""
+    """Returns the identification of a record for its result.
+
+    That is its location, its id if it has one, the input (`said`), and the columns in `keep`.
+    """
     kept = {name: record[name] for name in ("id", *(keep or ())) if name in record}
     return {"where": record["where"], **kept, **said}
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """A line; half a character of a broken text is written as JSON has it."""
+    """Prints a line of JSON; lone surrogates are escaped."""
     line = json.dumps(record, ensure_ascii=False)
     sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
 
 
 def say(line: str) -> None:
+    """Prints a message on standard error."""
     Console(stderr=True, soft_wrap=True).print(line, markup=False, highlight=False)
 
 
 def output_console(**options: Any) -> Console:
-    """rich's console of standard output, which wraps and cuts lines for a terminal alone."""
+    """Returns a rich console for standard output that wraps and truncates only in a terminal."""
     return Console(width=None if sys.stdout.isatty() else UNLIMITED, **options)
 
 
 def progress_bar(*columns: ProgressColumn, console: Console, **options: Any) -> Progress:
-    """A bar on standard error. Results go to standard output, wherever that leads; rich would send
-    them after the bar."""
+    """Returns a progress bar on standard error.
+
+    Results go directly to standard output; rich would redirect them to the console of the bar.
+    """
     return Progress(*columns, console=console, redirect_stdout=False, **options)
 
 
 @contextmanager
 def progress(inputs: InputRecords, title: str, shown: bool = True) -> Iterator[Any]:
-    """Gives a function that passes results on and moves a bar on standard error, by the bytes
-    that were read. It is quiet where nobody sees it, and where the results can be seen instead
-    (unless they are not `shown` as they come)."""
+    """Yields a function that passes results on and updates a bar by the bytes read.
+
+    The bar is on standard error. It is hidden if that is not a terminal, and if the results appear
+    in the terminal instead (unless they are not `shown` at once).
+    """
     console = Console(stderr=True)
     seen = console.is_terminal and not (shown and sys.stdout.isatty())
     bar = progress_bar(

@@ -1,5 +1,4 @@
-"""What translate and summarize do with records: their texts, what is right beside what was
-written, and the figures of both."""
+"""Texts, references and their metrics for translate and summarize."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from glassformer.train.data.readers import form_of
 
 
 def text_in(record: Record, field: str) -> str:
-    """What a verb reads; a list of sentences is one text."""
+    """Returns the text of a record; a list of sentences is one text."""
     found = record.get(field)
     if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
         return " ".join(found)
@@ -21,15 +20,17 @@ def text_in(record: Record, field: str) -> str:
 
 
 def line_in(record: Record, field: str) -> str:
-    """The same; an empty line of a text file is no mistake, but layout."""
+    """Returns the text of a record; empty lines of a text file are allowed, as layout."""
     if isinstance(record, InputLine) and field == "text":
         return str(record["text"])
     return text_in(record, field)
 
 
 class ReferenceScores:
-    """What was written, beside what is right. References of a file belong to the input's lines of
-    the same number, also where some are skipped."""
+    """Collects generated texts with their references.
+
+    References from a file belong to the input lines of the same number, also if some are skipped.
+    """
 
     def __init__(
         self, inputs: InputRecords, file: str | None, field: str | None, encoding: str
@@ -54,7 +55,7 @@ class ReferenceScores:
         return self.file is not None or self.field is not None
 
     def references(self, record: Record) -> list[str]:
-        """Those of a record; wrong ones are an error before anything is computed."""
+        """Returns the references of a record; raises an error for invalid ones before computing."""
         own = record
         if self.file is not None:
             line = "1" if record["where"] == "TEXT" else _line(record)
@@ -83,7 +84,7 @@ class ReferenceScores:
         figures: Callable[[Sequence[str], Sequence[Sequence[str]]], list[SignedMetric]],
         as_json: bool,
     ) -> None:
-        """The figures of all texts together, for people on standard error, beside the texts."""
+        """Prints the metrics of all texts, on standard error beside the texts unless as JSON."""
         if not self or not self.written:
             return
         found = figures(self.written, self.right)

@@ -1,4 +1,4 @@
-"""glassformer runs: run folders side by side."""
+"""glassformer runs: comparison of run folders."""
 
 from __future__ import annotations
 
@@ -83,8 +83,10 @@ def overview(found: Sequence[RunSummary], names: Sequence[str]) -> Table:
 
 
 def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
-    """A row a key: every value of it, and which runs have that. So it can be read however many keys
-    and runs there are."""
+    """Returns a table with a row per setting: its values, and the runs that have each.
+
+    This stays readable for any number of settings and runs.
+    """
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column("key", no_wrap=True)
     table.add_column("values", overflow="fold")
@@ -92,7 +94,7 @@ def keys(other: dict[str, list[Any]], names: Sequence[str]) -> Table:
         having: dict[str, list[str]] = {}
         for name, value in zip(names, values, strict=True):
             having.setdefault(_said(value), []).append(name)
-        if len(having) > 1:  # or else some say nothing and the others an empty list
+        if len(having) > 1:  # otherwise they differ only as missing and empty
             said = (f"{value} ({', '.join(runs)})" for value, runs in having.items())
             table.add_row(key, ", ".join(said))
     return table

@@ -1,4 +1,4 @@
-"""glassformer scaling: power laws of loss over run folders."""
+"""glassformer scaling: power laws of the loss over run folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer score: how probable a text is to a model."""
+"""glassformer score: log-probabilities and perplexity of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""glassformer search: the passages of an index that are nearest to a question."""
+"""glassformer search: passages of an index that are nearest to a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What translate and summarize share on the command line: knobs and references."""
+"""Options shared by translate and summarize: generation settings and references."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEARCH, FRAME, JUDGE = "How it is written", "How it is read", "Beside references
 
 @dataclass(frozen=True)
 class Seq2SeqOptions:
-    """How the model reads a text and writes another; a knob that was not turned is None."""
+    """Generation settings; None for those not given."""
 
     quantize: Annotated[
         str | None, typer.Option(help="int8, int4: smaller weights.", rich_help_panel=COMPUTED)
@@ -66,7 +66,7 @@ class Seq2SeqOptions:
     ] = None
 
     def options(self) -> dict[str, Any]:
-        """What a translator or a summarizer is given: the frame, and the knobs that were turned."""
+        """Returns the arguments of a translator or summarizer: frame and given settings."""
         from glassformer.generate.config import KINDS
 
         turned = {k: v for k, v in vars(self).items() if k in KINDS and v is not None}

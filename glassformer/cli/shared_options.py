@@ -1,6 +1,8 @@
-"""Options that several verbs have, described once. Whatever describes the command line is light: a
-verb imports what it works with (torch!) when it is called, so that help and completion are there at
-once."""
+"""Options shared by several commands.
+
+Modules that define the command line import little: a command imports its dependencies (torch!) when
+it is called, so that help and completion are fast.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from glassformer.zoo import published as real
 OnError = Literal["stop", "skip"]
 Form = Literal["text", "jsonl", "csv", "tsv"]
 
-READ, COMPUTED = "What is read", "How it is computed"  # groups of options
+READ, COMPUTED = "What is read", "How it is computed"  # help panels
 
 
 def zoo_names(incomplete: str) -> list[str]:
-    """For completion; where none fits, the shell completes files."""
+    """Completes model names; if none fits, the shell completes files."""
     prefix = PREFIX if incomplete.startswith(PREFIX) else ""
     known = [*(f"{prefix}{one}" for one in names()), *(f"{real.PREFIX}{one}" for one in real.REAL)]
     return [name for name in known if name.startswith(incomplete)]

@@ -1,7 +1,7 @@
-"""Standard output that reports failures: a full disk or a closed pipe is an error of one sentence.
+"""Standard output that reports failures: a full disk or a closed pipe is an error in one sentence.
 
-Python writes what is buffered when it ends, and fails then with a traceback or, where output is
-discarded, not at all.
+Python flushes its buffers at exit, and fails then with a traceback or, if output is discarded,
+silently.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from glassformer.errors import GlassformerError
 
 
 class OutputError(GlassformerError):
-    """Standard output cannot be written."""
+    """Raised when standard output cannot be written."""
 
 
 class CheckedOutput:
-    """A text stream that raises OutputError when a write fails, and at every write from then on."""
+    """Text stream that raises OutputError when a write fails, and at every later write."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -59,10 +59,12 @@ class CheckedOutput:
 
 @contextmanager
 def checked_output() -> Iterator[None]:
-    """Puts a CheckedOutput in the place of sys.stdout. What cannot be written is discarded at the
-    end, so that Python does not try again."""
+    """Replaces sys.stdout by a CheckedOutput.
+
+    Output that cannot be written is discarded at the end, so that Python does not try again.
+    """
     stream = sys.stdout
-    if stream is None:  # closed (`>&-`): here every write fails
+    if stream is None:  # closed (`>&-`): let every write fail
         stream = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     sys.stdout = cast(TextIO, CheckedOutput(stream))
     try:

@@ -1,4 +1,4 @@
-"""glassformer summarize: what texts say, in few words."""
+"""glassformer summarize: summaries of texts."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ REPORT = (
 
 @dataclass(frozen=True)
 class TagOptions(CommonOptions):
-    """Also lists of words, and CoNLL files."""
+    """Common options, with lists of words and CoNLL files as further inputs."""
 
     form: Annotated[
         Literal["text", "jsonl", "csv", "tsv", "conll"] | None,
@@ -123,7 +123,7 @@ def tag(
 
 
 def given_of(record: Record, field: str | None) -> Given:
-    """A text, or words."""
+    """Returns the text or the list of words of a record."""
     from glassformer.cli.input_records import field_of
 
     name = field or ("words" if "words" in record else "text")

@@ -1,4 +1,4 @@
-"""Which column of a table has the text."""
+"""Choice of the text column of a table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from glassformer.errors import GlassformerError
 from glassformer.train.data.files import RecordError
 from glassformer.train.objectives.objective import Record
 
-OTHERS = ("where", "id", "label", "labels", "date")  # columns that have no text to read
+OTHERS = ("where", "id", "label", "labels", "date")  # columns that never contain the text
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """The one of this name. Without a name: one of those that the verb reads by itself, or the only
-    one that can have the text. `taken` are columns that have something else."""
+    """The column with the text.
+
+    Args:
+        name: Name of the column. None selects one of `usual`, or the only one that can contain
+            text.
+        usual: Names that the command reads by default.
+        taken: Columns with another use.
+    """
 
     name: str | None = "text"
     usual: tuple[str, ...] = ("text",)
@@ -29,7 +35,10 @@ class TextColumn:
     def provide(
         self, records: Iterable[Record | RecordError], path: Path
     ) -> Iterator[Record | RecordError]:
-        """The records of a table, whose first one decides. What was found is there as `text`."""
+        """Yields the records of a table with the text column as `text`.
+
+        The first record determines the column.
+        """
         found = self.name
         for record in records:
             if isinstance(record, RecordError):
@@ -47,7 +56,7 @@ class TextColumn:
             name
             for name, value in record.items()
             if name not in (*OTHERS, *self.taken)
-            and re.fullmatch(r"[\w-]+", name)  # else it may be a text, in a file without a header
+            and re.fullmatch(r"[\w-]+", name)  # else it may be a text, in a file without header
             and has_words(value)
         ]
         if len(possible) == 1:
@@ -60,7 +69,7 @@ class TextColumn:
 
 
 def has_words(value: Any) -> bool:
-    """Whether it is a text with letters, and no date."""
+    """Returns whether a value is a text with letters, and not a date."""
     if not isinstance(value, str) or not any(letter.isalpha() for letter in value):
         return False
     try:

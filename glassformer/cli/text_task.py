@@ -1,4 +1,4 @@
-"""What verbs that read texts have in common: which model, which texts, and how results go out."""
+"""Options of commands that read texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommonOptions(ModelOptions):
-    """The model, where its texts stand, and how results go out."""
+    """The model, the input texts, and the output format."""
 
     text: Text = None
     file: Files = None
@@ -49,13 +49,13 @@ class CommonOptions(ModelOptions):
 
 @dataclass(frozen=True)
 class TextTaskOptions(CommonOptions):
-    """Texts of a column, or as they stand."""
+    """Common options, with a format and a text column."""
 
     form: FormOption = None
     field: Field = None
 
     def inputs(self, *taken: str | None) -> InputRecords:
-        """`taken` are columns that have something else than the text."""
+        """Returns the input records. `taken` are columns with another use than the text."""
         from glassformer.cli.text_column import TextColumn
 
         return self.read(self.form, TextColumn(self.field, taken=taken))

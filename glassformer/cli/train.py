@@ -1,4 +1,4 @@
-"""glassformer train: a recipe becomes a run folder, with a live bar on the way."""
+"""glassformer train: training by a recipe, with a progress bar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def train(
     $ glassformer train recipe.toml train.steps=1000 --dry-run
     """
     from glassformer.train.trainer import (
-        dry_run,  # which takes a second, and other verbs do without
+        dry_run,  # takes a second to import; other commands do not need it
     )
     from glassformer.train.trainer import train as start
 
@@ -60,12 +60,12 @@ def train(
         raise typer.Exit(130) from None
     finally:
         bar.end()
-    if is_main():  # who has written it; others may be here before
+    if is_main():  # other ranks may get here before the main one has written the results
         console.print(told(run), soft_wrap=True, highlight=False)
 
 
 class ProgressBar(Reporter):
-    """One line that lives: how far, the loss, how fast, how much of the device, time left."""
+    """Live line with progress, loss, speed, device use and remaining time."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -118,12 +118,12 @@ class ProgressBar(Reporter):
         self._console.print(f"step {entry['step']:>6,}  {figures}", soft_wrap=True, highlight=False)
 
     def end(self) -> None:
-        if self._bar.live.is_started:  # else it would end a line that never began
+        if self._bar.live.is_started:  # otherwise it would end a line that never began
             self._bar.stop()
 
 
 def told(run: Run) -> str:
-    """How a run has ended."""
+    """Returns a sentence on how a run has ended."""
     how = run.finished
     assert how is not None
     best = f", best {how['best']:.4f} at step {how['best_step']:,}" if how["best"] else ""

@@ -1,4 +1,4 @@
-"""glassformer translate: texts in another language."""
+"""glassformer translate: translation of texts."""
 
 from __future__ import annotations
 

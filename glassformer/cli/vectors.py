@@ -1,4 +1,4 @@
-"""glassformer vectors: word vectors from plain text, and what they know."""
+"""glassformer vectors: training, queries and evaluation of word vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = ("skip-gram", "cbow", "glove")
 
 
 class TrainsByDefault(Verbs):
-    """`vectors TEXT...` is `vectors train TEXT...`."""
+    """Treats `vectors TEXT...` as `vectors train TEXT...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "-h", "--help"):

@@ -1,4 +1,4 @@
-"""glassformer watch: shares of labels over time, with an alert when one jumps."""
+"""glassformer watch: proportions of labels over time, with alerts at jumps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from glassformer.cli.input_records import InputRecords, Record
     from glassformer.tasks.monitor.monitor import Monitor
 
-SHOWN = 6  # labels that have a column of their own
+SHOWN = 6  # labels with a column of their own
 RULE = "The rule"
 
 
@@ -144,7 +144,7 @@ def watch(
     def question(record: Record) -> Any:
         if date not in record:
             raise missing(record, date, "--date")
-        date_of(record[date], date_format)  # before the text is computed in vain
+        date_of(record[date], date_format)  # checked before the text is classified
         return field_of(record, field or "text") if label is None else given_labels(record, label)
 
     def labels(questions: Iterator[Any]) -> Iterable[Any]:
@@ -168,7 +168,7 @@ def watch(
 
 
 class LiveTable:
-    """Prints buckets and alerts as soon as they are judged."""
+    """Prints buckets and alerts as soon as they are evaluated."""
 
     def __init__(self, watched: Monitor, as_json: bool) -> None:
         self.watched, self.as_json = watched, as_json
@@ -176,7 +176,7 @@ class LiveTable:
         self._printed = 0
 
     def update(self) -> bool:
-        """Whether there was something new."""
+        """Prints new buckets; returns whether there were any."""
         new = self.watched.shares.over[self._printed :]
         self._printed += len(new)
         for bucket in new:
@@ -210,7 +210,7 @@ def title_of(model: str | None, inputs: InputRecords) -> str:
 
 
 def draw(watched: Monitor, svg: Path | None, html: Path | None) -> None:
-    """Of a stream that is followed, after every bucket."""
+    """Writes the plots; for a followed stream, after every bucket."""
     for path, made in ((svg, watched.svg), (html, watched.html)):
         if path is not None:
             write_text(path, made())

@@ -1,4 +1,4 @@
-"""glassformer zoo: the models that ship with it, and published ones that it knows by name."""
+"""glassformer zoo: the shipped models, and the published models known by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.cli.shared_options import zoo_names
 from glassformer.zoo import ZooModel, card_of, names, read
 from glassformer.zoo import published as real
 
-ROOM = 28  # letters for what a model does, beside a table's other columns
+ROOM = 28  # characters for the description, beside the other columns of a table
 
 
 def zoo(
@@ -52,7 +52,7 @@ def zoo(
 
 
 def show(console: Console, title: str, found: list[ZooModel]) -> None:
-    """A table, or where that has no room for sentences, a paragraph each."""
+    """Prints a table, or a paragraph per model if the descriptions do not fit."""
     console.print(Text(title, "bold"), soft_wrap=True)
     rows = [facts(one) for one in found]
     titles = list(rows[0])
@@ -88,7 +88,7 @@ def show_card(name: str, as_json: bool) -> None:
 
 
 def card(animal: ZooModel) -> str:
-    """Of published weights."""
+    """Returns the card of published weights."""
     name, found = real.published(animal.name)
     packages = ", ".join(f"{one.name} {one.version} ({one.client})" for one in found.packages)
     ways = " or ".join(f"`{way}`" for way in real.ways_to(name, found))
@@ -113,7 +113,7 @@ def table(titles: list[str], rows: list[dict[str, str]], about: list[str]) -> Ta
 
 
 def facts(one: ZooModel) -> dict[str, str]:
-    """By the titles of columns; whether it is here, where it may be missing."""
+    """Returns the facts on a model by column title; for published models, whether it is present."""
     published = one.name.startswith(real.PREFIX)
     return {
         "name": one.name,
@@ -125,6 +125,6 @@ def facts(one: ZooModel) -> dict[str, str]:
 
 
 def told(row: dict[str, str]) -> list[str]:
-    """The same in words."""
+    """Returns the facts as words."""
     here = {"yes": ["here"], "no": ["not here yet"]}.get(row.get("here", ""), [])
     return [row["kind"], f"{row['parameters']} parameters", row["size"], row["license"], *here]

@@ -1,4 +1,4 @@
-"""Labels of whole texts."""
+"""Evaluation of text classification."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ from glassformer.train.objectives.objective import Record
 
 
 class Labeled(NamedTuple):
+    """Text with its correct labels."""
+
     text: Text
     right: frozenset[str]
 
 
 class ClassificationEvaluator(Evaluator[Labeled, Classification]):
-    """Columns `text`, perhaps `pair`, and `label`, or where a text may have several, `labels`."""
+    """Evaluates classification.
+
+    Columns: `text`, optionally `pair`, and `label`, or `labels` for multi-label classification.
+    """
 
     def __init__(self, model: Model, head: str | None = None) -> None:
         self.classifier = Classifier(model, head=head)

@@ -1,5 +1,4 @@
-"""Where right answers are read from. Files, or records themselves, come in; records
-go out, and of those that cannot be used what is wrong with them."""
+"""Reading of evaluation data from files or given records, with handling of invalid ones."""
 
 from __future__ import annotations
 
@@ -20,7 +19,10 @@ OnError = Literal["stop", "skip"]
 
 
 class Data:
-    """Iterates over records. `skipped` says what was wrong with those that were left out."""
+    """Iterates over the records of evaluation data.
+
+    `skipped` says what was wrong with each record that was skipped.
+    """
 
     def __init__(
         self,
@@ -32,7 +34,16 @@ class Data:
         encoding: str = "utf-8",
         on_error: OnError = "stop",
     ) -> None:
-        """`form` is that of the files, and `usual` theirs whose ending does not tell."""
+        """Opens the data.
+
+        Args:
+            source: Paths or patterns of files, or the records themselves.
+            form: Format of the files; None determines it by their suffix.
+            usual: Format of files whose suffix does not determine it.
+            columns: Maps column names of the task to those of the data.
+            encoding: Encoding of the files.
+            on_error: "stop" at an invalid record, or "skip" it.
+        """
         if on_error not in ("stop", "skip"):
             raise GlassformerError(f'on_error is "stop" or "skip", not {on_error!r}.')
         self.on_error, self.skipped = on_error, list[str]()
@@ -66,7 +77,7 @@ class Data:
 
 
 def paths_of(source: Source) -> list[str]:
-    """None of them where the records themselves were given."""
+    """Returns the paths of a source; empty if it contains records."""
     if isinstance(source, str | Path):
         return [str(source)]
     several = source if isinstance(source, Sequence) else ()
@@ -74,7 +85,7 @@ def paths_of(source: Source) -> list[str]:
 
 
 def given(source: Source) -> Iterator[Record | RecordError]:
-    """Records themselves, numbered where they do not say where they stand."""
+    """Yields given records, with their index as location if they have none."""
     for number, record in enumerate(() if isinstance(source, str | Path) else source):
         if isinstance(record, Mapping):
             yield {"where": f"record {number}", **record}
@@ -93,7 +104,7 @@ def format_of(name: str) -> Format:
 
 
 def ending_of(path: str, usual: str) -> str:
-    """A .json file may be one of SQuAD, where such are asked for."""
+    """Returns the format by suffix; a .json file is SQuAD data if that is the usual format."""
     found = form_of(Path(path))
     if found == "text" or (usual == "squad" and Path(path).suffix == ".json"):
         return usual
@@ -101,7 +112,7 @@ def ending_of(path: str, usual: str) -> str:
 
 
 def whole(records: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
-    """Plain text comes in pieces, which are joined again: the whole is one text."""
+    """Joins the pieces in which plain text is read: each file is one text."""
     held: list[str] = []
     for record in records:
         if isinstance(record, RecordError) or "ends" not in record:

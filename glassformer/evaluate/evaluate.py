@@ -1,4 +1,4 @@
-"""Evaluate room, the front door: `gf.evaluate(model, data)`."""
+"""The public function `gf.evaluate(model, data)`, and the choice of the evaluator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from glassformer.tasks.model_protocol import kind_of, purpose, require_head, set
 from glassformer.train.objectives.multiple_choice import MultipleChoice
 from glassformer.train.objectives.regression import Regression
 
-Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # passes answers on, of so many
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # wraps the answers, with their count
 OF_HEADS: dict[str, tuple[str, Callable[[Model, str], Evaluator[Any, Any]]]] = {
     "classification": ("classify", ClassificationEvaluator),
     "regression": (
@@ -73,15 +73,29 @@ def evaluate(
     progress: Progress | None = None,
     **options: Any,
 ) -> Evaluation:
-    """How well a model does on data with right answers: files, by their patterns, or records.
+    """Evaluates a model on data with known answers.
 
-    The task is that of the model's head (of its `head` by name, where it has several), or one of
-    `TASKS`; benchmarks of language models are asked by name, behind `shots` answered examples from
-    the same data, or from `examples`. Files are read in a `format` of train's, which is found by
-    their ending, and `columns` say which of theirs stand for the task's own. Intervals of a
-    `confidence` are Wilson's for the share of records that are right, and for other metrics BCa, of
-    `draws` draws of records from a `seed`; with 0 draws there are none.
-    More `options` are those of `Model.translate` and `Model.summarize`.
+    Args:
+        model: A model, or the path or name of one.
+        data: Files, by their paths or patterns, or records.
+        task: One of `TASKS`; by default the task of the model's head.
+        head: Name of the head, if the model has several.
+        format: Format of the files, as in training; by default by their suffix.
+        columns: Maps column names of the task to those of the data.
+        encoding: Encoding of the files.
+        on_error: "stop" at an invalid record, or "skip" it.
+        limit: Maximum number of records.
+        shots: Number of answered examples before each question, for language model benchmarks.
+        examples: Data to draw these examples from; by default `data` itself.
+        draws: Bootstrap resamples of the records; 0 for no confidence intervals.
+        seed: Seed of the resamples.
+        confidence: Level of the confidence intervals: Wilson intervals for the proportion of
+            correct records, BCa bootstrap intervals for other metrics.
+        progress: Wraps the iterable of answers, to display progress.
+        options: Options of `Model.translate` or `Model.summarize`.
+
+    Returns:
+        The metrics with their confidence intervals.
 
     >>> gf.evaluate("runs/reviews/model", "test.jsonl").figures["accuracy"]
     """
@@ -118,7 +132,7 @@ def evaluate(
 
 
 def task_of(model: Model, head: str | None = None) -> str:
-    """What the model's head is for."""
+    """Returns the task that the model's head is for."""
     spec = model.spec
     heads = [one for one in spec.heads if not one.auxiliary]
     if head is not None:
@@ -140,7 +154,7 @@ def task_of(model: Model, head: str | None = None) -> str:
     if "lm" in kinds and (spec.encoder is None or spec.decoder is None):
         return "perplexity" if spec.encoder is None else "masked-lm"
     if "lm" in kinds and model.tokenizer is not None and model.tokenizer.language_tokens:
-        return "translation"  # it is told which language to write
+        return "translation"  # the model has tokens for target languages
     raise GlassformerError(
         f"Nothing says by what task {model.architecture} is to be judged: it is {purpose(model)}. "
         f"Tasks that can be named are {', '.join(TASKS)}."
@@ -150,6 +164,7 @@ def task_of(model: Model, head: str | None = None) -> str:
 def make_evaluator(
     model: Model, task: str, head: str | None, options: Mapping[str, Any]
 ) -> Evaluator[Any, Any]:
+    """Returns the evaluator of a task, or raises an error if the model does not fit it."""
     if task in REWRITING:
         return REWRITING[task](model, **options)
     if options:
@@ -165,7 +180,7 @@ def make_evaluator(
 
 
 def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, Any]]:
-    """With where they stand."""
+    """Yields (location, question) for each valid record."""
     for record in chain.from_iterable(map(judge.records, records)):
         try:
             yield record["where"], judge.ask(record)
@@ -176,7 +191,7 @@ def questions(judge: Evaluator[Any, Any], records: Data) -> Iterator[tuple[str, 
 def answered(
     judge: Evaluator[Any, Any], records: Data, limit: int | None, progress: Progress | None
 ) -> tuple[list[Any], list[Any]]:
-    """Questions and answers, without those that cannot be answered."""
+    """Returns questions and answers, without those that could not be answered."""
     asked = list(islice(questions(judge, records), limit))
     kept: tuple[list[Any], list[Any]] = [], []
     answers: Iterable[Any] = judge.answers(question for _, question in asked)

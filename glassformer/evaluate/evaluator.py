@@ -1,4 +1,4 @@
-"""What judging a model by a task takes, whatever the task."""
+"""Base class of evaluators, and the result of an evaluation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`figures` by their names; `classes` with precision, recall and F1 of each, where there are
-    some. `skipped` says what was wrong with records that were left out."""
+    """Result of an evaluation.
+
+    Attributes:
+        task: Name of the task.
+        records: Number of evaluated records.
+        figures: Metrics by name.
+        classes: Precision, recall and F1 of each class, if there are classes.
+        skipped: What was wrong with each record that was skipped.
+    """
 
     task: str
     records: int
@@ -32,7 +39,7 @@ class Evaluation:
         return self.figures[name].value
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the result as a dict for JSON."""
         return {
             "task": self.task,
             "records": self.records,
@@ -43,13 +50,17 @@ class Evaluation:
 
 
 class Evaluator(ABC, Generic[Asked, Answer]):
-    """`ask` makes of a record what the model is asked, and raises what is wrong with it; `answers`
-    come in the order of the questions, an error in the place of one that cannot be answered."""
+    """Base class of evaluators, one for each task.
 
-    form = "jsonl"  # of files whose ending does not tell
+    `ask` turns a record into the model's input and raises an error if the record is invalid.
+    `answers` yields the model's answers in the order of the inputs, and an error in place of an
+    answer that is not possible. `figures` computes the metrics.
+    """
+
+    form = "jsonl"  # format of files whose suffix does not determine it
 
     def records(self, record: Record) -> Iterable[Record]:
-        """What a record of a file holds: mostly itself."""
+        """Splits a record of a file into records to evaluate; by default one."""
         return [record]
 
     @abstractmethod
@@ -68,6 +79,7 @@ class Evaluator(ABC, Generic[Asked, Answer]):
 
 
 def field(record: Record, name: str) -> Any:
+    """Returns a column of a record, or raises an error that names the existing columns."""
     if name not in record:
         there = ", ".join(key for key in record if key != "where") or "none"
         raise GlassformerError(f"there is no column {name!r}, only {there}")
@@ -75,7 +87,7 @@ def field(record: Record, name: str) -> Any:
 
 
 def near(name: str, known: Sequence[str], most: int = 20) -> str:
-    """What could have been meant instead, to go on after "... is none of them"."""
+    """Returns a hint with similar names, to complete an error message."""
     found = get_close_matches(name, known, 1)
     hint = f" (did you mean {found[0]!r}?)" if found else ""
     return f"{hint}: {', '.join(known[:most])}{', ...' if len(known) > most else ''}"

@@ -1,4 +1,4 @@
-"""How well a masked language model tells hidden words from what stands around."""
+"""Evaluation of masked language models by predicting hidden words."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from glassformer.train.objectives.objective import Record
 from glassformer.train.objectives.text_inputs import IGNORED, Ids, TextFrame, length_of, read_inputs
 
 HIDDEN = Masks(probability=0.15, masked=1.0, random=0.0, whole_words=True, static=1)
-SIDE_BY_SIDE = 32  # pieces of a text; those of a pool are sorted by length first
+SIDE_BY_SIDE = 32  # pieces per batch; the pieces of a pool are first sorted by length
 
 
 class MaskedPiece(NamedTuple):
+    """Piece of a text with masked tokens."""
+
     shown: Ids
-    wanted: Ids  # IGNORED where nothing is hidden
-    word: Ids  # which word of the piece a token is of
+    wanted: Ids  # IGNORED where nothing is masked
+    word: Ids  # index of each token's word within the piece
 
 
 class Hits(NamedTuple):
-    """Of a piece's hidden tokens, and of the words that they make up."""
+    """Statistics of a piece's masked tokens, and of the words they form."""
 
     logprob: float
     tokens: int
@@ -40,9 +42,12 @@ class Hits(NamedTuple):
 
 
 class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
-    """The column `text`, or a file of plain text, a line at a time, in pieces that the model can
-    read. Fifteen in a hundred tokens are hidden, whole words always; which ones follows from the
-    tokens themselves, so that they are the same each time."""
+    """Evaluates a masked language model.
+
+    Column: `text`, or a plain text file, line by line, in pieces that fit in the context. 15% of
+    the tokens are masked, always whole words; the choice depends only on the tokens themselves, so
+    that it is the same each time.
+    """
 
     form = "text"
 
@@ -56,12 +61,12 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
             )
         self.model, self.frame, self.length = model, TextFrame(tokenizer), length_of(model, None)
         self.masking = Masking(tokenizer, HIDDEN)
-        self.rng = np.random.default_rng(0)  # of one mask a piece none is drawn
+        self.rng = np.random.default_rng(0)  # not used: a static mask needs no random numbers
 
     def records(self, record: Record) -> Iterable[Record]:
         text = record.get("text")
         if not isinstance(text, str):
-            yield record  # which `ask` will refuse
+            yield record  # `ask` will reject it
             return
         for line in filter(str.strip, text.split("\n")):
             for piece in self.frame.pieces(line, self.length):
@@ -105,8 +110,11 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
     def figures(
         self, asked: Sequence[MaskedPiece], answers: Sequence[Hits], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        """Perplexities of tokens are of one vocabulary; those of words can be compared with
-        others', too."""
+        """Computes the metrics.
+
+        Token perplexities depend on the vocabulary; word perplexities can be compared between
+        models.
+        """
         metrics: dict[str, OfSums] = {
             "perplexity": lambda sums: np.exp(-share(sums, 0, 1)),
             "accuracy": lambda sums: share(sums, 2, 1),
@@ -117,5 +125,5 @@ class MaskedLMEvaluator(Evaluator[MaskedPiece, Hits]):
 
 
 def share(sums: NDArray[np.float64], part: int, whole: int) -> NDArray[np.float64]:
-    """[draw]; where nothing was hidden there is none."""
+    """Returns the ratio of two sums, [draw]; NaN where nothing was masked."""
     return sums[:, part] / np.where(sums[:, whole] > 0, sums[:, whole], np.nan)

@@ -1,4 +1,4 @@
-"""Numbers of texts, and choices between some, judged as training judges them."""
+"""Evaluation of regression and multiple choice with the metrics of their training objectives."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from glassformer.tasks.batching import batched, device_of
 from glassformer.train.objectives.objective import Example, Record, TrainingBatch
 from glassformer.train.objectives.sequence_level import Answer, SequenceLevelObjective
 
-SIDE_BY_SIDE = 16  # records; those of a pool are sorted by length first
+SIDE_BY_SIDE = 16  # records per batch; the records of a pool are first sorted by length
 
 
 class ObjectiveEvaluator(Evaluator[Example, Answer]):
-    """The columns, the answers and the metrics of an objective. Those in `proportions` are shares
-    of records, which are right or not."""
+    """Evaluates with the columns, answers and metrics of a training objective.
+
+    Metrics in `proportions` are proportions of correct records.
+    """
 
     def __init__(
         self, model: Model, objective: SequenceLevelObjective, proportions: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""How well a language model foresees texts."""
+"""Perplexity of a language model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ BLOCK = 512  # tokens
 
 
 class PerplexityEvaluator(Evaluator[str, Score]):
-    """The column `text`, or a file of plain text as a whole, read as by `score` in windows of as
-    many tokens as the model was made for. All tokens count for the perplexity but the first of a
-    text, which is given."""
+    """Evaluates perplexity and bits per byte.
+
+    Column: `text`, or a plain text file as a whole. Texts are read as by `score`, in windows of the
+    model's context length. All tokens count but the first of a text, which is given.
+    """
 
     form = "text"
 
@@ -44,8 +46,11 @@ class PerplexityEvaluator(Evaluator[str, Score]):
     def figures(
         self, asked: Sequence[str], answers: Sequence[Score], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        """Draws are of blocks of tokens, since a long text is one record; its bytes belong to them
-        by their share of its tokens."""
+        """Computes the metrics.
+
+        The bootstrap resamples blocks of tokens, since a long text is one record. The bytes of a
+        text are distributed over its blocks in proportion to their tokens.
+        """
         sums = []
         for text, score in zip(asked, answers, strict=True):
             each = self.foreseen(text) / len(score.logprobs)
@@ -56,15 +61,19 @@ class PerplexityEvaluator(Evaluator[str, Score]):
         return bootstrap_sums(sums, named, draws)
 
     def foreseen(self, text: str) -> int:
-        """The bytes of a text but for those of its first token, which is none of them where that
-        only marks the beginning."""
+        """Returns the bytes of a text without those of its first token.
+
+        The first token has no bytes if it only marks the beginning.
+        """
         assert self.model.tokenizer is not None
         given = self.model.tokenizer.decode(self.model.tokenizer.encode(text).ids[:1])
         return len(text.encode("utf-8")) - len(given.encode("utf-8"))
 
 
 def bits_per_byte(sums: Numbers) -> Numbers:
-    """Of sums of log-probabilities, tokens and bytes, [draw, 3]: unlike a perplexity it can be
-    compared between vocabularies."""
+    """Computes bits per byte from sums of log-probabilities, tokens and bytes, [draw, 3].
+
+    Unlike perplexity, it can be compared between vocabularies.
+    """
     found: Numbers = -sums[:, 0] / (sums[:, 2] * math.log(2))
     return found

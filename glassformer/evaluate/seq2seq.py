@@ -1,4 +1,4 @@
-"""Texts that are written for others, beside references."""
+"""Evaluation of translation and summarization against references."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ Written = Translation | Summary
 
 
 class Seq2SeqRecord(NamedTuple):
+    """Source text with its references."""
+
     source: str
     references: list[str]
 
 
 class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
-    """Columns `source` and `target`, one reference or a list of them; or parallel files."""
+    """Base class of the evaluators of generated texts.
+
+    Columns: `source`, and `target` with one reference or a list of them; or parallel files.
+    """
 
     form = "parallel"
 
@@ -49,7 +54,7 @@ class Seq2SeqEvaluator(Evaluator[Seq2SeqRecord, Written]):
 
 
 class TranslationEvaluator(Seq2SeqEvaluator):
-    """BLEU and chrF of the whole, by sacrebleu."""
+    """Evaluates translation: corpus BLEU and chrF, by sacrebleu."""
 
     def __init__(self, model: Model, **options: Any) -> None:
         check_sacrebleu()
@@ -58,7 +63,10 @@ class TranslationEvaluator(Seq2SeqEvaluator):
     def figures(
         self, asked: Sequence[Seq2SeqRecord], answers: Sequence[Written], draws: Resamples
     ) -> dict[str, MetricWithCI]:
-        """What sacrebleu counts in a text is counted once, and added up for every draw."""
+        """Computes the metrics.
+
+        The statistics of each text are computed once by sacrebleu, and added up for every resample.
+        """
         references = [one.references for one in asked]
         texts, streams = [answer.text for answer in answers], streams_of(references)
         found: dict[str, MetricWithCI] = {}
@@ -73,7 +81,7 @@ class TranslationEvaluator(Seq2SeqEvaluator):
 
 
 class SummarizationEvaluator(Seq2SeqEvaluator):
-    """ROUGE, a mean over texts."""
+    """Evaluates summarization: mean ROUGE over the texts."""
 
     def __init__(self, model: Model, **options: Any) -> None:
         super().__init__(Summarizer(model, **options))

@@ -1,4 +1,4 @@
-"""Tags of words, and answers found in texts."""
+"""Evaluation of tagging and of extractive question answering."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ from glassformer.train.objectives.objective import Record
 
 
 class TaggedWords(NamedTuple):
+    """Words with their correct tags."""
+
     words: list[str]
     tags: list[str]
 
 
 class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
-    """Columns `words` and `tags`. Whole entities are counted, as seqeval does it; of parts of
-    speech there is the accuracy alone."""
+    """Evaluates tagging.
+
+    Columns: `words` and `tags`. Whole entities are counted, as in seqeval; for parts of speech
+    there is only the accuracy.
+    """
 
     form = "conll"
 
@@ -58,8 +63,10 @@ class TaggingEvaluator(Evaluator[TaggedWords, Tagged]):
 
 
 def counted(pairs: Sequence[tuple[list[str], list[str]]]) -> Numbers:
-    """The statistics of texts, found tags and right ones: a word is a decision, and the classes
-    are types of entities."""
+    """Returns the statistics of pairs of predicted and correct tags.
+
+    Each word is one decision; the classes are the entity types.
+    """
     sets = [(entities(found), entities(right)) for found, right in pairs]
     kinds = sorted({kind for found, right in sets for kind, _, _ in found | right})
     table = np.zeros((3, len(pairs), len(kinds)))
@@ -72,14 +79,19 @@ def counted(pairs: Sequence[tuple[list[str], list[str]]]) -> Numbers:
 
 
 class QuestionRecord(NamedTuple):
+    """Question with its context and correct answers."""
+
     question: str
     context: str
     answers: list[str]
 
 
 class QuestionAnsweringEvaluator(Evaluator[QuestionRecord, Answer]):
-    """Columns `question`, `context` and `answers`, as SQuAD has them: objects with a text. A
-    question without answers wants none."""
+    """Evaluates extractive question answering.
+
+    Columns: `question`, `context` and `answers`, as in SQuAD: objects with a text. A question
+    without answers is unanswerable.
+    """
 
     form = "squad"
 

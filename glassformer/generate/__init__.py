@@ -1,4 +1,4 @@
-"""A net, a tokenizer and knobs come in; texts go out."""
+"""Text generation: configuration, generator, results, and scoring."""
 
 from glassformer.generate.config import GenerationConfig
 from glassformer.generate.result import GenerationChunk, GenerationInterrupted, GenerationOutput

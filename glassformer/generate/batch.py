@@ -1,7 +1,8 @@
-"""A file of JSON lines comes in, and one goes out.
+"""Batch generation from a file of JSON lines to another.
 
-Each line that is written names the line that it answers and carries a fingerprint of it. So a run
-that was stopped goes on where it stopped, and results of another input are not taken for these.
+Each output line names the input line that it answers and contains a fingerprint of it. An
+interrupted run therefore resumes where it stopped, and results of another input are not mistaken
+for results of this one.
 """
 
 from __future__ import annotations
@@ -22,23 +23,29 @@ from glassformer.generate.strategy import GenerationRequest, NoTokenLeftError
 from glassformer.generate.writer import Generator
 from glassformer.storage.files import atomic_file
 
-BEGIN = '{"line": '  # every line of an output begins so
+BEGIN = '{"line": '  # beginning of every output line
 
 
 @dataclass(frozen=True)
 class BatchLine:
-    """A request of the input; `number` counts the file's lines from 1 on."""
+    """Request of the input file; `number` counts its lines from 1."""
 
     number: int
     prompt: Prompt | None
     knobs: Mapping[str, Any]
-    extra: Mapping[str, Any]  # goes into the result as it is
+    extra: Mapping[str, Any]  # copied into the result unchanged
     fingerprint: str
 
 
 class BatchJob:
-    """What an input asks for, and what of it stands in the output already. `about` names all else
-    that a result depends on, such as the model."""
+    """The requests of an input file, and which of them the output file already answers.
+
+    Args:
+        source: Input file of JSON lines.
+        target: Output file; an incomplete one is resumed.
+        given: Generation settings for all lines; a line may override them.
+        about: Everything else that a result depends on, such as the model; part of the fingerprint.
+    """
 
     def __init__(self, source: Path, target: Path, given: Mapping[str, Any], about: str) -> None:
         if source.resolve() == target.resolve():
@@ -55,8 +62,10 @@ class BatchJob:
         return len(self.lines)
 
     def plan(self, writer: Generator) -> dict[GenerationConfig, list[GenerationRequest]]:
-        """What is still to be done: requests with equal knobs, which are computed together. Every
-        line is checked here, before the first is computed."""
+        """Groups the requests still to be done by equal settings, which run together.
+
+        All lines are validated here, before the first one is computed.
+        """
         groups: dict[GenerationConfig, list[GenerationRequest]] = {}
         for line in self.lines.values():
             try:
@@ -74,10 +83,10 @@ class BatchJob:
         plan: Mapping[GenerationConfig, list[GenerationRequest]],
         draft: Transformer | None = None,
     ) -> Iterator[GenerationOutput]:
-        """Writes the results as they come, and yields them too."""
+        """Writes the results to the output as they are finished, and yields them."""
         try:
             with self.target.open("r+b" if self.target.exists() else "xb") as file:
-                file.truncate(self.kept)  # half a line may stand behind the whole ones
+                file.truncate(self.kept)  # remove an incomplete last line
                 file.seek(self.kept)
                 for knobs, requests in plan.items():
                     for number, generation in writer.results(requests, knobs, draft):
@@ -95,10 +104,10 @@ class BatchJob:
         line = self.lines[number]
         said = {"line": number, "of": line.fingerprint, **line.extra, **generation.record()}
         text = json.dumps(said, ensure_ascii=False)
-        return text.encode("utf-8", "backslashreplace") + b"\n"  # half a character, as JSON has it
+        return text.encode("utf-8", "backslashreplace") + b"\n"  # escapes lone surrogates
 
     def sort(self) -> None:
-        """Puts a whole output, which has the results as they came, in the input's order."""
+        """Sorts a complete output, written in order of completion, by input line."""
         results = self.target.read_bytes().splitlines(keepends=True)
         ordered = sorted(results, key=lambda result: json.loads(result)["line"])
         if ordered != results:
@@ -107,6 +116,13 @@ class BatchJob:
 
 
 def read_lines(path: Path, given: Mapping[str, Any], about: str) -> dict[int, BatchLine]:
+    """Reads the requests of an input file, by line number.
+
+    Args:
+        path: File of JSON lines: texts, or objects with a "prompt", an "id" and settings.
+        given: Settings for all lines.
+        about: Further content of the fingerprints.
+    """
     try:
         content = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -140,8 +156,7 @@ def read_line(path: Path, number: int, row: str, given: Mapping[str, Any], about
 
 
 def read_done(path: Path, lines: Mapping[int, BatchLine]) -> tuple[int, set[int]]:
-    """Of an output that a run may have left: how many bytes are whole lines, and which lines of
-    the input those answer."""
+    """Returns the size in bytes of the complete lines of an output, and which lines they answer."""
     if not path.exists():
         return 0, set()
     try:

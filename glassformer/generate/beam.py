@@ -1,8 +1,9 @@
-"""The most probable texts as a whole, several at a time.
+"""Beam search over a batch of requests.
 
-With groups, each searches for itself but is made to differ from those before it (Vijayakumar et
-al.); with sampling, candidates are drawn without replacement instead of taken from the top. The
-search itself is in `search.py`; here it meets requests, stops, and who wants to watch.
+With groups (diverse beam search, Vijayakumar et al.), each group searches separately and is
+penalized for choices of the groups before it. With sampling, candidates are drawn without
+replacement instead of taken from the top. The search itself is in `search.py`; this module adds
+requests, stopping criteria and the recording of the search tree.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from glassformer.generate.strategy import (
 
 
 class BeamCandidate(NamedTuple):
-    """A way to go on. Its beam is counted among those of its request."""
+    """Possible continuation of a beam. `beam` is the index within its request."""
 
     beam: int
     token: int
-    score: float  # the sum of log-probabilities, as the knobs have changed them
+    score: float  # sum of log-probabilities after the logits processors
 
 
 @dataclass
 class BeamStep:
-    """What one step of a search kept and pruned, for `GenerationOutput.tree`."""
+    """Candidates kept, finished and pruned in one step, for `GenerationOutput.tree`."""
 
     kept: list[BeamCandidate]
     finished: list[BeamCandidate]
@@ -47,6 +48,8 @@ class BeamStep:
 
 
 class BeamSearch:
+    """Decoding strategy that runs a beam search; takes `num_beams` rows for a request."""
+
     ranked = True
 
     def __init__(
@@ -58,7 +61,7 @@ class BeamSearch:
         self.history: SequenceState | None = None  # for the processors
         self.search: BeamState | None = None
         self.open: list[GenerationRequest] = []
-        self.chance: list[list[torch.Generator]] = []  # of each request, a source for each group
+        self.chance: list[list[torch.Generator]] = []  # [request][group]
         self.trees: dict[int, list[BeamStep]] = {}
 
     @property
@@ -92,7 +95,7 @@ class BeamSearch:
         parents, tokens = (first + beam).flatten(), token.flatten()
         if self.processors:
             self.history.select(parents)
-            self.history.append(tokens, tokens)  # what they had for scores, nobody asks
+            self.history.append(tokens, tokens)  # log-probabilities are not used here
         over, news = search.over.all(1), StepOutput()
         if bool(search.over.any()):
             search.check_texts([request.number for request in self.open])
@@ -105,7 +108,7 @@ class BeamSearch:
             parents, tokens = parents[rows], tokens[rows]
         return StepChoice(parents, tokens), news
 
-    # --- what the search asks ------------------------------------------------------------------
+    # --- callbacks of the search ---------------------------------------------------------------
 
     def find(self, search: BeamState, scores: Tensor, g: int) -> Found:
         if not self.knobs.do_sample:
@@ -132,7 +135,7 @@ class BeamSearch:
     # --- requests ------------------------------------------------------------------------------
 
     def stopped(self, found: Found) -> Found:
-        """With the stops that only the host knows: strings and time."""
+        """Adds the stopping criteria that run on the host: strings and time."""
         if not self.asks_host:
             return found
         ends = found.ends.tolist()
@@ -144,13 +147,13 @@ class BeamSearch:
         return found._replace(ends=torch.tensor(ends, device=found.ends.device))
 
     def text(self, row: int, beam: int) -> list[int]:
-        """What a beam has written so far."""
+        """Returns the tokens that a beam has generated so far."""
         assert self.search is not None
         ids: list[int] = self.search.tokens[row, beam, : int(self.search.made[row])].tolist()
         return ids
 
     def leave(self, over: Tensor) -> list[FinishedSequence]:
-        """Requests at their end, which make room."""
+        """Removes finished requests and returns their sequences."""
         assert self.search is not None
         gone = over.tolist()
         rows = [row for row, ended in enumerate(gone) if ended]
@@ -163,7 +166,7 @@ class BeamSearch:
 
 
 def listed(found: Found) -> list[list[BeamCandidate]]:
-    """The candidates of each request, without the impossible ones."""
+    """Returns the candidates of each request, without the impossible ones."""
     rows = zip(found.beam.tolist(), found.token.tolist(), found.score.tolist(), strict=True)
     return [
         [BeamCandidate(*one) for one in zip(*row, strict=True) if one[2] > IMPOSSIBLE]
@@ -174,7 +177,7 @@ def listed(found: Found) -> list[list[BeamCandidate]]:
 def results(
     search: BeamState, rows: Sequence[int], requests: Sequence[GenerationRequest]
 ) -> list[FinishedSequence]:
-    """The best texts of these requests, which are in these rows."""
+    """Returns the best sequences of the requests, which occupy the given rows."""
     return [
         FinishedSequence(request.number, place, text.tokens, text.logprobs, text.stop, text.score)
         for request, texts in zip(requests, search.texts(rows), strict=True)

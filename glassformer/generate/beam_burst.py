@@ -1,7 +1,7 @@
-"""On a GPU a whole step, the choice of beams included, is
-recorded once and played back. The host looks only now and then who is at an end.
+"""Beam search on a GPU with whole steps, including the choice of beams, as CUDA graphs.
 
-Nothing here needs a GPU but the recording itself; without one the same steps are computed as ever.
+The host checks only every few steps which requests are finished. Only the recording requires a GPU;
+without one, the same steps run eagerly.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from glassformer.generate.slots import SOURCE, StaticCache, with_room
 from glassformer.generate.strategy import GenerationRequest, StepOutput, processed
 
 BURST = 8
-PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
+PAGE = 64  # capacity is a multiple of it, so that similar lengths share a recording
 
 
 def bursts_fit(knobs: GenerationConfig) -> bool:
-    """Whether a step needs nothing of the host: no strings, no clock, no chance of its own."""
+    """Returns whether a step needs nothing from the host: no strings, no clock, no sampling."""
     return not (
         knobs.do_sample
         or knobs.force_words_ids
@@ -42,7 +42,10 @@ def bursts_fit(knobs: GenerationConfig) -> bool:
 
 
 class BranchSlots(StaticCache):
-    """A row is a request. Every step takes a slot of its text, and a key for each of its beams."""
+    """Static cache with one row per request.
+
+    Each step takes one slot of the text, and one key for each beam of the request.
+    """
 
     def __init__(self, like: Cache, rows: int, width: int, capacity: int) -> None:
         super().__init__(like, rows, capacity)
@@ -50,7 +53,7 @@ class BranchSlots(StaticCache):
         self.turn = torch.arange(width, device=device)
         self.itself = torch.eye(width, dtype=torch.bool, device=device).expand(rows, -1, -1)
         self.own = torch.zeros(rows, width, capacity, dtype=torch.bool, device=device)
-        self.slot = torch.zeros(capacity, dtype=torch.long, device=device)  # of each key
+        self.slot = torch.zeros(capacity, dtype=torch.long, device=device)  # slot of each key
         self.newest = torch.zeros(1, dtype=torch.long, device=device)  # slot
         self.position = torch.zeros(rows, width, dtype=torch.long, device=device)
 
@@ -70,7 +73,7 @@ class BranchSlots(StaticCache):
         self.newest.fill_(length)
 
     def descend(self, beam: Tensor) -> None:
-        """Beams of [request, beam] go on from their parents, and see themselves."""
+        """Makes beams of [request, beam] continue their parents; a beam also sees itself."""
         place = beam[..., None].expand(-1, -1, self.capacity)
         self.own.copy_(self.own.gather(1, place))
         self.own.index_copy_(2, self.next + self.turn, self.itself)
@@ -83,6 +86,8 @@ class BranchSlots(StaticCache):
 
 
 class BeamRunner(Runner):
+    """Runner whose recorded step includes the choice of beams."""
+
     def __init__(
         self, net: Transformer, knobs: GenerationConfig, processors: list[Processor], *, rows: int
     ) -> None:
@@ -91,16 +96,16 @@ class BeamRunner(Runner):
         self.width = knobs.num_beams
         assert net.decoder is not None
         table = net.decoder.spec.embed.position
-        self.pad = None if table is None else table.pad  # a token that takes no position
+        self.pad = None if table is None else table.pad  # padding token, which takes no position
         self.head = next(
             h.name for h in net.spec.heads if h.pick == "each" and h.outputs is not None
         )
         self.slots: BranchSlots | None = None
         self.search: BeamState | None = None
-        self.room = 0  # tokens that a text may have
+        self.room = 0  # maximum number of tokens of a text
         self.prompt = torch.zeros(rows, dtype=torch.long, device=self.device)
         self.reads_text = reads_text(knobs)
-        self.prompts = torch.zeros(rows, 0, dtype=torch.long, device=self.device)  # to the right
+        self.prompts = torch.zeros(rows, 0, dtype=torch.long, device=self.device)  # right-aligned
         self.beam = torch.zeros(rows, self.width, dtype=torch.long, device=self.device)
         self.tokens = torch.zeros_like(self.beam)
         self.work: Callable[[], None] = self.step_once
@@ -113,11 +118,11 @@ class BeamRunner(Runner):
             from glassformer.generate.kernels import prepare  # needs triton
 
             for module in net.modules():
-                if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
+                if isinstance(module, Linear) and "weight" in module._parameters:  # not quantized
                     prepare(module)
 
     def begin(self, requests: Sequence[GenerationRequest]) -> None:
-        """Reads the prompts, and takes the first step."""
+        """Prefills the prompts and takes the first step."""
         self.forget()
         fresh = BeamState(self.knobs, [request.limit for request in requests], self.device)
         self.prompt[: len(requests)] = torch.tensor([len(r.prompt) for r in requests])
@@ -146,12 +151,12 @@ class BeamRunner(Runner):
         self.choose(logits[last.clamp(max=len(requests) - 1)])
 
     def keep_prompts(self, requests: Sequence[GenerationRequest]) -> None:
-        """For processors that ask what was written."""
+        """Stores the prompts for processors that depend on the tokens of the text."""
         longest = max(len(request.prompt) for request in requests)
         if longest > self.prompts.shape[1]:
             slots = -(-longest // PAGE) * PAGE
             self.prompts = self.prompts.new_full((self.rows, slots), NOTHING)
-            self.slots = None  # recordings read the old place
+            self.slots = None  # recordings read the old address
         before = self.prompts.shape[1]
         rows = [[*[NOTHING] * (before - len(r.prompt)), *r.prompt] for r in requests]
         self.prompts[: len(requests)] = torch.tensor(rows)
@@ -159,11 +164,14 @@ class BeamRunner(Runner):
     def recorded(
         self, requests: Sequence[GenerationRequest], limit: int
     ) -> RecordedBeamPrefill | None:
-        """What reads such prompts by one launch, if there can be such a thing, from the second time
-        on: to record it takes longer than to read a few times."""
+        """Returns a recorded prefill for these prompts if possible.
+
+        It is recorded when a shape occurs for the second time, because recording takes longer than
+        a few prefills.
+        """
         shape, net = shape_of(requests), self.net
         if any(s is not None and s.around is not None for s in (net.encoder, net.decoder)):
-            return None  # an adapter's tokens are read, too
+            return None  # the tokens of an adapter are read, too
         known = self.shelf is not None and self.shelf.helps([r.prompt for r in requests])
         if self.device.type != "cuda" or self.slots is None or shape is None or known:
             return None
@@ -196,7 +204,7 @@ class BeamRunner(Runner):
         self.choose(logits.flatten(0, 1))
 
     def choose(self, logits: Tensor) -> None:
-        """The beams that go on, from [row, token]."""
+        """Chooses the beams that continue, from logits of [row, token]."""
         assert self.search is not None
         search = self.search
         log = logits.log_softmax(-1, dtype=torch.float32)
@@ -211,14 +219,14 @@ class BeamRunner(Runner):
         self.tokens.copy_(token)
 
     def written(self, new: Tensor, made: Tensor) -> Tensor:
-        """The texts with their prompts, of [row, slot]: to the right, as a history has them."""
+        """Returns the texts with prompts, [row, slot], right-aligned as in `SequenceState`."""
         whole = torch.cat((self.prompts.repeat_interleave(self.width, 0), new), 1)
         slots = torch.arange(whole.shape[1], device=new.device)
         at = slots - (new.shape[1] - made)[:, None]
         return whole.gather(1, at.clamp(0, whole.shape[1] - 1)).masked_fill(at < 0, NOTHING)
 
     def record(self) -> None:
-        """On a GPU, keeps a step as a graph."""
+        """Records a step as a CUDA graph, on a GPU."""
         self.readings.clear()
         if self.device.type == "cuda":
             assert self.slots is not None
@@ -231,7 +239,7 @@ class BeamRunner(Runner):
 
 
 class Shape(NamedTuple):
-    """Of requests that are read side by side: tokens of each prompt and, with padding, source."""
+    """Shape of a prefill: tokens per prompt and per source, and whether sources are padded."""
 
     prompt: int
     source: int
@@ -249,7 +257,7 @@ def shape_of(requests: Sequence[GenerationRequest]) -> Shape | None:
 
 
 class RecordedBeamPrefill:
-    """A recorded pass over prompts and sources of one shape, and the first choice of beams."""
+    """Recorded prefill for prompts and sources of one shape, with the first choice of beams."""
 
     def __init__(self, runner: BeamRunner, shape: Shape) -> None:
         self.runner = runner
@@ -285,7 +293,10 @@ class RecordedBeamPrefill:
 
 
 def recording(work: Callable[[], None], place: Tensor) -> Callable[[], None]:
-    """Plays back what was recorded of `work`, which begins at `place` again when it is tried."""
+    """Records `work` as a CUDA graph and returns its replay.
+
+    The warm-up runs of `work` each start with `place` at zero.
+    """
     side = torch.cuda.Stream(place.device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -302,7 +313,7 @@ def recording(work: Callable[[], None], place: Tensor) -> Callable[[], None]:
 
 @torch.inference_mode()
 def run_beams(runner: BeamRunner, requests: Sequence[GenerationRequest]) -> Iterator[StepOutput]:
-    """Yields what every burst brought. A batch is finished before the next begins."""
+    """Yields the output of every burst of steps. A batch is finished before the next one begins."""
     waiting = deque(requests)
     while waiting:
         batch = [waiting.popleft() for _ in range(min(runner.rows, len(waiting)))]

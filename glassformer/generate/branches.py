@@ -1,8 +1,8 @@
-"""The beams of a request side by side in one row of the batch.
+"""Beam search with the beams of a request in one row of the batch.
 
-They share the prompt and what cross-attention reads, and every token that a beam has written is
-kept once, whoever goes on from it. When beams change places nothing moves: who descends from whom
-is a mask.
+The beams share the prompt and the cross-attention input, and every generated token is stored once,
+however many beams continue it. When beams are reordered no cache moves: a mask says which keys
+belong to the history of each beam.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from glassformer.spec import (
 
 
 def branches_fit(net: Transformer) -> bool:
-    """Whether what this decoder makes of a token depends only on the keys that it sees."""
+    """Returns whether the decoder's output for a token depends only on the keys it attends to."""
     stack = net.spec.decoder
     return (
         stack is not None
@@ -50,7 +50,7 @@ def branches_fit(net: Transformer) -> bool:
 
 
 def counts_slots(net: Transformer) -> bool:
-    """Whether attention goes by distances, so that a key's slot must be the same in all rows."""
+    """Returns whether attention depends on distances, so that key slots must agree in all rows."""
     assert net.spec.decoder is not None
     return any(
         block.pattern != CAUSAL or isinstance(block.position, T5BiasSpec | AlibiSpec)
@@ -59,13 +59,15 @@ def counts_slots(net: Transformer) -> bool:
 
 
 class BranchRunner(Runner):
+    """Runner that keeps the `width` beams of a request in one row, with a tree mask."""
+
     def __init__(self, net: Transformer, width: int, *, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
         self.width = width
         self.joins = not counts_slots(net)
         assert net.spec.decoder is not None
         table = net.spec.decoder.embed.position
-        self.pad = None if table is None else table.pad  # a token that takes no position
+        self.pad = None if table is None else table.pad  # padding token, which takes no position
         self.own = torch.ones(0, width, 0, dtype=torch.bool, device=self.device)
         self.slots = torch.zeros(0, dtype=torch.long, device=self.device)  # [key]
         self.position = torch.zeros(0, width, dtype=torch.long, device=self.device)

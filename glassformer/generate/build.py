@@ -1,4 +1,4 @@
-"""Which files it is made of."""
+"""Build of the compiled CPU decoding step (step.cpp)."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ HEADERS = (
 
 
 def library() -> ctypes.CDLL | None:
-    """None where there is no compiler, or where it fails."""
+    """Returns the compiled library, or None without a working compiler."""
     return native.library(SOURCE, *HEADERS)

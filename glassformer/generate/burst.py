@@ -1,6 +1,7 @@
-"""Greedy search and sampling on a GPU, with the choice inside the recording.
+"""Greedy search and sampling on a GPU with the choice of tokens inside the CUDA graph.
 
-The host plays several steps without looking, then reads what came and sees who is at an end.
+The host launches several steps without synchronizing, then reads the tokens and checks which rows
+are finished.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from glassformer.generate.strategy import (
     logprobs_of,
 )
 
-BURST = 64  # the most; the first are shorter, for a text may end soon
+BURST = 64  # maximum number of steps; the first bursts are shorter because a text may end soon
 SHORTEST = 16
 
 
 class BurstRow:
-    """A sequence that is being written."""
+    """Sequence being generated."""
 
     def __init__(self, request: GenerationRequest, sequence: int, knobs: GenerationConfig) -> None:
         self.request, self.sequence = request, sequence
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
-        self.ahead = 0  # tokens that it has, or will have when all bursts are back
+        self.ahead = 0  # tokens generated so far, including those of bursts still running
         self.chances = chances(knobs.seed, sequence, request.limit) if knobs.do_sample else None
 
     def written(self) -> list[int]:
@@ -51,7 +52,7 @@ class BurstRow:
 
 
 class Flight(NamedTuple):
-    """A burst that the device is working on."""
+    """Burst running on the device."""
 
     rows: list[BurstRow]
     made: Tensor  # [row, step], on the host
@@ -60,6 +61,8 @@ class Flight(NamedTuple):
 
 
 class BurstRunner(StaticRunner):
+    """Static runner whose recorded step also chooses the next tokens."""
+
     def __init__(self, net: Transformer, knobs: GenerationConfig, *, rows: int) -> None:
         self.knobs = knobs
         super().__init__(net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile)
@@ -93,7 +96,7 @@ class BurstRunner(StaticRunner):
         super().record()
 
     def burst(self, rows: list[BurstRow], steps: int) -> Flight:
-        """Sets out for so many tokens of every row."""
+        """Launches `steps` decoding steps for every row."""
         assert self.slots is not None
         ahead = [row.chances[row.ahead :][:BURST] for row in rows if row.chances is not None]
         if ahead:
@@ -122,8 +125,11 @@ def run_bursts(
     stops: StoppingCriteria,
     requests: Sequence[GenerationRequest],
 ) -> Iterator[StepOutput]:
-    """Yields what every burst brought. While the host looks at one, the device works on the next;
-    of rows that turn out to have ended, that one is in vain."""
+    """Yields the output of every step.
+
+    While the host processes one burst, the device runs the next; for rows that turn out to be
+    finished, the work of that burst is discarded.
+    """
     waiting, rows, width = deque(requests), list[BurstRow](), knobs.num_return_sequences
     flight: Flight | None = None
     while waiting or rows:
@@ -151,7 +157,7 @@ def admit(
     requests: list[GenerationRequest],
     first: int,
 ) -> tuple[list[BurstRow], StepOutput]:
-    """Reads prompts, whose rows come behind the first so many; their first tokens."""
+    """Prefills prompts into the rows from `first` on; returns the rows and their first tokens."""
     stops.begin(requests)
     width = knobs.num_return_sequences
     logits = runner.read(requests, width)
@@ -166,7 +172,7 @@ def admit(
 
 
 def take(flight: Flight, stops: StoppingCriteria) -> Iterator[StepOutput]:
-    """Waits for a burst, and adds the tokens to their rows step by step."""
+    """Waits for a burst and appends its tokens to the rows step by step."""
     flight.done.synchronize()
     for made, logprobs in zip(flight.made.T.tolist(), flight.logprobs.T.tolist(), strict=True):
         yield taken(flight.rows, made, logprobs, stops)
@@ -175,7 +181,7 @@ def take(flight: Flight, stops: StoppingCriteria) -> Iterator[StepOutput]:
 def taken(
     rows: list[BurstRow], tokens: list[int], logprobs: list[float], stops: StoppingCriteria
 ) -> StepOutput:
-    """One token for every row, up to where each row ends."""
+    """Appends one token to every row that is not finished."""
     news = StepOutput()
     for row, token, value in zip(rows, tokens, logprobs, strict=True):
         if row.request is ENDED:
@@ -196,7 +202,7 @@ ENDED = GenerationRequest(-1, (), 0)
 
 
 def leave(runner: BurstRunner, rows: list[BurstRow]) -> list[BurstRow]:
-    """Rows that are at their end make room; the others move together."""
+    """Removes finished rows and compacts the others."""
     stay = [i for i, row in enumerate(rows) if row.request is not ENDED]
     if len(stay) == len(rows):
         return rows

@@ -1,4 +1,4 @@
-"""What a user may turn, checked before anything is computed."""
+"""Generation settings, their validation, and their merge with saved settings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from glassformer.text.backends.whisper import TASKS
 
 DEFAULT_NEW_TOKENS = 128
 AllowedTokens = Callable[[int, Tensor], Sequence[int]]
-Phrase = tuple[tuple[int, ...], ...]  # token sequences of which one is to appear
+Phrase = tuple[tuple[int, ...], ...]  # alternative token sequences, one of which must appear
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """Names and meanings as in transformers' GenerationConfig, and a few more.
+    """Settings of a generation call.
 
-    How long: `max_length` counts the prompt (of a decoder), `max_new_tokens` goes before it.
-    `stop_strings` end a text before the first of them; `max_time` is in seconds.
+    Names and meanings follow transformers' `GenerationConfig`, with a few additional fields. Values
+    are validated on construction.
+
+    `max_length` counts the prompt (for decoder-only models); `max_new_tokens` takes precedence over
+    it. `stop_strings` end a text before the first occurrence of any of them. `max_time` is in
+    seconds.
     """
 
     max_new_tokens: int | None = None
@@ -37,7 +41,7 @@ class GenerationConfig:
 
     do_sample: bool = False
     temperature: float = 1.0
-    top_k: int = 0  # 0: all tokens
+    top_k: int = 0  # 0: no limit
     top_p: float = 1.0
     min_p: float = 0.0
     typical_p: float = 1.0
@@ -49,12 +53,12 @@ class GenerationConfig:
     diversity_penalty: float = 0.0
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
-    force_words_ids: tuple[Phrase, ...] = ()  # each is to appear: a phrase, or one of several
-    tree: bool = False  # keep what a beam search kept and pruned
+    force_words_ids: tuple[Phrase, ...] = ()  # each entry must appear in the text
+    tree: bool = False  # record the kept and pruned candidates of a beam search
 
     penalty_alpha: float = 0.0  # above 0, with top_k: contrastive search
-    prompt_lookup_num_tokens: int = 0  # above 0: guesses are looked up in the text so far
-    num_assistant_tokens: int = 5  # guesses a draft model makes at a time
+    prompt_lookup_num_tokens: int = 0  # above 0: speculate with matches in the text so far
+    num_assistant_tokens: int = 5  # tokens that a draft model proposes at a time
 
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
@@ -66,24 +70,24 @@ class GenerationConfig:
     forced_bos_token_id: int | None = None
     forced_eos_token_id: tuple[int, ...] = ()
     prefix_allowed_tokens_fn: AllowedTokens | None = None
-    regex: str | None = None  # the new text is to match it as a whole
+    regex: str | None = None  # the whole new text must match it
 
     bos_token_id: int | None = None
     eos_token_id: tuple[int, ...] = ()
     pad_token_id: int | None = None
     decoder_start_token_id: int | None = None
-    source_language: str | None = None  # as the tokenizer names them; for translation
+    source_language: str | None = None  # language name as in the tokenizer; for translation
     target_language: str | None = None
-    language: str | None = None  # that is spoken, as "de" or "german"; None: it is heard
-    task: str | None = None  # of a model that listens: "transcribe", or "translate" into English
+    language: str | None = None  # spoken language, "de" or "german"; None: detect it
+    task: str | None = None  # speech models: "transcribe" or "translate" (to English)
 
-    batch_size: int = 16  # rows that are computed at once
-    prefill_chunk: int | None = None  # tokens of a prompt that are read at once; None: all
-    prefix_cache_bytes: int = 2**28  # of texts read before, kept for prompts that begin alike
-    both_ways: bool = False  # tokens of a prompt see all of it, as a prefix language model's do
-    graph: bool = True  # a step is recorded and played back
-    compile: bool = False  # on a GPU: its kernels are fused, which takes some seconds once
-    truncate: Literal["left", "right"] | None = None  # where a prompt that is too long is cut
+    batch_size: int = 16  # rows per forward pass
+    prefill_chunk: int | None = None  # prompt tokens per forward pass; None: all of them
+    prefix_cache_bytes: int = 2**28  # size limit of the cache for shared prompt prefixes
+    both_ways: bool = False  # bidirectional attention within the prompt (prefix LM)
+    graph: bool = True  # record a decoding step once and replay it
+    compile: bool = False  # on a GPU: fuse kernels, which takes some seconds once
+    truncate: Literal["left", "right"] | None = None  # side on which too long prompts are cut
 
     def __post_init__(self) -> None:
         for name, (test, range_) in RANGES.items():
@@ -160,7 +164,12 @@ class GenerationConfig:
         return self.penalty_alpha > 0
 
     def new_tokens(self, prompt: int, context: int | None) -> int:
-        """How many tokens may follow a prompt of this length."""
+        """Returns how many tokens may follow a prompt.
+
+        Args:
+            prompt: Number of prompt tokens.
+            context: Context length of the model; None means no limit.
+        """
         most = self.max_new_tokens
         if most is None:
             most = DEFAULT_NEW_TOKENS if self.max_length is None else self.max_length - prompt
@@ -228,10 +237,17 @@ DEFAULTS = {field.name: field.default for field in fields(GenerationConfig)}
 
 
 def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -> GenerationConfig:
-    """What a folder's generation_config.json says, and above it what the user turned.
+    """Merges a model's generation_config.json with the user's settings, which take precedence.
 
-    A file may hold settings of other programs: those are passed over, unless they would change
-    what is written. A user's may not. None sets a knob back to its default.
+    A saved file may contain settings of other programs: unknown ones are ignored, unless they would
+    change the generated text. Unknown settings of the user are an error.
+
+    Args:
+        saved: Contents of generation_config.json.
+        given: Settings of the user. None resets a setting to its default.
+
+    Returns:
+        The validated configuration.
     """
     for name, value in given.items():
         if name not in KINDS and not (name in REFUSED and value is None):
@@ -239,16 +255,16 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}."
             raise GlassformerError(f"There is no knob {name!r}; {hint}")
     values = {name: value for name, value in saved.items() if name in KINDS and value is not None}
-    if "max_new_tokens" in given or "max_length" in given:  # a user's word on length is the last
+    if "max_new_tokens" in given or "max_length" in given:  # override both saved limits
         values = {k: v for k, v in values.items() if k not in ("max_new_tokens", "max_length")}
     values |= {name: value for name, value in given.items() if name in KINDS}
     alpha = values.get("penalty_alpha")
     sampled = samples({**given, "penalty_alpha": alpha})
     if sampled is not None:
         values["do_sample"] = sampled
-    if given.get("temperature") == 0:  # what else shapes sampling has no effect beside it
+    if given.get("temperature") == 0:  # the other sampling settings have no effect then
         values |= dict.fromkeys(("temperature",) if alpha else SAMPLING)
-    if not values.get("do_sample"):  # then the reference does not look at saved ones
+    if not values.get("do_sample"):  # transformers ignores saved sampling settings then
         kept = ("top_k",) if alpha else ()
         idle = [name for name in SAMPLING if name not in (*given, *kept)]
         values = {name: value for name, value in values.items() if name not in idle}
@@ -261,9 +277,11 @@ def make_generation_config(saved: Mapping[str, Any], given: Mapping[str, Any]) -
 
 
 def samples(given: Mapping[str, Any]) -> bool | None:
-    """Whether a user's knobs ask for sampling; None where they do not say. A knob that shapes
-    sampling asks for it, and a temperature of 0 for the most probable token. top_k also shapes
-    contrastive search, which is not sampled."""
+    """Returns whether the user's settings request sampling, or None if they do not say.
+
+    Any sampling setting (such as `top_p`) requests sampling; a temperature of 0 requests the most
+    probable token. `top_k` also applies to contrastive search, which does not sample.
+    """
     said: bool | None = given.get("do_sample")
     if given.get("temperature") == 0:
         if said:
@@ -278,7 +296,7 @@ def samples(given: Mapping[str, Any]) -> bool | None:
 
 
 def _as(name: str, value: Any) -> Any:
-    """Brings a value to the field's type, or says what is wrong with it."""
+    """Converts a value to the type of the field; raises an error that names the expected type."""
     kind = KINDS[name]
     try:
         if name == "force_words_ids":

@@ -1,4 +1,4 @@
-"""How many tokens a model reads at once: generation, scoring and tasks ask here."""
+"""Context length of a model, for generation, scoring and tasks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from glassformer.spec import StackSpec
 
 
 def context_length(stack: Any) -> int | None:
-    """How many tokens a text may have in a stack of a net: the positions that it was trained for,
-    without those that an adapter's tokens take. None: there is no limit."""
+    """Returns how many tokens a text may have in a stack; None if there is no limit.
+
+    That is the number of positions the stack was trained for, minus those taken by the tokens of an
+    adapter.
+    """
     length: int | None = stack.spec.context_length
     taken = 0 if stack.around is None else int(stack.around.takes(stack))
     return None if length is None else length - taken
 
 
 def extension(stack: StackSpec) -> str:
-    """How a user extends the context of a model, as the end of a sentence. Only rotary positions
-    can be extended without training."""
+    """Returns a hint on how to extend the context, as the end of an error message.
+
+    Only rotary positions can be extended without training.
+    """
     if stack.embed.position is not None:
         return ""
     return " (rope_scaling in config.json extends rotary positions)"

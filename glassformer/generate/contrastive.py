@@ -1,7 +1,7 @@
-"""Generate room, contrastive search (Su et al., 2022): probable, but unlike what was said.
+"""Contrastive search (Su et al., 2022).
 
-Of the `top_k` most probable tokens the one is taken with the highest
-(1 - alpha) * probability - alpha * (largest cosine between its vector and those before it).
+Among the `top_k` most probable tokens, it takes the one with the highest (1 - alpha) * probability
+- alpha * (largest cosine similarity between its hidden state and those before it).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run_contrastive(
     stops: StoppingCriteria,
     request: GenerationRequest,
 ) -> Iterator[StepOutput]:
-    """One request; yields what every token brought."""
+    """Runs one request; yields the output of every step."""
     net, cache = runner.net, Cache()
     stops.begin([request])
     tokens, _ = padded([request.prompt], runner.device, "left")
@@ -57,7 +57,7 @@ def run_contrastive(
         out = net(candidates.view(-1, 1), cache=cache)
         likeness = F.cosine_similarity(out.hidden, said, dim=-1).amax(-1)  # [candidate]
         value = (1 - knobs.penalty_alpha) * share[0] - knobs.penalty_alpha * likeness
-        best = value.masked_fill(share[0] == 0, NEVER).argmax()[None]  # forbidden stays forbidden
+        best = value.masked_fill(share[0] == 0, NEVER).argmax()[None]  # never a forbidden token
         cache.select(best)
         token = candidates[0, best]
         logprob = logprobs_of(logits, token)

@@ -1,7 +1,7 @@
-"""A decoder's pass for one token a row, five launches a block.
+"""Decoder pass for one token per row on a GPU, with five kernel launches per block.
 
-It computes what the net computes, for descriptions that it knows; `static.decode` serves all
-others. Weights are read where they are. The residual stream is held in float32.
+It computes the same as the model, for the architectures it supports; `static.decode` serves all
+others. Weights are not copied. The residual stream is held in float32.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from glassformer.generate.slots import StaticCache
 from glassformer.spec import AttentionPattern, BlockSpec, RotarySpec, TokenEmbeddingSpec
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "linear")
-QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
+QUERIES = 16  # minimum size of a matrix product; a group of heads fills part of it
 FAR = 2**30
-PROGRAMS = 512  # attention is split up to so many, a few for every multiprocessor,
-SLOTS = 40  # but not into parts of fewer slots than this
+PROGRAMS = 512  # maximum number of attention programs, a few per multiprocessor
+SLOTS = 40  # minimum number of slots per program
 WIDE = 4096  # a product over a multiple of it is worth splitting
-PART = 2048  # tokens of the vocabulary that are compared at once
+PART = 2048  # tokens of the vocabulary compared at once
 
 
 def knows(net: Transformer) -> bool:
-    """Whether the kernels can do all that this model's description asks for."""
+    """Returns whether the kernels support this model."""
     stack, head = net.spec.decoder, net.spec.heads[0] if net.spec.heads else None
     if stack is None or net.decoder is None or head is None or net.encoder is not None:
         return False
@@ -58,7 +58,7 @@ def knows(net: Transformer) -> bool:
     plain_stack = stack.project is None and stack.convolution is None and stack.memory is None
     known = plain_embed and plain_head and plain_stack and all(map(_knows_block, stack.blocks))
     layers = [module for module in net.modules() if isinstance(module, Linear)]
-    plain = all("weight" in layer._parameters for layer in layers)  # not of codes
+    plain = all("weight" in layer._parameters for layer in layers)  # not quantized
     adapted = any(layer._forward_hooks for layer in layers) or net.decoder.around is not None
     return known and plain and not adapted
 
@@ -84,7 +84,7 @@ def _knows_block(block: Any) -> bool:
 
 
 class FusedStep:
-    """A step over the rows of `slots`, which it moves on by one."""
+    """Decoding step over the rows of `slots`, which it advances by one."""
 
     def __init__(self, net: Transformer, slots: StaticCache) -> None:
         assert net.decoder is not None and isinstance(net.decoder.embed, Embedding)
@@ -97,7 +97,7 @@ class FusedStep:
         width = self.stack.spec.width
         self.stream = torch.empty(self.rows, width, device=self.device)
         self.angles = {p: self.table(p) for p in self.stack.positions}
-        self.none = torch.zeros(1, device=self.device)  # stands where a kernel reads nothing
+        self.none = torch.zeros(1, device=self.device)  # placeholder for unused kernel arguments
         specs = [block.attention for block in self.stack.spec.attention_blocks]
         heads = max(spec.heads for spec in specs)
         dim = max(spec.head_dim for spec in specs)
@@ -113,7 +113,7 @@ class FusedStep:
         self.head: Linear = head.out
 
     def table(self, position: nn.Module) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of every position that a slot may have, [position, dim / 2]."""
+        """Returns cosines and sines of all positions, [position, dim / 2]."""
         assert isinstance(position, RotaryPosition)
         every = torch.arange(self.slots.capacity, device=self.device)[None]
         cos, sin = position.angles(every, torch.float32)
@@ -121,7 +121,7 @@ class FusedStep:
         return cos[0, 0, :, :half].contiguous(), sin[0, 0, :, :half].contiguous()
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """Tokens of [row, 1] to the logits of what follows, [row, token]."""
+        """Maps tokens of [row, 1] to the next-token logits, [row, token]."""
         stack, slots = self.stack, self.slots
         spec, width = self.embed.spec, stack.spec.width
         table = self.none if spec.position is None else self.embed.position.weight
@@ -182,7 +182,7 @@ class FusedStep:
         gated: bool = False,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """activation(linear(norm(stream + change))); the stream keeps the change."""
+        """Computes activation(linear(norm(stream + change))), and adds `change` to the stream."""
         height, width = linear.weight.shape
         height = height // 2 if gated else height
         if self.rows == 1:
@@ -212,7 +212,7 @@ class FusedStep:
         return out
 
     def added(self, x: Tensor, linear: Linear) -> Tensor | None:
-        """What is yet to be added to the stream, if it could not be added at once."""
+        """Adds linear(x) to the stream, or returns it if it could not be added at once."""
         if self.rows == 1:
             self.row(x, None, linear, self.stream, linear.weight.shape[0], adds=True)
             return None
@@ -222,7 +222,7 @@ class FusedStep:
         return F.linear(x, linear.weight, linear.whole_bias)
 
     def suits(self, width: int, multiple: int) -> bool:
-        """Whether `some_rows` is faster than a product of cuBLAS and a launch for the rest."""
+        """Returns whether `some_rows` is faster than a cuBLAS product plus another launch."""
         return self.rows <= 64 and self.dtype != torch.float32 and width % multiple == 0
 
     def some_rows(
@@ -281,7 +281,7 @@ def kind_of(norm: nn.Module | None) -> str:
 
 
 class BestToken:
-    """The most probable token of every row, by two launches."""
+    """Most probable token of every row, in two launches."""
 
     def __init__(self, rows: int, height: int, device: torch.device) -> None:
         self.rows, self.height, self.parts = rows, height, triton.cdiv(height, PART)

@@ -1,6 +1,6 @@
-"""One query a head, many keys.
+"""Triton attention kernel for one query per head and many keys.
 
-Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+Imported only if there is a GPU, because triton is installed only with torch's CUDA builds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _turned(first, second, cos, sin):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _tile(keys, values, first, end, at_once: tl.constexpr, dim: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The keys of some slots, in two halves, and their values."""
+    """Loads the keys of some slots, in two halves, and their values."""
     half: tl.constexpr = dim // 2
     slot = first + tl.arange(0, at_once)
     there = (slot < end)[:, None]
@@ -55,11 +55,13 @@ def attend(  # type: ignore[no-untyped-def]
     at_once: tl.constexpr,
     splits: tl.constexpr,
 ):
-    """The newest token's attention: turns its query and key, keeps its key and value, and means
-    the values that it sees. Its row begins as many slots before it as its position says.
+    """Attention of the newest token.
 
-    The slots of one row and group of heads are shared out to `splits` programs; the last to arrive
-    puts their parts together. With `ahead`, keys and values are fetched before they are needed.
+    Rotates its query and key, stores its key and value in the cache, and averages the values that
+    it sees. Its row begins as many slots before it as its position says.
+
+    The slots of one row and group of heads are divided among `splits` programs; the last to arrive
+    combines their parts. With `ahead`, keys and values are prefetched.
     """
     row, group, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     half: tl.constexpr = dim // 2

@@ -1,11 +1,12 @@
-"""What a token passes on its way through a block, in
-as few launches as the data's way allows. At one token a row, launches and reading weights are all
-that costs time, so norms, biases, activations and residual sums ride along.
+"""Triton kernels for a decoder block at one token per row, with few launches.
 
-Where the device can (`early`), a kernel is launched while the one before it still runs: it fetches
-what does not depend on that one, its weights above all, and then waits for it.
+At one token per row, launches and reading the weights take all of the time, so norms, biases,
+activations and residual sums are fused into other kernels.
 
-Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+If the device supports it (`early`), a kernel is launched while the previous one still runs: it
+prefetches what does not depend on that one, mainly its weights, and then waits for it.
+
+Imported only if there is a GPU, because triton is installed only with torch's CUDA builds.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ def _activated(x, kind: tl.constexpr):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _normed(x, inside, column, weight, bias, eps, width: tl.constexpr, norm: tl.constexpr):  # type: ignore[no-untyped-def]
-    """`norm` is "none", "layer", "shiftless" (a layer norm without bias), "rms" or "offset" (an
-    rms norm whose scale is stored as its difference from one)."""
+    """Applies a norm.
+
+    `norm` is "none", "layer", "shiftless" (a layer norm without bias), "rms" or "offset" (an RMS
+    norm whose scale is stored as its difference from one).
+    """
     if norm != "none":
         if (norm == "layer") | (norm == "shiftless"):
             x = tl.where(inside, x - tl.sum(x, 0) / width, 0.0)
@@ -65,7 +69,7 @@ def project_row(  # type: ignore[no-untyped-def]
     rows_at_once: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """out [+]= activation(norm(x) W^T + b) for one row x. Gated, W has the gate's rows first."""
+    """out [+]= activation(norm(x) W^T + b) for one row x. If gated, W has the gate's rows first."""
     row = tl.program_id(0) * rows_at_once + tl.arange(0, rows_at_once)
     column = tl.arange(0, columns)
     there, inside = row < height, column < width
@@ -115,8 +119,11 @@ def project_rows(  # type: ignore[no-untyped-def]
     width_at_once: tl.constexpr,
     splits: tl.constexpr,
 ):
-    """out [+]= activation(x W^T + b) for some rows. The width is shared out to `splits` programs;
-    the last to arrive adds their parts up, always in the same order."""
+    """out [+]= activation(x W^T + b) for some rows.
+
+    The width is divided among `splits` programs; the last to arrive adds up their parts, always in
+    the same order.
+    """
     tile, split = tl.program_id(0), tl.program_id(1)
     row, inner = tl.arange(0, most_rows), tl.arange(0, width_at_once)
     column = tile * columns_at_once + tl.arange(0, columns_at_once)
@@ -177,7 +184,7 @@ def add_and_norm(  # type: ignore[no-untyped-def]
     early: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """stream += change; out = norm(stream): a row a program."""
+    """stream += change; out = norm(stream), with one program per row."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, columns)
     inside = column < width
@@ -202,7 +209,7 @@ def activate(  # type: ignore[no-untyped-def]
     early: tl.constexpr,
     at_once: tl.constexpr,
 ):
-    """out = activation(x), or activation(gate) * the other half of x."""
+    """out = activation(x), or if gated, activation(gate) * the other half of x."""
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * at_once + tl.arange(0, at_once)
     inside = column < width
@@ -244,13 +251,13 @@ def embed(  # type: ignore[no-untyped-def]
 def best_of_part(  # type: ignore[no-untyped-def]
     logits, stride, best, where, total, height, parts: tl.constexpr, at_once: tl.constexpr
 ):
-    """Of one part of a row: the highest score, its place, and the sum of exp(score - highest)."""
+    """Computes a part's highest score, its index, and the sum of exp(score - highest)."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     place = part * at_once + tl.arange(0, at_once)
     x = tl.load(logits + row * stride + place, place < height, other=float("-inf"))
     x = x.to(tl.float32)
     highest = tl.max(x, 0)
-    at = tl.min(tl.where(x == highest, place, height - 1), 0)  # the first, as torch's argmax
+    at = tl.min(tl.where(x == highest, place, height - 1), 0)  # first of ties, as torch.argmax
     spot = row * parts + part
     tl.store(best + spot, highest)
     tl.store(where + spot, at)
@@ -271,7 +278,7 @@ def choose_best(  # type: ignore[no-untyped-def]
     parts: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """A row's most probable token: the next input, and an entry of what the burst has made."""
+    """Writes a row's most probable token as the next input and into the burst's output."""
     row = tl.program_id(0)
     part = tl.arange(0, columns)
     inside = part < parts
@@ -288,8 +295,10 @@ def choose_best(  # type: ignore[no-untyped-def]
 
 
 def row_shape(width: int, gated: bool = False) -> tuple[int, int]:
-    """For `project_row`: how many rows of the weight a program reads, and by how many warps. As
-    measured on an H200."""
+    """Returns how many weight rows a `project_row` program reads, and its number of warps.
+
+    The values were measured on an H200.
+    """
     columns = triton.next_power_of_2(width)
     rows = 4 if columns <= 1024 else 2 if columns <= 4096 else 1
     return max(1, rows // 2) if gated else rows, 4

@@ -1,7 +1,8 @@
-"""Guess several tokens cheaply, then check them in one pass.
+"""Speculative decoding: propose several tokens cheaply, then verify them in one forward pass.
 
-The check asks at every place what the model would have chosen there, with the same knobs and the
-same chance. So the text is the one that the model alone would have written, only sooner.
+The verification computes at every position what the model would have chosen there, with the same
+settings and the same random numbers. The text is therefore the one that the model alone would have
+generated.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from glassformer.core import Cache, Transformer
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest, SamplingStrategy, StepOutput
 
-LONGEST_MATCH = 3  # tokens that must agree before the text so far is taken as a guess
+LONGEST_MATCH = 3  # longest n-gram that is looked up in the text so far
 
 
 class Proposer(Protocol):
+    """Interface of token proposers."""
+
     def guess(self, text: Sequence[int], count: int) -> list[int]:
-        """What may follow the text, at most `count` tokens."""
+        """Returns at most `count` tokens that may follow the text."""
         ...
 
 
 class PromptLookup:
-    """Looks in the text for the place that ended like this one, and says what came then."""
+    """Finds the last earlier occurrence of the text's final n-gram; proposes what followed it."""
 
     def guess(self, text: Sequence[int], count: int) -> list[int]:
         for size in range(min(LONGEST_MATCH, len(text) - 1), 0, -1):
@@ -38,13 +41,13 @@ class PromptLookup:
 
 
 class DraftModel:
-    """A smaller model of the same vocabulary, which writes ahead greedily."""
+    """Proposes tokens by greedy search with a smaller model of the same vocabulary."""
 
     def __init__(self, net: Transformer, source: Sequence[int] | Tensor | None) -> None:
         self.net = net
         self.device = next(net.parameters()).device
         self.cache = Cache()
-        self.read: list[int] = []  # what its cache holds
+        self.read: list[int] = []  # tokens in its cache
         self.source = source
 
     def guess(self, text: Sequence[int], count: int) -> list[int]:
@@ -78,7 +81,7 @@ def run_guessing(
     guesser: Proposer,
     count: int,
 ) -> Iterator[StepOutput]:
-    """One request; yields what every token brought."""
+    """Runs one request; yields the output of every token."""
     pick.begin([request], runner.device)
     logits = runner.read([request], 1)
     cache, text, made = runner.cache, list(request.prompt), 0

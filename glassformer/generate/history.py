@@ -1,4 +1,4 @@
-"""What every row of a batch has said so far."""
+"""Tokens of every row of a batch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ NOTHING = -1
 
 @dataclass
 class SequenceState:
-    """Rows end together: the newest token of all stands in the last slot, as in the cache."""
+    """Tokens and log-probabilities of a batch of sequences.
+
+    Rows are right-aligned: the newest token of every row is in the last slot, as in the cache.
+    """
 
     tokens: Tensor  # [row, slot]; NOTHING before a row's first token
     logprobs: Tensor  # [row, slot]; 0 at the prompt
-    prompt: Tensor  # [row]: how many tokens its prompt has
-    limit: Tensor  # [row]: how many may be new
-    made: Tensor  # [row]: how many are
+    prompt: Tensor  # [row]: number of prompt tokens
+    limit: Tensor  # [row]: maximum number of new tokens
+    made: Tensor  # [row]: number of new tokens so far
 
     @classmethod
     def of(
@@ -50,7 +53,7 @@ class SequenceState:
         self.prompt, self.made, self.limit = self.prompt[rows], self.made[rows], self.limit[rows]
 
     def join(self, other: SequenceState) -> None:
-        """Puts other rows below these."""
+        """Appends the rows of another state below these."""
         slots = max(self.tokens.shape[1], other.tokens.shape[1])
         self.tokens = torch.cat([_widened(h.tokens, slots, NOTHING) for h in (self, other)])
         self.logprobs = torch.cat([_widened(h.logprobs, slots, 0.0) for h in (self, other)])
@@ -60,7 +63,7 @@ class SequenceState:
 
     @property
     def is_new(self) -> Tensor:
-        """Where the new tokens stand, [row, slot]."""
+        """Mask of the new tokens, [row, slot]."""
         slots = self.tokens.shape[1]
         return torch.arange(slots, device=self.tokens.device) >= slots - self.made[:, None]
 
@@ -69,7 +72,7 @@ class SequenceState:
         return self.tokens[:, -1]
 
     def new(self, row: int) -> tuple[list[int], list[float]]:
-        """A row's new tokens and their log-probabilities."""
+        """Returns a row's new tokens and their log-probabilities."""
         start = self.tokens.shape[1] - int(self.made[row])
         return self.tokens[row, start:].tolist(), self.logprobs[row, start:].tolist()
 

@@ -1,8 +1,8 @@
-"""A text with gaps comes in, the same text without goes out.
+"""Infilling of gaps in a text with an encoder-decoder.
 
-A gap is marked by `___`, or as the tokenizer marks one. Where it has sentinels (T5), each gap gets
-one of its own and the model writes what belongs to each; where it has a mask token (BART), the
-model writes the whole text anew.
+A gap is marked by `___`, or by the tokenizer's own mark. If the tokenizer has sentinels (T5), each
+gap gets its own sentinel and the model writes the text of each; if it has a mask token (BART), the
+model writes the whole text again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ GAP = r"_{3,}"
 
 
 class Filler(Protocol):
-    marks: str  # a regular expression
+    """Interface of the infilling methods."""
+
+    marks: str  # regular expression of the tokenizer's own gap marks
 
     def source(self, parts: Sequence[str]) -> str:
-        """What the encoder reads, for a text in parts with gaps between them."""
+        """Returns the encoder input for a text in parts with gaps between them."""
         ...
 
     def ends(self, gaps: int) -> list[int]:
-        """Tokens behind which nothing more is wanted."""
+        """Returns the tokens at which generation stops."""
         ...
 
     def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput: ...
 
 
 class Sentinels:
+    """Infilling with sentinel tokens (T5)."""
+
     marks = r"<extra_id_\d+>"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -62,7 +66,7 @@ class Sentinels:
         return replace(said, text=text, spans=spans)
 
     def spans(self, tokens: Sequence[int], gaps: int) -> list[str]:
-        """What stands behind each sentinel; nothing where the model left it out."""
+        """Returns the text after each sentinel; empty where the model omitted it."""
         numbers = {self.tokenizer.id(self.token(i)): i for i in range(gaps)}
         found: dict[int, list[int]] = {i: [] for i in range(gaps)}
         stops = {*self.ends(gaps), self.tokenizer.special.get("eos")}
@@ -78,6 +82,8 @@ class Sentinels:
 
 
 class Mask:
+    """Infilling with a mask token (BART)."""
+
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.token = tokenizer.token(tokenizer.special["mask"])
         self.marks = re.escape(self.token)
@@ -89,7 +95,7 @@ class Mask:
         return []
 
     def filled(self, parts: Sequence[str], said: GenerationOutput) -> GenerationOutput:
-        """The spans are those between the text's own parts, if the model has kept these."""
+        """Sets the spans to the texts between the original parts, if the model has kept these."""
         kept = (r"\s*".join(map(re.escape, part.split())) for part in parts)
         found = re.fullmatch(r"\s*" + r"(.*?)".join(kept) + r"\s*", said.text, re.S)
         spans = None if found is None else [span.strip() for span in found.groups()]
@@ -97,6 +103,7 @@ class Mask:
 
 
 def filler_of(writer: Generator) -> Filler:
+    """Returns the infilling method for the generator's tokenizer."""
     tokenizer = writer.tokenizer
     if tokenizer is None:
         raise GlassformerError("Infilling needs a tokenizer, and the model's folder has none.")
@@ -112,6 +119,17 @@ def filler_of(writer: Generator) -> Filler:
 def infill(
     writer: Generator, text: str, given: Mapping[str, Any], draft: Transformer | None = None
 ) -> GenerationOutput:
+    """Fills the gaps of a text.
+
+    Args:
+        writer: Generator of an encoder-decoder.
+        text: Text with gaps, marked by `___` or by the tokenizer's own mark.
+        given: Generation settings; see `GenerationConfig`.
+        draft: Smaller model for speculative decoding.
+
+    Returns:
+        The filled text, with the text of each gap in `spans`.
+    """
     filler = filler_of(writer)
     if not isinstance(text, str):
         raise GlassformerError(f"Infilling reads one text, not {text!r}.")

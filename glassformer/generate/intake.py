@@ -1,4 +1,4 @@
-"""What a user gives comes in, and requests that can be computed go on."""
+"""Conversion of prompts and settings into generation requests."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from glassformer.text import Tokenizer
 
 
 class RequestBuilder:
+    """Validates prompts and settings and makes requests of them."""
+
     def __init__(
         self, net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
     ) -> None:
@@ -34,6 +36,7 @@ class RequestBuilder:
         self.listens = net.encoder is not None and isinstance(net.encoder.embed, SignalEmbedding)
 
     def knobs(self, given: Mapping[str, Any]) -> GenerationConfig:
+        """Returns the configuration for the user's settings, checked against the model."""
         special = self.net.spec.tokens
         known = {
             "bos_token_id": special.bos,
@@ -56,7 +59,7 @@ class RequestBuilder:
         return found if self.listens else self.in_language(found)
 
     def in_language(self, knobs: GenerationConfig) -> GenerationConfig:
-        """A translation starts with the token of its language, or has it as its first."""
+        """Sets the language token of a translation as the decoder's start or first token."""
         if knobs.source_language is None and knobs.target_language is None:
             return knobs
         target = self.reads(knobs)[0].target
@@ -67,7 +70,7 @@ class RequestBuilder:
         return replace(knobs, decoder_start_token_id=target.language)
 
     def reads(self, knobs: GenerationConfig) -> tuple[Tokenizer, str]:
-        """Its tokenizer for the languages asked for, and what is written before a text."""
+        """Returns the tokenizer for the requested languages, and the prefix for the text."""
         if self.tokenizer is None:
             raise GlassformerError(
                 "The model's folder has no tokenizer; give the prompt as token ids."
@@ -84,7 +87,7 @@ class RequestBuilder:
         return GenerationRequest(number, tuple(ids), self.most(knobs)(len(ids)), source)
 
     def source(self, prompt: Prompt | None, knobs: GenerationConfig) -> tuple[int, ...] | Tensor:
-        """What the encoder reads."""
+        """Returns the input of the encoder."""
         if not self.listens:
             ids = self.ids(prompt, knobs)
             return tuple(self.fitting(ids, self.net.encoder, knobs, new=0))
@@ -95,6 +98,7 @@ class RequestBuilder:
         return prompt
 
     def ids(self, prompt: Prompt | None, knobs: GenerationConfig) -> list[int]:
+        """Returns the token ids of a prompt; without a prompt, the start token."""
         if prompt is None:
             if self.translates:
                 raise GlassformerError("This model rewrites a text: give it one as the prompt.")
@@ -128,15 +132,17 @@ class RequestBuilder:
     def beginning(
         self, source: tuple[int, ...] | Tensor | None, knobs: GenerationConfig
     ) -> list[int]:
-        """With what the decoder of an encoder-decoder begins."""
+        """Returns the initial tokens of the decoder of an encoder-decoder."""
         start = self.start(knobs)
         if not isinstance(source, Tensor):
             return [start]
         return beginning(self.net, self.tokenizer, self.saved, knobs, start, source)
 
     def fitting(self, ids: list[int], stack: Any, knobs: GenerationConfig, new: int) -> list[int]:
-        """The prompt if it fits with a token behind it, or what `truncate` leaves of it: `new`
-        tokens have room behind that, or as many as half of the context holds."""
+        """Returns the prompt if it fits in the context with one new token, or truncates it.
+
+        Truncation leaves room for `new` tokens, but for at most half of the context.
+        """
         context = context_length(stack)
         room = min(new, 1)
         if context is None or len(ids) + room <= context:
@@ -152,6 +158,7 @@ class RequestBuilder:
         return ids[-kept:] if knobs.truncate == "left" else ids[:kept]
 
     def most(self, knobs: GenerationConfig) -> Callable[[int], int]:
+        """Returns a function from the prompt length to the maximum number of new tokens."""
         context = context_length(self.net.decoder)
 
         def limit(prompt: int) -> int:
@@ -168,7 +175,7 @@ class RequestBuilder:
     def requests(
         self, prompts: Sequence[Prompt | None], knobs: GenerationConfig
     ) -> list[GenerationRequest]:
-        """What is wrong with a prompt of several is said with its number."""
+        """Makes requests of several prompts; an error names the index of the prompt."""
         found: list[GenerationRequest] = []
         for number, prompt in enumerate(prompts):
             try:

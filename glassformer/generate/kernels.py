@@ -1,6 +1,6 @@
-"""Generate room, GPU kernels for a step of one token a row, where reading memory is all the work.
+"""Triton kernels for a decoding step of one token per row, which is bound by memory bandwidth.
 
-Imported only where there is a GPU: triton comes with torch's CUDA builds alone.
+Imported only if there is a GPU, because triton is installed only with torch's CUDA builds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from glassformer.core.pass_context import PassContext
 from glassformer.generate.fused_kernels import project_row, row_shape
 from glassformer.spec import AttentionPattern
 
-QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
+QUERIES = 16  # minimum size of a matrix product; a group of heads fills part of it
 NO_LIMIT = 2**30
-EVEN = 64  # rows of which a weight should have a multiple, without which products are slow
+EVEN = 64  # matrix products are slow unless the weight's height is a multiple of it
 
 
 @torch.library.custom_op("glassformer::row_linear", mutates_args=())
@@ -119,8 +119,11 @@ def _(
 def attend_newest(
     q: Tensor, k: Tensor, v: Tensor, ctx: PassContext, pattern: AttentionPattern, scale: float
 ) -> Tensor:
-    """The newest token's query, [row, head, 1, dim], over keys and values of [row, key head,
-    slot, dim]: those up to its own slot that the pattern reaches, where they are real."""
+    """Attention of the newest token's query, [row, head, 1, dim].
+
+    Keys and values are [row, key head, slot, dim]. The query attends to the real tokens up to its
+    own slot that the attention pattern allows.
+    """
     left = NO_LIMIT if pattern.left is None else pattern.left
     assert ctx.key_mask is not None
     out: Tensor = _attend_newest(q, k, v, ctx.q_slot, ctx.key_mask, scale, left)
@@ -128,8 +131,11 @@ def attend_newest(
 
 
 def prepare(linear: Linear) -> None:
-    """From now on a GPU computes the layer by `linear_of`, which reads rows that lie side by side
-    (a file may keep them transposed). An odd height gets rows to spare."""
+    """Makes a GPU compute the layer with `linear_of` from now on.
+
+    The weight becomes contiguous (a file may store it transposed), and an odd height is padded with
+    spare rows.
+    """
     weight = linear.weight
     weight.data = weight.detach().contiguous()
     if weight.shape[0] % EVEN and linear.roomy is None:
@@ -140,7 +146,10 @@ def prepare(linear: Linear) -> None:
 
 
 def linear_of(x: Tensor, linear: Linear) -> Tensor | None:
-    """One row by its own kernel; several by a product of even height. None: as ever."""
+    """Computes a linear layer: one row by its own kernel, several by a product of padded height.
+
+    Returns None if the standard implementation is to be used.
+    """
     if x.numel() == x.shape[-1]:
         one: Tensor = row_linear(x, linear.weight, linear.whole_bias)
         return one

@@ -1,7 +1,7 @@
-"""With what a model that hears begins to write (Whisper).
+"""Initial decoder tokens of a speech recognition model (Whisper).
 
-Behind the start token stands the language that is spoken, then what to do with it, and that no
-times are wanted. Their ids come from generation_config.json, or else from the tokenizer.
+The start token is followed by the spoken language, the task, and the token that disables
+timestamps. Their ids come from generation_config.json, or else from the tokenizer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def beginning(
     start: int,
     sound: Tensor,
 ) -> list[int]:
-    """The tokens that the decoder is given. A language that nobody names is heard."""
+    """Returns the initial decoder tokens. The language is detected if it is not given."""
     languages, known = tokens_of(net, tokenizer, saved)
     begun = [start]
     spoken = knobs.language or knobs.target_language
@@ -50,7 +50,7 @@ def beginning(
 def tokens_of(
     net: Transformer, tokenizer: Tokenizer | None, saved: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The ids of languages, none where the model knows but one, and of the other tokens."""
+    """Returns the ids of the language tokens (empty for a monolingual model) and of the others."""
     assert net.spec.decoder is not None
     if NO_TIMES in (tokenizer or ()) and "no_timestamps_token_id" not in saved:
         assert tokenizer is not None
@@ -65,7 +65,7 @@ def tokens_of(
 
 
 def forced_tokens(saved: Mapping[str, Any]) -> list[int | None]:
-    """Those that older files give, by their places; a language that is None is heard."""
+    """Returns the `forced_decoder_ids` of older files; None stands for a language to detect."""
     listed = saved.get("forced_decoder_ids") or []
     if [place for place, _ in listed] != list(range(1, len(listed) + 1)):
         raise GlassformerError(
@@ -84,7 +84,7 @@ def named(language: str, languages: Mapping[str, int]) -> int:
 
 @torch.inference_mode()
 def heard(net: Transformer, start: int, sound: Tensor, languages: Mapping[str, int]) -> int:
-    """The most probable language."""
+    """Detects the spoken language: returns the token of the most probable one."""
     device = next(net.parameters()).device
     ids = torch.tensor(list(languages.values()), device=device)
     out = net(torch.tensor([[start]], device=device), source=sound[None].to(device))

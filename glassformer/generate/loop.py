@@ -1,7 +1,7 @@
-"""Requests come in, tokens and finished texts go out.
+"""Decoding loop with continuous batching.
 
-Rows of requests that are at their end leave the batch at once, and waiting requests take their
-place: the batch stays full whatever the lengths.
+Rows of finished requests leave the batch at once and waiting requests take their place, so that the
+batch stays full whatever the lengths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glassformer.generate.strategy import GenerationRequest, StepOutput, Strateg
 def run(
     runner: Runner, strategy: Strategy, requests: Sequence[GenerationRequest], batch_size: int
 ) -> Iterator[StepOutput]:
-    """Yields what every step brought."""
+    """Runs all requests; yields the output of every step."""
     waiting = deque(requests)
     most = max(1, batch_size // strategy.width)
     logits: Tensor | None = None

@@ -1,8 +1,8 @@
-"""A beam search whose texts contain the phrases asked for.
+"""Constrained beam search whose texts contain the required phrases.
 
-Beams are sorted into banks by how much of the phrases they have, and every bank gets its turn
-(dynamic beam allocation, Post and Vilar, 2018): so those that have met many survive beside those
-that are merely probable.
+Beams are sorted into banks by how many phrase tokens they contain, and the banks take turns
+(dynamic beam allocation, Post and Vilar, 2018). Beams that contain many of the phrases thus survive
+beside more probable ones.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from glassformer.generate.strategy import GenerationRequest
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a text is with the phrases."""
+    """How much of the required phrases a text contains."""
 
-    met: int  # tokens of phrases that it has
-    missing: int  # tokens that it needs at least
-    wanted: frozenset[int]  # those that would bring it on
+    met: int  # phrase tokens that the text contains
+    missing: int  # minimum number of tokens still required
+    wanted: frozenset[int]  # tokens that would make progress
 
 
 @lru_cache(maxsize=65536)
 def progress(phrases: tuple[Phrase, ...], tokens: tuple[int, ...]) -> Progress:
+    """Returns how much of the phrases a text contains."""
     open_, met = list(range(len(phrases))), 0
     inside: tuple[int, ...] = ()
     for token in tokens:
@@ -58,13 +59,15 @@ def progress(phrases: tuple[Phrase, ...], tokens: tuple[int, ...]) -> Progress:
 def _longer(
     phrases: tuple[Phrase, ...], open_: Sequence[int], inside: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The tokens, if some phrase that is still open begins with them."""
+    """Returns the tokens if a phrase not yet complete begins with them, else ()."""
     ways = (way for number in open_ for way in phrases[number])
     return inside if any(way[: len(inside)] == inside for way in ways) else ()
 
 
 class PhraseBeam(BeamSearch):
-    ranked = False  # by turns already
+    """Beam search with dynamic beam allocation for the required phrases."""
+
+    ranked = False  # candidates are already ordered by turns
 
     def __init__(
         self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
@@ -95,7 +98,7 @@ class PhraseBeam(BeamSearch):
         return self.stopped(search.judged(beam, token, score))
 
     def _of_request(self, search: BeamState, row: int, scores: Tensor) -> list[BeamCandidate]:
-        """The best ways to go on from [beam, token], bank by bank in turn."""
+        """Returns the best candidates from scores of [beam, token], taking turns between banks."""
         size = scores.shape[1]
         for way in (way for phrase in self.phrases for way in phrase):
             if max(way) >= size:
@@ -110,7 +113,7 @@ class PhraseBeam(BeamSearch):
         for beam, state in enumerate(states):
             if state.wanted:
                 scores[beam, ends] = NEVER
-            if state.missing >= left:  # no token to lose
+            if state.missing >= left:  # only phrase tokens still fit
                 others = torch.ones(size, dtype=torch.bool, device=scores.device)
                 others[list(state.wanted)] = False
                 scores[beam, others] = NEVER
@@ -139,7 +142,7 @@ class PhraseBeam(BeamSearch):
         return [bank[i] for i in range(longest) for bank in turns if i < len(bank)]
 
     def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:
-        """Only texts that have all phrases."""
+        """Keeps only texts that contain all phrases."""
         beams, tokens = found.beam.tolist(), found.token.tolist()
         worthy = worthy.clone()
         for row, place in worthy.nonzero().tolist():

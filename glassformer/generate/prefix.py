@@ -1,8 +1,8 @@
-"""What prompts begin with alike is read once.
+"""Prefix cache: common beginnings of prompts are read only once.
 
-A row reads only the end of its prompt. What stands before it is laid into the cache, from a text
-that was read earlier. All rows of a pass read equally many tokens, so that no gap comes between:
-it is as if a padded batch were read in two chunks, the first of which is there already.
+A row reads only the end of its prompt. The keys and values before it are copied from a text that
+was read earlier. All rows of a pass read the same number of tokens, so that there is no gap
+between: the result is as if a padded batch were read in two chunks, the first of which is cached.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from glassformer.core import Cache, Transformer
 from glassformer.core.linear import TensorVersion
 from glassformer.spec import AttentionPattern, BlockSpec
 
-LEAST = 32  # tokens; fewer are read as soon as they are looked for,
-LEAST_ON_GPU = 512  # and there so many
-WORTH = 64  # tokens that a pass of its own must save
+LEAST = 32  # minimum tokens of a prefix; reading fewer is as fast as a lookup
+LEAST_ON_GPU = 512  # the same minimum on a GPU
+WORTH = 64  # tokens that a separate pass must save
 SIMPLE = (float, int, str)
 Ids = tuple[int, ...]
-Read = Callable[[Sequence[Ids], Cache], Tensor]  # rows go into a cache; the logits behind them
+Read = Callable[[Sequence[Ids], Cache], Tensor]  # reads rows into a cache; returns logits
 
 
 class CachedPrefix(NamedTuple):
-    """A text that was read."""
+    """Text that was read, with its keys and values."""
 
     ids: Ids
     cache: Cache  # one row, without padding
@@ -38,13 +38,16 @@ class CachedPrefix(NamedTuple):
 
 
 def can_share(net: Transformer) -> bool:
-    """Whether a prompt's beginning is its keys and values alone, one of each a token, which depend
-    neither on what follows nor on where padding stands."""
+    """Returns whether prefixes can be shared in this model.
+
+    The state of a prefix must consist only of keys and values, one of each per token, that depend
+    neither on what follows nor on the padding.
+    """
     stack = net.spec.decoder
     if stack is None or net.spec.encoder is not None or next(net.parameters()).is_inference():
-        return False  # of weights made in inference mode nobody can tell whether they changed
+        return False  # changes of weights made in inference mode cannot be detected
     if net.decoder is None or net.decoder.around is not None:
-        return False  # an adapter puts more into the cache than the text
+        return False  # an adapter adds more to the cache than the text
     table = stack.embed.position
     return (
         stack.memory is None
@@ -62,13 +65,15 @@ def can_share(net: Transformer) -> bool:
 
 
 class PrefixCache:
-    """Texts that a net has read lately, up to a limit of bytes; those not used for longest go
-    first. A net that computes something else by now has read nothing."""
+    """Least-recently-used cache of texts that a model has read, up to a limit in bytes.
+
+    All texts are dropped if the model has changed.
+    """
 
     def __init__(self) -> None:
         self.limit = 0
         self.least = LEAST
-        self.texts: dict[Ids, CachedPrefix] = {}  # the latest used is the last
+        self.texts: dict[Ids, CachedPrefix] = {}  # most recently used last
         self.net: ModelVersion | None = None
 
     @property
@@ -79,7 +84,7 @@ class PrefixCache:
         self.texts, self.net = {}, None
 
     def open(self, net: Transformer, limit: int) -> None:
-        """To be used for this net, as it is now."""
+        """Prepares the cache for this model in its current state."""
         self.limit, self.least = limit, least_for(net)
         if not self.is_of(net):
             self.texts, self.net = {}, ModelVersion(net)
@@ -89,7 +94,7 @@ class PrefixCache:
         return self.net is not None and self.net.holds(net)
 
     def helps(self, prompts: Sequence[Ids]) -> bool:
-        """Whether some of these prompts begin alike, or as a text that is kept."""
+        """Returns whether some prompts have a common prefix, or one with a cached text."""
         return bool(shared(sorted(prompts), least=self.least)) or any(
             longest(prompt[:-1], self.texts.values())[0] >= self.least for prompt in prompts
         )
@@ -98,7 +103,7 @@ class PrefixCache:
         if len(known.ids) < self.least or known.bytes > self.limit:
             return
         for ids in [ids for ids in self.texts if known.ids[: len(ids)] == ids]:
-            del self.texts[ids]  # its beginning
+            del self.texts[ids]  # a prefix of the new text
         self.texts[known.ids] = known
         self._drop()
 
@@ -112,11 +117,12 @@ class PrefixCache:
 
 
 def least_for(net: Transformer) -> int:
+    """Returns the minimum number of tokens of a shared prefix on the model's device."""
     return LEAST if next(net.parameters()).device.type == "cpu" else LEAST_ON_GPU
 
 
 class ModelVersion:
-    """What a net computes with, to notice when that has changed since."""
+    """State of a model, to detect when it has changed."""
 
     def __init__(self, net: nn.Module) -> None:
         tensors, self.settings = _walk(net)
@@ -131,8 +137,10 @@ class ModelVersion:
         )
 
     def only_moved(self, net: nn.Module) -> bool:
-        """Whether all numbers are what they were, wherever they lie now: the first generation lays
-        weights where its kernels read them best."""
+        """Returns whether all values are unchanged, even if their storage moved.
+
+        The first generation moves weights to where its kernels read them best.
+        """
         tensors, settings = _walk(net)
         seen = self.origin.seen
         return (
@@ -147,8 +155,11 @@ class ModelVersion:
 
 
 def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
-    """Its tensors; and of each module the settings (an adapter's scale may be one), and its hooks,
-    whose numbers never come twice. Every call asks, and `net.modules` takes twice as long."""
+    """Returns the model's tensors, and for each module its settings and hooks.
+
+    A setting may be an adapter's scale; the ids of hooks are never reused. This runs on every call,
+    and `net.modules` would take twice as long.
+    """
     tensors: list[Tensor | None] = []
     settings: list[tuple[object, ...]] = []
     waiting: list[nn.Module | None] = [net]
@@ -166,7 +177,7 @@ def _walk(net: nn.Module) -> tuple[list[Tensor], list[tuple[object, ...]]]:
 
 
 def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[Cache, Tensor]:
-    """The cache of all prompts, in their order, and the logits of what follows them."""
+    """Returns the cache of all prompts, in their order, and their next-token logits."""
     heads: list[CachedPrefix] = []
     for head in shared(sorted(prompts), least=shelf.least):
         there, known = longest(head, (*heads, *shelf.texts.values()))
@@ -209,8 +220,10 @@ def read_once(shelf: PrefixCache, prompts: Sequence[Ids], read: Read) -> tuple[C
 
 
 def shared(prompts: Sequence[Ids], *, least: int, have: int = 0, at: int = 0) -> list[Ids]:
-    """What several of the prompts, which are sorted, begin with alike, the shorter before the
-    longer; `have` tokens are known already, and all agree up to `at`."""
+    """Returns common prefixes of several of the sorted prompts, shorter before longer.
+
+    `have` tokens are already covered, and all prompts agree up to `at`.
+    """
     found: list[Ids] = []
     for following, some in groupby(prompts, key=lambda prompt: prompt[at : at + 1]):
         group = list(some)
@@ -224,8 +237,10 @@ def shared(prompts: Sequence[Ids], *, least: int, have: int = 0, at: int = 0) ->
 
 
 def alike(needs: Sequence[int]) -> list[list[int]]:
-    """Rows in groups that read about equally much, so that one to which all is new does not make
-    the others read as much."""
+    """Groups rows that read a similar number of tokens.
+
+    Otherwise one row without a cached prefix would make all others read as much.
+    """
     first, *others = sorted(range(len(needs)), key=needs.__getitem__)
     groups = [[first]]
     for row in others:
@@ -237,7 +252,7 @@ def alike(needs: Sequence[int]) -> list[list[int]]:
 
 
 def longest(ids: Ids, texts: Iterable[CachedPrefix]) -> tuple[int, CachedPrefix | None]:
-    """The text that begins like this one for longest, and how long that is."""
+    """Returns the length of the longest common prefix with any text, and that text."""
     found: tuple[int, CachedPrefix | None] = (0, None)
     for known in texts:
         count = common(ids, known.ids)
@@ -247,7 +262,7 @@ def longest(ids: Ids, texts: Iterable[CachedPrefix]) -> tuple[int, CachedPrefix 
 
 
 def common(a: Ids, b: Ids) -> int:
-    """How many tokens two texts begin with alike; slices are compared faster than tokens."""
+    """Returns the length of the common prefix; comparing slices is faster than comparing tokens."""
     least, most = 0, min(len(a), len(b))
     while least < most:
         middle = (least + most + 1) // 2
@@ -259,8 +274,10 @@ def common(a: Ids, b: Ids) -> int:
 
 
 def laid(parts: Sequence[tuple[CachedPrefix | None, int]], new: int) -> Cache:
-    """A cache of a row for each part, which is so many first tokens of a known text. All end in
-    the same slot, and there is room for what is new and as much again."""
+    """Returns a cache with one row per part, which holds the first `count` tokens of a known text.
+
+    All rows end in the same slot, with room for the new tokens and as many again.
+    """
     cache, length = Cache(), max(count for _, count in parts)
     model = next((known.cache for known, count in parts if known is not None and count), None)
     if model is None:
@@ -286,7 +303,7 @@ def laid(parts: Sequence[tuple[CachedPrefix | None, int]], new: int) -> Cache:
 
 
 def taken(cache: Cache, row: int, ids: Ids) -> CachedPrefix:
-    """A copy of a row's text, behind its padding; what follows it in the cache is left there."""
+    """Copies a row's text, without its padding and without what follows it in the cache."""
     first = 0 if cache.mask is None else int(cache.mask[row].int().argmax())
     part = slice(first, first + len(ids))
     own = Cache()

@@ -1,7 +1,7 @@
-"""Each changes the scores of the next token, row by row.
+"""Logits processors: each changes the scores of the next token.
 
-A processor maps (history, scores of [row, token]) to scores. What it forbids it may forbid in
-place; for any other change it makes new scores. The order is that of transformers.
+A processor maps (history, scores of [row, token]) to scores. It may mask tokens in place; for any
+other change it returns new scores. The processors are applied in the order of transformers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ NEVER = float("-inf")
 
 
 def make_processors(knobs: GenerationConfig) -> list[Processor]:
+    """Returns the processors that the configuration requires, in the order of application."""
     found: list[Processor] = []
     if knobs.repetition_penalty != 1.0:
         found.append(penalize_repetition(knobs.repetition_penalty))
@@ -27,7 +28,7 @@ def make_processors(knobs: GenerationConfig) -> list[Processor]:
         found.append(penalize_use(knobs.presence_penalty, knobs.frequency_penalty))
     if knobs.no_repeat_ngram_size:
         found.append(forbid_repeated_ngrams(knobs.no_repeat_ngram_size))
-    ends = {(token,) for token in knobs.eos_token_id}  # are never bad words
+    ends = {(token,) for token in knobs.eos_token_id}  # eos tokens are never bad words
     if words := [word for word in knobs.bad_words_ids if word not in ends]:
         found.append(forbid_sequences(words))
     if knobs.min_length and knobs.eos_token_id:
@@ -49,7 +50,7 @@ def make_processors(knobs: GenerationConfig) -> list[Processor]:
 
 
 def reads_text(knobs: GenerationConfig) -> bool:
-    """Whether some processor asks what was written, not only how much."""
+    """Returns whether a processor depends on the tokens of the text, not only on its length."""
     return bool(
         knobs.repetition_penalty != 1.0
         or knobs.presence_penalty
@@ -61,12 +62,12 @@ def reads_text(knobs: GenerationConfig) -> bool:
 
 
 def asks_host(knobs: GenerationConfig) -> bool:
-    """Whether some processor is more than tensors."""
+    """Returns whether a processor runs Python code that is not tensor operations."""
     return knobs.prefix_allowed_tokens_fn is not None or knobs.regex is not None
 
 
 def penalize_repetition(penalty: float) -> Processor:
-    """Scores of tokens that stand in the text are divided by the penalty (multiplied below 0)."""
+    """Divides the scores of tokens in the text by `penalty`; multiplies negative scores by it."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         said = _said(history.tokens, scores)
@@ -77,7 +78,10 @@ def penalize_repetition(penalty: float) -> Processor:
 
 
 def penalize_use(presence: float, frequency: float) -> Processor:
-    """The new text's tokens lose `presence` once and `frequency` each time (OpenAI's meaning)."""
+    """Penalizes tokens of the new text, with OpenAI's meaning.
+
+    Each token loses `presence` once, and `frequency` for each of its occurrences.
+    """
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         new = torch.where(history.is_new, history.tokens, NOTHING)
@@ -88,7 +92,7 @@ def penalize_use(presence: float, frequency: float) -> Processor:
 
 
 def forbid_repeated_ngrams(size: int) -> Processor:
-    """No `size` tokens in a row stand in the text twice."""
+    """Forbids n-grams of `size` tokens that already occur in the text."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         tokens = history.tokens
@@ -103,6 +107,8 @@ def forbid_repeated_ngrams(size: int) -> Processor:
 
 
 def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
+    """Forbids the last token of a sequence where the text ends with the tokens before it."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         _check_tokens("bad_words_ids", [i for word in sequences for i in word], scores)
         slots = history.tokens.shape[1]
@@ -119,7 +125,7 @@ def forbid_sequences(sequences: Sequence[Sequence[int]]) -> Processor:
 
 
 def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Processor:
-    """These tokens only from this length on, with the prompt or without."""
+    """Forbids tokens until the text has this length, with or without the prompt (`of_prompt`)."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         have = history.made + history.prompt if of_prompt else history.made
@@ -129,6 +135,8 @@ def forbid_until(length: int, tokens: Sequence[int], *, of_prompt: bool) -> Proc
 
 
 def allow_only(allowed: AllowedTokens) -> Processor:
+    """Allows only the tokens that `allowed(row, tokens)` returns."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         mask = torch.full_like(scores, NEVER)
         for row in range(len(history)):
@@ -141,7 +149,7 @@ def allow_only(allowed: AllowedTokens) -> Processor:
 
 
 def force_first(token: int) -> Processor:
-    """Behind a start token comes this one (the language of a translation)."""
+    """Forces the token that follows the start token (the language of a translation)."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         first = (history.prompt + history.made == 1)[:, None]
@@ -151,7 +159,7 @@ def force_first(token: int) -> Processor:
 
 
 def force_last(tokens: Sequence[int]) -> Processor:
-    """Where only one token may follow, it is this one."""
+    """Forces these tokens where only one more token may follow."""
 
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         last = (history.limit - history.made == 1)[:, None]
@@ -161,10 +169,13 @@ def force_last(tokens: Sequence[int]) -> Processor:
 
 
 def forbid_tokens(tokens: Sequence[int]) -> Processor:
+    """Forbids tokens at every position."""
     return lambda history, scores: _without(tokens, scores)
 
 
 def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
+    """Forbids tokens at the first new position, or after the forced first token."""
+
     def process(history: SequenceState, scores: Tensor) -> Tensor:
         begin = (history.prompt == 1).long() if after_forced else 0
         return _without(tokens, scores, history.made == begin)
@@ -173,7 +184,7 @@ def forbid_at_first(tokens: Sequence[int], after_forced: bool) -> Processor:
 
 
 def _without(tokens: Sequence[int], scores: Tensor, rows: Tensor | None = None) -> Tensor:
-    """Without these tokens, in all rows or those of [row]; only their columns are touched."""
+    """Masks tokens in all rows or in `rows` ([row]); writes only to their columns."""
     _check_tokens("a token to forbid", tokens, scores)
     for token in tokens:
         column = scores[:, token]
@@ -199,7 +210,7 @@ def _check_tokens(what: str, tokens: Sequence[int], scores: Tensor) -> None:
 
 
 def _said(tokens: Tensor, scores: Tensor) -> Tensor:
-    """Which tokens stand in each row, [row, token]."""
+    """Returns which tokens occur in each row, [row, token]."""
     return _counts(tokens, scores) > 0
 
 

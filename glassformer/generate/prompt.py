@@ -1,4 +1,4 @@
-"""What a user may give, and what is one of them."""
+"""Types of prompts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 
-Prompt = str | Sequence[int] | Tensor  # a text, token ids, or the sound that the encoder reads
+Prompt = str | Sequence[int] | Tensor  # text, token ids, or spectrogram for the encoder
 
 
 def is_list_of_prompts(prompt: Any, axes: int) -> bool:
-    """A list of texts, of lists of ids or of sounds, rather than one of them (which has `axes`)."""
+    """Returns whether this is a list of texts, of token id lists, or of spectrograms.
+
+    A single spectrogram has `axes` dimensions.
+    """
     if isinstance(prompt, Tensor):
         return prompt.ndim > axes
     if not isinstance(prompt, Sequence) or isinstance(prompt, str):
@@ -23,6 +26,7 @@ def is_list_of_prompts(prompt: Any, axes: int) -> bool:
 
 
 def as_ids(prompt: Any) -> list[int]:
+    """Converts a prompt of token ids to a list of ints."""
     try:
         whole = prompt.tolist() if isinstance(prompt, Tensor) else list(prompt)
         if any(isinstance(id, bool) or int(id) != id for id in whole):

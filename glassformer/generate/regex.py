@@ -1,4 +1,4 @@
-"""Only tokens that it can go on with."""
+"""Constrained generation: the new text must match a regular expression."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from glassformer.generate.history import SequenceState
 from glassformer.generate.processors import NEVER, Processor
 from glassformer.text import Tokenizer
 
-END = ""  # in the tree of texts: the tokens that are whole here
+END = ""  # key for the tokens that are complete at a node of the trie
 
 
 def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Processor:
-    """The new text as a whole is to match the expression; only then may it end. That of a model
-    that `translates` does not go on from a prompt."""
+    """Returns a processor that allows only tokens with which the text can still match.
+
+    The new text as a whole must match the expression, and may end only then. For an encoder-decoder
+    (`translates`) the new text does not continue a prompt.
+    """
     regex = _import_regex()
     assert knobs.regex is not None
     try:
@@ -61,7 +64,7 @@ def match(knobs: GenerationConfig, tokenizer: Tokenizer, translates: bool) -> Pr
 
 @lru_cache(maxsize=4)
 def text_tree(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The texts that tokens add, letter by letter. A token with part of a letter is left out."""
+    """Returns a trie of the texts of all tokens. Tokens with part of a character are left out."""
     target = tokenizer.target
     tree: dict[str, Any] = {}
     anchor = next(id for id in range(target.size) if target.decode([id]).strip())

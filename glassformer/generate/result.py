@@ -1,4 +1,4 @@
-"""What a request gives."""
+"""Results of generation requests."""
 
 from __future__ import annotations
 
@@ -10,23 +10,33 @@ from glassformer.generate.beam import BeamStep
 
 @dataclass
 class GenerationOutput:
-    """One request's result. `tokens` are the new ids, `logprobs` what the model itself gave each;
-    `stop` says why it ended: "eos", "length", "string" or "time"."""
+    """Result of one generation request.
+
+    Attributes:
+        text: The generated text.
+        tokens: Token ids of the generated text.
+        logprobs: Log-probability of each token under the model itself, before any setting applies.
+        stop: Why generation ended: "eos", "length", "string" or "time".
+        score: For beam search, the sum of log-probabilities divided by length^length_penalty.
+        alternatives: The further sequences if `num_return_sequences` is above 1.
+        tree: For beam search with `tree=True`, the candidates of each step.
+        spans: For infilling, the text of each gap.
+    """
 
     text: str
     tokens: list[int]
     logprobs: list[float]
     stop: str
-    score: float | None = None  # of a beam search: the sum of log-probabilities over length^penalty
+    score: float | None = None
     alternatives: list[GenerationOutput] = field(default_factory=list)
     tree: list[BeamStep] | None = None
-    spans: list[str] | None = None  # of an infilling: what stands in the gaps
+    spans: list[str] | None = None
 
     def __str__(self) -> str:
         return self.text
 
     def record(self) -> dict[str, Any]:
-        """The same as JSON has it; `score`, `spans` and `tree` only where there are some."""
+        """Returns the result as a dict for JSON; `score`, `spans` and `tree` only if present."""
         said: dict[str, Any] = {
             "text": self.text,
             "tokens": self.tokens,
@@ -48,7 +58,7 @@ class GenerationOutput:
 
 @dataclass(frozen=True)
 class GenerationChunk:
-    """What a stream yields: a token, and the text that it completed (often a word, or nothing)."""
+    """Item of a stream: a token, and the text that it completes (often a word, possibly empty)."""
 
     text: str
     token: int
@@ -56,8 +66,10 @@ class GenerationChunk:
 
 
 class GenerationInterrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a list of prompts: `finished` has the results that were whole, by
-    the number of their prompt."""
+    """Raised on Ctrl-C while several prompts are processed.
+
+    `finished` maps the index of each completed prompt to its result.
+    """
 
     def __init__(self, finished: dict[int, GenerationOutput]) -> None:
         super().__init__(f"interrupted; {len(finished)} texts were finished")

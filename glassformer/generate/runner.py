@@ -1,4 +1,4 @@
-"""The net as a strategy sees it, with its cache. Ids in, logits out."""
+"""Forward passes of a model with its key-value cache, as the decoding loop uses them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from glassformer.generate.strategy import GenerationRequest
 
 
 class Runner:
-    """Reads prompts (prefill), then a token a row at a time; rows may leave and others join."""
+    """Runs prefill and decoding steps; rows may leave and join the batch between steps.
 
-    joins = True  # whether others may do so while some are at work
+    Args:
+        net: The model.
+        chunk: Prompt tokens per forward pass; None reads a prompt as a whole.
+        both_ways: Whether prompt tokens attend to the whole prompt (bidirectional attention).
+    """
+
+    joins = True  # whether rows may join while others are being decoded
 
     def __init__(
         self, net: Transformer, *, chunk: int | None = None, both_ways: bool = False
     ) -> None:
         self.net = net
         self.chunk = chunk
-        self.both_ways = both_ways  # whether a prompt's tokens see all of it
+        self.both_ways = both_ways
         self.device = next(net.parameters()).device
         self.cache: Cache | None = None
-        self.shelf: PrefixCache | None = None  # where what prompts begin with alike is found
+        self.shelf: PrefixCache | None = None  # for prompts with common prefixes
 
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
-        """Reads new requests' prompts, `width` rows for each; the logits of what follows them."""
+        """Prefills the prompts of new requests; returns the logits of their next tokens.
+
+        Each request gets `width` rows.
+        """
         prompts = [request.prompt for request in requests]
         if self.shelf is not None:
             cache, logits = read_once(self.shelf, prompts, self.into)
@@ -50,7 +59,7 @@ class Runner:
     def into(
         self, rows: Sequence[Sequence[int]], cache: Cache, sources: Sequence[Any] | None = None
     ) -> Tensor:
-        """Reads what follows the rows of a cache, chunk by chunk; the logits of what comes then."""
+        """Appends tokens to the rows of a cache, chunk by chunk; returns the next-token logits."""
         tokens, mask = padded(rows, self.device, "left")
         memory = source_mask = None
         if sources is not None:
@@ -76,7 +85,12 @@ class Runner:
         return logits
 
     def step(self, parents: Tensor, tokens: Tensor) -> Tensor:
-        """The rows that go on, each with its newest token; the logits of what follows it."""
+        """Runs one decoding step; returns the next-token logits.
+
+        Args:
+            parents: [row]: the previous row that each row continues.
+            tokens: [row]: the newest token of each row.
+        """
         assert self.cache is not None
         if len(parents) != self.cache.batch or not torch.equal(
             parents, torch.arange(len(parents), device=parents.device)
@@ -90,25 +104,28 @@ class Runner:
         self.cache = None
 
     def held(self) -> Cache:
-        """What is remembered of the rows that are being written."""
+        """Returns the cache of the rows being decoded."""
         assert self.cache is not None
         return self.cache
 
     def keep(self, text: Sequence[int]) -> None:
-        """The only row has this text; another prompt may begin with it."""
+        """Stores the text of the only row in the prefix cache."""
         shelf = self.shelf
         if shelf is not None and len(text) >= shelf.least and shelf.is_of(self.net):
             shelf.keep(taken(self.held(), 0, tuple(text)))
 
 
 def is_edited(net: Transformer) -> bool:
-    """Whether tensors are changed on their way (see the inside room), which a net alone does."""
+    """Returns whether activations are edited in the forward pass (see `glassformer.inside`).
+
+    Only the plain runner supports that.
+    """
     stacks = (net.encoder, net.decoder)
     return any(getattr(stack.around, "edits", None) for stack in stacks if stack is not None)
 
 
 def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """What the encoder reads of several requests: token ids, or sounds of one length."""
+    """Batches the encoder inputs of requests: token ids, or spectrograms of equal length."""
     if not isinstance(sources[0], Tensor):
         return padded(sources, device, "right")
     if len({source.shape for source in sources}) > 1:
@@ -121,7 +138,10 @@ def joined(sources: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor
 def padded(
     rows: Sequence[Sequence[int]], device: torch.device, side: str
 ) -> tuple[Tensor, Tensor | None]:
-    """Ids of [row, slot], and where they are real (None: everywhere)."""
+    """Pads sequences to ids of [row, slot], and returns them with the mask of real tokens.
+
+    The mask is None if there is no padding.
+    """
     longest = max(map(len, rows))
     tokens = torch.zeros(len(rows), longest, dtype=torch.long)
     mask = torch.zeros(len(rows), longest, dtype=torch.bool)

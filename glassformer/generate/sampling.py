@@ -1,4 +1,4 @@
-"""From scores to a distribution, and from a distribution to a token."""
+"""Sampling: filters over the next-token distribution, and the draw of a token."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ NEVER = float("-inf")
 
 
 def shaped(scores: Tensor, knobs: GenerationConfig, keep: int = 1) -> Tensor:
-    """Scores of [row, token] by temperature, and without the tokens that may not be drawn; at
-    least `keep` stay."""
+    """Applies temperature, top-k, top-p, min-p and typical-p to scores of [row, token].
+
+    Excluded tokens get -inf; at least `keep` tokens remain.
+    """
     if knobs.temperature != 1.0:
         scores = scores / knobs.temperature
     if knobs.top_k:
@@ -29,12 +31,13 @@ def shaped(scores: Tensor, knobs: GenerationConfig, keep: int = 1) -> Tensor:
 
 
 def top_k(scores: Tensor, count: int) -> Tensor:
+    """Keeps the `count` most probable tokens, and ties with the last of them."""
     least = scores.topk(min(count, scores.shape[-1])).values[:, -1:]
     return scores.masked_fill(scores < least, NEVER)
 
 
 def top_p(scores: Tensor, mass: float, keep: int) -> Tensor:
-    """The most probable tokens that together have the mass."""
+    """Keeps the most probable tokens whose probabilities add up to `mass`."""
     ordered, tokens = scores.sort(descending=False)
     below = ordered.softmax(-1).cumsum(-1) <= 1 - mass
     below[:, -keep:] = False
@@ -42,7 +45,7 @@ def top_p(scores: Tensor, mass: float, keep: int) -> Tensor:
 
 
 def min_p(scores: Tensor, share: float, keep: int) -> Tensor:
-    """Tokens with at least this share of the best one's probability."""
+    """Keeps tokens with at least `share` of the best token's probability."""
     probabilities = scores.softmax(-1)
     below = probabilities < share * probabilities.amax(-1, keepdim=True)
     best = probabilities.topk(min(keep, scores.shape[-1])).indices
@@ -50,7 +53,10 @@ def min_p(scores: Tensor, share: float, keep: int) -> Tensor:
 
 
 def typical(scores: Tensor, mass: float, keep: int) -> Tensor:
-    """Tokens whose surprise is nearest to the expected one, up to the mass (Meister et al.)."""
+    """Locally typical sampling (Meister et al.).
+
+    Keeps the tokens whose surprisal is closest to the entropy, up to a total probability of `mass`.
+    """
     log = scores.log_softmax(-1)
     entropy = -(log * log.exp()).nansum(-1, keepdim=True)
     distance, tokens = (-log - entropy).abs().sort()
@@ -62,23 +68,23 @@ def typical(scores: Tensor, mass: float, keep: int) -> Tensor:
 
 
 def largest(scores: Tensor) -> Tensor:
-    """The first token of the highest score in each row; on a CPU numpy finds it sooner."""
+    """Returns the argmax of each row, the first one of ties; on a CPU, numpy's argmax is faster."""
     if scores.device.type == "cpu" and not scores.requires_grad:
         return torch.from_numpy(scores.numpy().argmax(-1))
     return scores.argmax(-1)
 
 
 def generator_of(seed: int, sequence: int) -> torch.Generator:
-    """A sequence's own source of chance: it depends on nothing else in the batch."""
+    """Returns the random generator of a sequence; it does not depend on the rest of the batch."""
     return torch.Generator().manual_seed(zlib.crc32(f"{seed} {sequence}".encode()))
 
 
 def chances(seed: int, sequence: int, count: int) -> Tensor:
-    """Uniform numbers above 0 and up to 1, one a token."""
+    """Returns uniform random numbers in (0, 1], one per token."""
     return 1 - torch.rand(count, generator=generator_of(seed, sequence), dtype=torch.float64)
 
 
 def draw(scores: Tensor, chance: Tensor) -> Tensor:
-    """The token at which the cumulated probability reaches each row's chance."""
+    """Samples by inverse CDF: the token at which the cumulative probability reaches `chance`."""
     cumulated = scores.double().softmax(-1).cumsum(-1)
     return torch.searchsorted(cumulated, chance[:, None] * cumulated[:, -1:])[:, 0]

@@ -1,5 +1,7 @@
-"""What a generation_config.json may say beside our knobs. A setting
-that would change what is written, and that nobody here computes, is refused."""
+"""Settings of generation_config.json that `GenerationConfig` does not implement.
+
+A setting that would change the generated text and is not implemented is an error.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,13 @@ WITHOUT_EFFECT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """`neutral` values change nothing; others only matter while tokens are drawn (`sampling`), or
-    several beams compared (`beams`)."""
+    """Setting that is not implemented.
+
+    Args:
+        neutral: Values without effect.
+        sampling: Whether the setting matters only for sampling.
+        beams: Whether the setting matters only for beam search.
+    """
 
     neutral: tuple[Any, ...] = (False,)
     sampling: bool = False
@@ -65,7 +72,10 @@ REFUSED = {
 def check_saved(
     saved: Mapping[str, Any], given: Mapping[str, Any], *, sampled: bool, beams: bool
 ) -> None:
-    """`given` are a user's own settings: None leaves a saved one out."""
+    """Raises an error if a saved setting would have an effect that is not implemented.
+
+    `given` are the user's own settings: None removes a saved one.
+    """
     for name, setting in REFUSED.items():
         value = saved.get(name)
         idle = (setting.sampling and not sampled) or (setting.beams and not beams)

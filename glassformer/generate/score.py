@@ -1,4 +1,4 @@
-"""How probable a text is to a model, token by token."""
+"""Log-probabilities of the tokens of a text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from glassformer.core import Cache, Transformer
 from glassformer.errors import GlassformerError
 
 CHUNK = 512
-Source = Sequence[int] | Tensor  # token ids, or a sound
+Source = Sequence[int] | Tensor  # token ids, or a spectrogram
 
 
 class ScoreWindow(NamedTuple):
-    """A window over a long text: how many tokens it holds, and how many it moves at a time."""
+    """Sliding window over a long text: its size in tokens, and the tokens it advances by."""
 
     size: int | None
     stride: int | None
@@ -26,8 +26,11 @@ class ScoreWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """`logprobs` has one number a token that is predicted: all but the first (for an
-    encoder-decoder all of the target)."""
+    """Log-probabilities of the tokens of a text.
+
+    `tokens` and `logprobs` have one entry per predicted token: all but the first (for an
+    encoder-decoder, all tokens of the target).
+    """
 
     tokens: list[int]
     logprobs: list[float]
@@ -43,7 +46,7 @@ class Score:
 
 @dataclass(frozen=True)
 class QuantizationCost:
-    """How well a text was predicted before its weights were made codes, and after."""
+    """Scores of a text before and after the weights were quantized."""
 
     kind: str
     before: Score
@@ -51,7 +54,7 @@ class QuantizationCost:
 
     @property
     def growth(self) -> float:
-        """Of the perplexity: 0.01 is one percent more."""
+        """Relative increase of the perplexity: 0.01 is one percent."""
         return self.after.perplexity / self.before.perplexity - 1
 
     def __str__(self) -> str:
@@ -60,7 +63,13 @@ class QuantizationCost:
 
 
 def windows(context: int | None, window: int | None, stride: int | None) -> ScoreWindow:
-    """How a text is read that is longer than a window. Without a context it is read as a whole."""
+    """Validates the window for a text that is longer than the context.
+
+    Args:
+        context: Context length of the model; None means that texts are read as a whole.
+        window: Window size; None means the whole context.
+        stride: Tokens per advance; None means half of the window.
+    """
     for name, value in (("window", window), ("stride", stride)):
         if value is not None and value < 1:
             raise GlassformerError(f"{name} must be 1 or more, not {value}.")
@@ -75,11 +84,20 @@ def windows(context: int | None, window: int | None, stride: int | None) -> Scor
 def score(
     net: Transformer, ids: Sequence[int], frame: ScoreWindow, source: Source | None = None
 ) -> Score:
-    """Of all tokens but the first. Every window scores what the one before has not, with the rest
-    of it as their context."""
+    """Scores all tokens but the first.
+
+    Each window scores the tokens that the previous one did not reach, with the rest of the window
+    as their context.
+
+    Args:
+        net: The model.
+        ids: Token ids of the text (for an encoder-decoder, of the decoder).
+        frame: Window size and stride.
+        source: Input of the encoder.
+    """
     if len(ids) < 2:
         raise GlassformerError("A text of one token has nothing to predict; give a longer one.")
-    last = len(ids) - 1  # positions that are read
+    last = len(ids) - 1  # number of positions read
     size = frame.size or last
     logprobs = read(net, ids[: size + 1], 0, source)
     while len(logprobs) < last:
@@ -92,8 +110,10 @@ def score(
 
 @torch.inference_mode()
 def read(net: Transformer, ids: Sequence[int], known: int, source: Source | None) -> list[float]:
-    """The log-probabilities of all tokens behind the first, without those of `known` ones. Chunks
-    keep the logits of a long text out of memory."""
+    """Returns the log-probabilities of `ids[1:]`, without the first `known` ones.
+
+    The text is read in chunks, so that the logits of a long text need not fit in memory.
+    """
     device = next(net.parameters()).device
     memory = None
     if source is not None:

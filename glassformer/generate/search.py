@@ -1,8 +1,7 @@
-"""All requests at once, and in shapes that stay, so that a
-GPU can play a step back without asking the host.
+"""Batched beam search over tensors of fixed shape, so that a GPU can replay a recorded step.
 
-Scores are sums of log-probabilities. A request has `groups` groups of `beams` beams, which search
-side by side; what is finished is kept beside them, the best of each group first.
+Scores are sums of log-probabilities. A request has `groups` groups of `beams` beams that search in
+parallel; finished sequences are kept separately, the best of each group first.
 """
 
 from __future__ import annotations
@@ -18,23 +17,25 @@ from glassformer.generate.strategy import NoTokenLeftError
 
 NEVER = -1e9
 IMPOSSIBLE = float("-inf")
-REASONS = ("", "eos", "string", "length", "time")  # by the code of `Found.ends`
+REASONS = ("", "eos", "string", "length", "time")  # indexed by the code in `Found.ends`
 EOS, STRING, LENGTH, TIME = 1, 2, 3, 4
-PART = 128  # tokens of a large vocabulary that are looked at together
+PART = 128  # tokens of a large vocabulary that are compared together
 
 
 class Found(NamedTuple):
-    """The best ways to go on, [request, candidate] each. A beam is counted among those of its
-    request; an impossible candidate, last of all, has the score -inf."""
+    """Best candidates, each tensor [request, candidate].
+
+    `beam` is the index within the request. Impossible candidates come last and have the score -inf.
+    """
 
     beam: Tensor
     token: Tensor
     score: Tensor
-    ends: Tensor  # the code of the reason; 0 where the text goes on
+    ends: Tensor  # code of the stop reason; 0 where the sequence continues
 
 
 class Text(NamedTuple):
-    """A finished one."""
+    """Finished sequence."""
 
     score: float
     tokens: list[int]
@@ -43,21 +44,21 @@ class Text(NamedTuple):
 
 
 class Guide(Protocol):
-    """What a search asks at every step: so it can be watched, constrained, or left alone."""
+    """Callbacks of a search step, which can observe or constrain it."""
 
-    ranked: bool  # beams go on by their scores, not in the order in which they were found
+    ranked: bool  # whether beams continue in the order of their scores, not of `Found`
 
     def find(self, search: BeamState, scores: Tensor, g: int) -> Found: ...
 
     def keeps(self, found: Found, worthy: Tensor) -> Tensor | None:
-        """Which finished texts to keep, [request, beam]; None for none at all."""
+        """Returns which finished sequences to keep, [request, beam]; None for none."""
         ...
 
     def saw(self, found: Found, g: int) -> None: ...
 
 
 class Alone:
-    """Asks for nothing that a device would have to tell the host."""
+    """Default callbacks, which need no synchronization between device and host."""
 
     ranked = True
 
@@ -71,7 +72,10 @@ class Alone:
 
 
 class BeamState:
-    """Tensors change in place, so that a recording finds them where they were."""
+    """State of the beam searches of a batch.
+
+    Tensors change in place, so that a CUDA graph finds them at the same address.
+    """
 
     def __init__(
         self,
@@ -82,20 +86,20 @@ class BeamState:
     ) -> None:
         self.knobs = knobs
         self.groups, self.width = knobs.num_beam_groups, knobs.num_beams
-        self.beams = self.width // self.groups  # of a group
+        self.beams = self.width // self.groups  # per group
         self.candidates = max(2, 1 + len(knobs.eos_token_id)) * self.beams
         self.eos = torch.tensor(knobs.eos_token_id, dtype=torch.long, device=device)
         rows, room = len(limits), room or max(limits)
         beams, ended = (rows, self.width), (rows, self.groups, self.beams)
         whole = {"dtype": torch.long, "device": device}
         self.scores = torch.full(beams, NEVER, device=device)
-        self.scores[:, :: self.beams] = 0.0  # all beams are the same yet, so one of a group will do
+        self.scores[:, :: self.beams] = 0.0  # beams are identical at first: use one per group
         self.tokens = torch.zeros(*beams, room, **whole)  # type: ignore[call-overload]
         self.logprobs = torch.zeros(*beams, room, device=device)
         self.limit = torch.tensor(limits, **whole)  # type: ignore[arg-type]
         self.made = torch.zeros_like(self.limit)
         self.over = torch.zeros(rows, self.groups, dtype=torch.bool, device=device)
-        # what is finished
+        # finished sequences
         self.end_score = torch.full(ended, IMPOSSIBLE, dtype=torch.double, device=device)
         self.end_tokens = torch.zeros(*ended, room, **whole)  # type: ignore[call-overload]
         self.end_logprobs = torch.zeros(*ended, room, device=device)
@@ -104,11 +108,11 @@ class BeamState:
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """All that belongs to a request."""
+        """All tensors with one entry per request."""
         return {n: x for n, x in vars(self).items() if isinstance(x, Tensor) and n != "eos"}
 
     def texts(self, rows: Sequence[int]) -> list[list[Text]]:
-        """What is finished of some requests, the best of all groups first."""
+        """Returns the finished sequences of requests, the best of all groups first."""
         at = torch.tensor(rows, device=self.limit.device)
         held = (self.end_score, self.end_length, self.end_tokens, self.end_logprobs)
         parts = [x[at].flatten(1, 2) for x in (*held, self.end_reason)]
@@ -125,8 +129,10 @@ class BeamState:
         ]
 
     def check_texts(self, numbers: Sequence[int]) -> None:
-        """A group that is over has found something, or nothing may be written at all; requests of
-        these numbers are in the first rows."""
+        """Raises `NoTokenLeftError` if a group ended without a finished sequence.
+
+        The requests with these numbers are in the first rows.
+        """
         nothing = self.over & (self.end_score[..., 0] == IMPOSSIBLE)
         for row in nothing[: len(numbers)].any(1).nonzero()[:1, 0].tolist():
             made = int(self.made[row]) - (not bool(self.over[row].all()))
@@ -137,7 +143,7 @@ class BeamState:
             setattr(self, name, x[rows])
 
     def join(self, other: BeamState) -> None:
-        """Puts other requests below these."""
+        """Appends the requests of another state below these."""
         room = max(self.tokens.shape[-1], other.tokens.shape[-1])
         for name, x in self.state.items():
             pair = [x, getattr(other, name)]
@@ -146,7 +152,7 @@ class BeamState:
             setattr(self, name, torch.cat(pair))
 
     def lay(self, other: BeamState) -> None:
-        """Takes over other requests in place of the first; those below are over."""
+        """Copies other requests into the first rows and marks the rest as finished."""
         rows, room = len(other.limit), other.tokens.shape[-1]
         for name, x in self.state.items():
             part = x[:rows]
@@ -155,12 +161,15 @@ class BeamState:
             )
         self.over[rows:] = True
 
-    # --- a step, group by group ----------------------------------------------------------------
+    # --- one step, group by group --------------------------------------------------------------
 
     def step(self, scores: Tensor, log: Tensor, guide: Guide) -> tuple[Tensor, Tensor]:
-        """From [row, token] the beams of a request that go on and their tokens, [request, beam].
-        `log` is what the model says, `scores` what the knobs have made of it. Groups take turns,
-        and shun each other's tokens."""
+        """Chooses the beams of each request that continue, and their tokens, [request, beam].
+
+        `log` are the model's log-probabilities, [row, token], and `scores` those after the
+        processors. Groups choose one after the other, and are penalized for tokens of earlier
+        groups.
+        """
         every = scores.view(len(self.limit), self.width, -1)
         chosen: list[tuple[Tensor, Tensor, Tensor]] = []
         for g in range(self.groups):
@@ -182,7 +191,7 @@ class BeamState:
         return beam, token
 
     def best(self, scores: Tensor, g: int) -> Found:
-        """Of a group's beams, from [request, beam, token]."""
+        """Returns the best candidates of a group from [request, beam, token]."""
         first, (rows, beams, size) = g * self.beams, scores.shape
         values, tokens = top(scores.flatten(0, 1), min(self.candidates, size))
         count = values.shape[1]
@@ -193,11 +202,11 @@ class BeamState:
         return self.judged(first + place // count, token, score)
 
     def drawn(self, scores: Tensor, g: int, noise: Tensor) -> Found:
-        """The same, but drawn without replacement by uniform noise of [request, beam * token]."""
+        """Draws candidates without replacement, by uniform noise of [request, beam * token]."""
         first, size = g * self.beams, scores.shape[-1]
         flat = (scores + self.scores[:, first : first + self.beams, None]).flatten(1)
         count = min(self.candidates, flat.shape[1])
-        place = (flat - (-noise.log()).log()).topk(count).indices  # Gumbel: as if drawn
+        place = (flat - (-noise.log()).log()).topk(count).indices  # Gumbel trick
         return self.judged(first + place // size, place % size, flat.gather(1, place))
 
     def judged(self, beam: Tensor, token: Tensor, score: Tensor) -> Found:
@@ -207,13 +216,15 @@ class BeamState:
         return Found(beam, token, score, ends)
 
     def worthy(self, found: Found, g: int) -> Tensor:
-        """Which candidates are finished texts to keep, [request, beam]: they must be among the
-        first."""
+        """Returns which candidates are finished sequences to keep, [request, beam].
+
+        They must be among the first `beams` candidates.
+        """
         ended = (found.ends > 0) & (found.score > IMPOSSIBLE) & ~self.over[:, g, None]
         return ended[:, : self.beams]
 
     def keep(self, found: Found, worthy: Tensor, log: Tensor, g: int) -> None:
-        """Adds texts to the finished ones, of which only the best stay."""
+        """Adds finished sequences and keeps only the best of each group."""
         beams, count = self.beams, min(self.beams, found.token.shape[1])
         one = [part[:, :count] for part in found]
         beam, token, score, ends = one
@@ -237,7 +248,7 @@ class BeamState:
         self.end_score[:, g] = ordered[:, :beams]
 
     def go_on(self, found: Found, g: int, ranked: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """The beams, tokens and scores that a group goes on with, [request, beam]."""
+        """Returns the beams, tokens and scores that a group continues with, [request, beam]."""
         going = (found.ends == 0) & (found.score > IMPOSSIBLE)
         places = torch.arange(going.shape[1], device=going.device)
         by = found.score if ranked else -places.to(found.score).expand_as(found.score)
@@ -263,7 +274,7 @@ class BeamState:
         self.over[:, g] |= hopeless | (going == 0)
 
     def write(self, beam: Tensor, token: Tensor, score: Tensor, log: Tensor) -> None:
-        """All beams of [request, beam] go on from their parents."""
+        """Makes all beams of [request, beam] continue their parents."""
         at = self.made.clamp(max=self.tokens.shape[-1] - 1)[:, None, None].expand(-1, self.width, 1)
         value = logprobs_of(log, beam, token)
         self.tokens.copy_(_of(self.tokens, beam).scatter(2, at, token[..., None]))
@@ -273,7 +284,7 @@ class BeamState:
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """topk over [row, token]. Of many tokens only the parts are sorted that have a high one."""
+    """Top-k over [row, token]; of a large vocabulary, sorts only the parts with high scores."""
     size = scores.shape[1]
     parts = size // PART
     if parts < 4 * count:
@@ -289,11 +300,11 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def logprobs_of(log: Tensor, beam: Tensor, token: Tensor) -> Tensor:
-    """Of [row, token] those of [request, candidate]."""
+    """Gathers values of [row, token] at [request, candidate]."""
     size = log.shape[1]
     return log.view(len(beam), -1).gather(1, beam * size + token)
 
 
 def _of(x: Tensor, place: Tensor) -> Tensor:
-    """Those at [request, place] of [request, beam, ...]."""
+    """Gathers entries at [request, place] from [request, beam, ...]."""
     return x.gather(1, place.view(*place.shape, *[1] * (x.ndim - 2)).expand(-1, -1, *x.shape[2:]))

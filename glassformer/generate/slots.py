@@ -1,4 +1,4 @@
-"""A cache in storage of a fixed shape, for steps that are recorded."""
+"""Key-value cache with storage of a fixed shape, for recorded steps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from glassformer.core import Cache, Transformer
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.spec import BlockSpec
 
-SOURCE = 32  # what cross-attention reads of texts is as long as a multiple of it
-LONGER = 4  # times as long may be what is recorded already
+SOURCE = 32  # cross-attention inputs are padded to a multiple of it
+LONGER = 4  # maximum ratio by which a recorded length may exceed the required one
 
 
 class StaticCache(Cache):
-    """A cache in storage that never moves. Where the next token goes is a tensor on the device."""
+    """Cache whose storage never moves. The next slot is a tensor on the device."""
 
     def __init__(self, like: Cache, rows: int, capacity: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class StaticCache(Cache):
 
     @classmethod
     def empty(cls, net: Transformer, rows: int, capacity: int) -> StaticCache:
-        """Of a decoder that reads nothing but its own text."""
+        """Returns a cache for a decoder without cross-attention."""
         assert net.spec.decoder is not None
         like, weight = Cache(), next(net.parameters())
         for depth, index in enumerate(net.spec.decoder.order):
@@ -46,7 +46,7 @@ class StaticCache(Cache):
         return cls(like, rows, capacity)
 
     def pair(self, depth: int) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values, [row, key head, slot, dim]."""
+        """Returns a layer's keys and values, [row, key head, slot, dim]."""
         return self._self[depth]
 
     def append(self, depth: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,7 @@ class StaticCache(Cache):
         return keys, values
 
     def holds(self, cache: Cache, longest: int) -> bool:
-        """Whether another batch can be laid here, as far as its shape goes."""
+        """Returns whether the contents of another cache fit in the shape of this one."""
         same = all(
             (k.shape[2], k.dtype) == (self._cross[depth][0].shape[2], self._cross[depth][0].dtype)
             for depth, (k, _) in cache._cross.items()
@@ -65,11 +65,11 @@ class StaticCache(Cache):
         return self.capacity >= longest and same and mask
 
     def reads(self, source: int, padded: bool) -> bool:
-        """Whether what cross-attention reads has this length, with or without padding."""
+        """Returns whether the cross-attention input has this length, with or without padding."""
         return source_length(self) == source and padded == (self.memory_mask is not None)
 
     def lay(self, cache: Cache) -> None:
-        """Takes over what a growing cache holds, in the first rows."""
+        """Copies the contents of a growing cache into the first rows."""
         assert cache.positions is not None
         rows, length = cache.batch, cache.length
         for depth, held in cache._self.items():
@@ -82,13 +82,13 @@ class StaticCache(Cache):
             self.memory_mask[:rows] = cache.memory_mask
         self.real.fill_(False)
         self.real[:rows, :length] = cache.real_tokens
-        self.real[:, length:] = True  # of tokens to come; until then they lie ahead
+        self.real[:, length:] = True  # future tokens; masked by causality until then
         self.position[:rows] = cache.positions
         self.next.fill_(length)
         self.length = length
 
     def lifted(self, rows: Tensor) -> Cache:
-        """Some rows as a growing cache."""
+        """Returns some rows as a growing cache."""
         cache = Cache()
         cache.length, cache.mask = self.length, self.real[rows, : self.length]
         cache.positions = self.position[rows]
@@ -98,7 +98,7 @@ class StaticCache(Cache):
         return cache
 
     def rearrange(self, parents: Tensor) -> None:
-        """Every row becomes a copy of its parent, in place."""
+        """Replaces every row by a copy of its parent, in place."""
         held = [x for pair in (*self._self.values(), *self._cross.values()) for x in pair]
         masks = [] if self.memory_mask is None else [self.memory_mask]
         for x in (*held, *masks, self.real, self.position):
@@ -106,7 +106,7 @@ class StaticCache(Cache):
 
 
 class PrefillCache(Cache):
-    """Reads prompts straight into slots that are empty yet: what is read sees only itself."""
+    """Writes prompts directly into an empty static cache: the prompt sees only itself."""
 
     def __init__(self, slots: StaticCache) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class PrefillCache(Cache):
         return k, v
 
     def settle(self) -> None:
-        """After the pass: the slots know how far the rows are."""
+        """Sets the lengths and positions of the static cache after the pass."""
         slots, length = self.slots, self.length
         assert self.positions is not None
         slots.real.fill_(True)
@@ -129,13 +129,16 @@ class PrefillCache(Cache):
 
 
 def source_length(cache: Cache) -> int:
-    """How many slots cross-attention reads; 0 where there is none."""
+    """Returns the number of cross-attention slots; 0 without cross-attention."""
     return max((k.shape[2] for k, _ in cache._cross.values()), default=0)
 
 
 def with_room(cache: Cache, slots: StaticCache | None, request: GenerationRequest) -> Cache:
-    """What cross-attention reads of texts gets the length that the slots have for it, or a new one
-    that many share: so recordings last. Sounds have one length anyhow."""
+    """Pads the cross-attention input of texts to the length that `slots` has, or to a new one.
+
+    The new length is a multiple shared by many inputs, so that recordings can be reused.
+    Spectrograms have a fixed length anyway.
+    """
     length = source_length(cache)
     if not length or isinstance(request.source, Tensor):
         return cache

@@ -1,7 +1,8 @@
-"""On a GPU a step is recorded once and played back.
+"""Decoding steps on a GPU, recorded as CUDA graphs.
 
-Storage of a fixed shape lets the whole step be a CUDA graph, which costs the host one launch
-instead of hundreds; compiled, its kernels are fused besides. Rows that leave stay as dead rows.
+With storage of a fixed shape the whole step is one CUDA graph, which costs the host one launch
+instead of hundreds; if compiled, its kernels are also fused. Rows that leave the batch remain as
+unused rows.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from glassformer.generate.slots import PrefillCache, StaticCache, with_room
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.spec import AlibiSpec, AttentionPattern, BlockSpec, RotarySpec, T5BiasSpec
 
-PAGE = 64  # capacity is a multiple of it, so that texts of similar lengths share a recording
-LENGTH = 32  # prompts are padded to a multiple of it, for the same reason,
-LONGEST = 512  # and beyond that read unrecorded: then launches are not what takes the time
+PAGE = 64  # capacity is a multiple of it, so that similar lengths share a recording
+LENGTH = 32  # prompts are padded to a multiple of it, for the same reason
+LONGEST = 512  # longer prompts are not recorded: launches take little of their time
 
 
 def fits(net: Transformer) -> bool:
-    """Whether a step of this decoder can be recorded: it reads the past as keys and values only."""
+    """Returns whether a step of this decoder can be recorded: its past is keys and values only."""
     stack = net.spec.decoder
     return (
         stack is not None
@@ -46,7 +47,7 @@ def fits(net: Transformer) -> bool:
 
 
 def has_kernel(net: Transformer) -> bool:
-    """Whether the kernel for the newest token knows every layer's attention."""
+    """Returns whether `attend_newest` supports the attention of every layer."""
     assert net.spec.decoder is not None
     blocks = net.spec.decoder.attention_blocks
     return all(
@@ -58,7 +59,7 @@ def has_kernel(net: Transformer) -> bool:
 
 
 def decode(net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
-    """One token a row through the decoder: the logits of what follows, [row, token]."""
+    """Runs the decoder on one token per row; returns the next-token logits, [row, token]."""
     assert net.decoder is not None
     ctx = PassContext(
         stack="decoder",
@@ -80,7 +81,7 @@ def decode(net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
 
 
 class StaticRunner(Runner):
-    """Steps that are recorded once and played back, and prompts of common lengths likewise."""
+    """Runner with recorded steps, and recorded prefills for common prompt lengths."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class StaticRunner(Runner):
         if compiled and not self.fuses:
             self.one = torch.compile(self.work, fullgraph=True, dynamic=False)
         for module in net.modules():
-            if isinstance(module, Linear) and "weight" in module._parameters:  # not of codes
+            if isinstance(module, Linear) and "weight" in module._parameters:  # not quantized
                 prepare(module)
 
     def work(self, net: Transformer, tokens: Tensor, slots: StaticCache) -> Tensor:
@@ -122,12 +123,12 @@ class StaticRunner(Runner):
         return logits
 
     def recordable(self, requests: Sequence[GenerationRequest], width: int) -> int | None:
-        """The length of a recording that reads these prompts, if there can be one."""
+        """Returns the padded length for a recorded prefill of these prompts, or None."""
         if self.live or width > 1 or self.chunk is not None or requests[0].source is not None:
             return None
         length = -(-max(len(request.prompt) for request in requests) // LENGTH) * LENGTH
         assert self.net.spec.decoder is not None and self.net.decoder is not None
-        if self.net.decoder.around is not None:  # more is read than the prompt
+        if self.net.decoder.around is not None:  # the adapter adds tokens to the prompt
             return None
         table = self.net.spec.decoder.embed.position
         return length if length <= (LONGEST if table is None else table.length) else None
@@ -150,7 +151,7 @@ class StaticRunner(Runner):
         return self.readings[key](tokens, mask)[: self.live]
 
     def settle(self, requests: Sequence[GenerationRequest]) -> None:
-        """Lays out what was read, in storage that is there already if it can be."""
+        """Copies the prefilled cache into the static one, which is reused if possible."""
         assert self.cache is not None
         cache = with_room(self.cache, self.slots, requests[0])
         self.live, self.cache = cache.batch, None
@@ -178,8 +179,10 @@ class StaticRunner(Runner):
             self.result = self.one(self.net, self.tokens, slots)
 
     def warm_up(self, work: Callable[[], Any], times: int) -> None:
-        """What is to be recorded first runs as it is, so that all is set up. There is one stream
-        for it, since every stream gets a workspace of its own."""
+        """Runs work eagerly before it is recorded, so that everything is initialized.
+
+        One stream serves all recordings, because every stream gets a workspace of its own.
+        """
         self.side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.side):
             for _ in range(times):
@@ -209,8 +212,10 @@ class StaticRunner(Runner):
 
 
 class RecordedPrefill:
-    """A recorded pass over prompts of one length, into slots that are free. It works in the memory
-    of the recorded step: the two never run at once."""
+    """Recorded prefill of prompts of one length into free slots.
+
+    It shares the memory pool of the recorded step, because the two never run at the same time.
+    """
 
     def __init__(self, runner: StaticRunner, length: int, is_padded: bool) -> None:
         assert runner.slots is not None

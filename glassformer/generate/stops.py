@@ -1,4 +1,4 @@
-"""When a text is at its end, and why."""
+"""Stopping criteria of text generation."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Decode = Callable[["GenerationRequest", Sequence[int]], str]
 
 
 class StoppingCriteria:
-    """Reasons, in this order: "eos", "string", "length", "time"."""
+    """Checks whether a sequence ends: in this order "eos", "string", "length", "time"."""
 
     def __init__(self, knobs: GenerationConfig, decode: Decode | None) -> None:
         self.eos = frozenset(knobs.eos_token_id)
         self.strings = knobs.stop_strings
         self.decode = decode
         self.max_time = knobs.max_time
-        self.begun: dict[int, float] = {}  # by the number of a request
+        self.begun: dict[int, float] = {}  # keyed by request number
 
     def begin(self, requests: Sequence[GenerationRequest]) -> None:
-        """A request's time runs from here, not from when it began to wait for its turn."""
+        """Starts the clock of requests now, not when they began to wait in the queue."""
         now = time.monotonic()
         self.begun |= {request.number: now for request in requests}
 
     def of(self, history: SequenceState, requests: Sequence[GenerationRequest]) -> list[str | None]:
-        """Why each row stops after its newest token; None where it goes on."""
+        """Returns why each row stops after its newest token, or None where it continues."""
         made, last = history.made.tolist(), history.last.tolist()
 
         def new(row: int) -> Callable[[], list[int]]:
@@ -57,7 +57,7 @@ class StoppingCriteria:
         return None
 
     def cut(self, request: GenerationRequest, tokens: Sequence[int]) -> str | None:
-        """The text before the first stop string, if there is one."""
+        """Returns the text before the first stop string, or None if there is no stop string."""
         assert self.decode is not None
         text = self.decode(request, tokens)
         places = [at for string in self.strings if (at := text.find(string)) >= 0]

@@ -1,7 +1,7 @@
-"""What to do with the scores of the next token.
+"""Decoding strategies: choosing the next token from the logits.
 
-A strategy holds the rows of a batch. It takes `width` rows for a request, is shown the logits of
-all rows at every step, and says which rows go on with which token.
+A strategy manages the rows of a batch. It takes `width` rows for each request, receives the logits
+of all rows at every step, and returns which rows continue with which token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glassformer.generate.processors import Processor
 from glassformer.generate.sampling import chances, draw, largest, shaped
 from glassformer.generate.stops import StoppingCriteria
 
-CONSTRAINTS = (  # each may forbid tokens
+CONSTRAINTS = (  # settings that may forbid tokens
     "regex",
     "prefix_allowed_tokens_fn",
     "bad_words_ids",
@@ -37,16 +37,16 @@ CONSTRAINTS = (  # each may forbid tokens
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """A prompt for the decoder, and for an encoder-decoder what the encoder reads."""
+    """Prompt of the decoder, and for an encoder-decoder the input of the encoder (`source`)."""
 
     number: int
     prompt: tuple[int, ...]
-    limit: int  # tokens that may follow
+    limit: int  # maximum number of new tokens
     source: Any = None
 
 
 class GeneratedToken(NamedTuple):
-    """A token as it comes, of the i-th sequence of a request."""
+    """Newly generated token of sequence number `sequence` of a request."""
 
     request: int
     sequence: int
@@ -56,7 +56,7 @@ class GeneratedToken(NamedTuple):
 
 @dataclass
 class FinishedSequence:
-    """A sequence that is whole, or for a beam search all of a request, the best first."""
+    """Finished sequence. Beam search finishes all sequences of a request at once, best first."""
 
     request: int
     sequence: int
@@ -68,7 +68,7 @@ class FinishedSequence:
 
 
 class StepChoice(NamedTuple):
-    """The rows that go on: the row each comes from, and its newest token."""
+    """Rows that continue: the parent row of each, and its newest token."""
 
     parents: Tensor
     tokens: Tensor
@@ -76,16 +76,20 @@ class StepChoice(NamedTuple):
 
 @dataclass
 class StepOutput:
+    """Tokens generated and sequences finished in one step."""
+
     tokens: list[GeneratedToken] = field(default_factory=list)
     finished: list[FinishedSequence] = field(default_factory=list)
 
 
 class Strategy(Protocol):
+    """Interface of decoding strategies; see the module docstring."""
+
     width: int
 
     @property
     def requests(self) -> int:
-        """How many requests are being worked on."""
+        """Number of unfinished requests."""
         ...
 
     def begin(self, requests: Sequence[GenerationRequest], device: torch.device) -> None: ...
@@ -94,7 +98,7 @@ class Strategy(Protocol):
 
 
 class SamplingStrategy:
-    """Greedy search, and sampling: a row for every sequence that is wanted."""
+    """Greedy search and sampling, with one row per returned sequence."""
 
     def __init__(
         self, knobs: GenerationConfig, processors: list[Processor], stops: StoppingCriteria
@@ -167,7 +171,10 @@ class SamplingStrategy:
 def processed(
     processors: Sequence[Processor], history: SequenceState, scores: Tensor, *, spoil: bool = False
 ) -> Tensor:
-    """`spoil`: what is forbidden may be so in the given scores too."""
+    """Applies the logits processors.
+
+    With `spoil=True`, they may modify `scores` in place.
+    """
     scores = scores if spoil or not processors else scores.clone()
     for process in processors:
         scores = process(history, scores)
@@ -175,7 +182,7 @@ def processed(
 
 
 class NoTokenLeftError(GlassformerError):
-    """The knobs forbid every token that could follow."""
+    """Raised when the settings forbid every token that could follow."""
 
     def __init__(self, knobs: GenerationConfig, request: int, made: int) -> None:
         names = [name for name in CONSTRAINTS if getattr(knobs, name) != DEFAULTS[name]]
@@ -188,8 +195,8 @@ class NoTokenLeftError(GlassformerError):
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """What the model itself gives these tokens, before any knob is turned."""
-    if logits.device.type == "cpu":  # where one kernel does it all
+    """Returns the log-probabilities of tokens under the model itself, without any settings."""
+    if logits.device.type == "cpu":  # a single kernel is faster there
         return logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
     return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 

@@ -1,6 +1,6 @@
-"""A decoder's step as a list of operations that step.cpp plays.
+"""A decoding step as a list of operations that step.cpp executes.
 
-It is written once for a net, with the addresses of its weights, which are read where they lie.
+The list is built once for a model, with the addresses of its weights, which are not copied.
 """
 
 from __future__ import annotations
@@ -41,10 +41,14 @@ NO_LIMIT = 2**30
 
 
 class TapeNorm(ctypes.Structure):
+    """Norm of an operation, as in step.cpp."""
+
     _fields_ = (("scale", c_void_p), ("shift", c_void_p), ("eps", c_float), ("centered", c_int32))
 
 
 class Op(ctypes.Structure):
+    """Operation, as in step.cpp."""
+
     _fields_ = (
         *((name, c_int32) for name in ("kind", "form", "activation", "gated", "last")),
         *((name, c_int32) for name in ("heads", "key_heads", "dim", "turned", "paired", "left")),
@@ -59,6 +63,8 @@ class Op(ctypes.Structure):
 
 
 class TapeStep(ctypes.Structure):
+    """Rows of a step, as in step.cpp."""
+
     _fields_ = (
         *((name, c_int32) for name in ("rows", "asked")),
         *((name, POINTER(c_int32)) for name in ("token", "line", "slot", "which")),
@@ -66,13 +72,16 @@ class TapeStep(ctypes.Structure):
 
 
 class Tape:
-    """Plays a step of up to `rows` rows. `store` holds keys and values of [layer, 2, line, head,
-    slot, dim]: a text's tokens stand in a line of it, from slot 0 on."""
+    """Executes a step of up to `rows` rows.
+
+    `store` holds keys and values, [layer, 2, line, head, slot, dim]: the tokens of a text are in
+    one line of it, from slot 0 on.
+    """
 
     def __init__(self, net: Transformer, rows: int, store: Tensor) -> None:
         self.net, self.rows, self.store = net, rows, store
         self.ops: list[Op] = []
-        self.held: list[Tensor] = []  # what the operations point to
+        self.held: list[Tensor] = []  # keeps the tensors alive that the operations point to
         self.turns: dict[nn.Module, tuple[int, int]] = {}
         self.write()
         self.tape = (Op * len(self.ops))(*self.ops)
@@ -87,8 +96,10 @@ class Tape:
         asked: Sequence[int],
         into: Tensor | None = None,
     ) -> Tensor:
-        """Logits of [row, token] for the rows that are asked for; unless they go somewhere else
-        (`into`) they stay until the next step."""
+        """Returns logits of [row, token] for the rows in `asked`.
+
+        They are overwritten by the next step, unless written to `into`.
+        """
         self.step.rows, self.step.asked = len(tokens), len(asked)
         for numbers, given in zip(self.numbers, (tokens, lines, slots, asked), strict=True):
             numbers[: len(given)] = list(given)
@@ -100,7 +111,7 @@ class Tape:
         done.play(self.tape, len(self.ops), ctypes.byref(self.step), torch.get_num_threads())
         return logits[: len(asked)]
 
-    # --- writing it --------------------------------------------------------------------------
+    # --- building the list ---------------------------------------------------------------------
 
     def write(self) -> None:
         stack, spec = self.net.decoder, self.net.spec.decoder
@@ -178,7 +189,7 @@ class Tape:
     def change(
         self, block: Block, name: str, linear: Linear, source: Tensor, x: Tensor, part: Tensor
     ) -> None:
-        """What a part adds to the stream, with the norm that may follow."""
+        """Adds a sublayer's output to the residual stream, with the norm that may follow."""
         if block.spec.placement == "sandwich":
             self.linear(linear, source, part)
             self.norm(getattr(block, f"{name}_norm_out"), part, x, adds=True)
@@ -230,7 +241,7 @@ class Tape:
         )
 
     def turning(self, position: RotaryPosition) -> tuple[int, int]:
-        """Cosines and sines of all positions, [position, dim]."""
+        """Returns the addresses of cosines and sines of all positions, [position, dim]."""
         if position not in self.turns:
             places = torch.arange(self.store.shape[4])[None]
             cos, sin = position.angles(places, torch.float32)
@@ -293,6 +304,6 @@ class Tape:
         return x
 
     def at(self, x: Tensor) -> int:
-        """The address of what is kept for as long as the tape is."""
+        """Returns the address of a tensor, which is kept alive as long as the tape."""
         self.held.append(x.detach().contiguous())
         return self.held[-1].data_ptr()

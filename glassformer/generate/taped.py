@@ -1,6 +1,6 @@
-"""On a CPU a step is played from a tape instead of walking the modules.
+"""Decoding steps on a CPU, executed from a `Tape` instead of through the modules.
 
-Every row has a line of its own in the store, without padding; rows that leave free theirs.
+Every row has its own line in the key-value store, without padding; rows that leave free theirs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from glassformer.spec import (
 )
 from glassformer.weights.quantization import QuantizedLinear
 
-PAGE = 64  # the store's lines are a multiple of it
-ROWS = 16  # as many as are written at once
-SHORT = 32  # so many tokens of prompts a tape reads sooner than torch does
+PAGE = 64  # the slots of the store are a multiple of it
+ROWS = 16  # maximum number of rows
+SHORT = 32  # for at most so many prompt tokens a tape is faster than torch
 
 
 def knows(net: Transformer) -> bool:
-    """Whether a tape can be written for the net as it is."""
+    """Returns whether a tape can be built for the model in its current state."""
     spec = net.spec.decoder
     if net.encoder is not None or spec is None or not isinstance(spec.embed, TokenEmbeddingSpec):
         return False
@@ -82,23 +82,25 @@ def knows_head(head: HeadSpec) -> bool:
 
 
 def knows_module(module: nn.Module) -> bool:
-    """What works in another's place, listens to it, or stands around it, is not on the tape."""
+    """Returns False for replaced, hooked or wrapped modules, which a tape cannot represent."""
     listens = module._forward_hooks or module._forward_pre_hooks or getattr(module, "around", None)
     plain = (Linear, QuantizedLinear, Projection)
     return not listens and (not isinstance(module, nn.Linear) or type(module) in plain)
 
 
 class TapeRunner(Runner):
+    """Runner that executes decoding steps from a `Tape`."""
+
     def __init__(self, net: Transformer, *, rows: int, chunk: int | None = None) -> None:
         super().__init__(net, chunk=chunk)
         self.rows = rows
-        self.lines: list[int] = []  # of every row
+        self.lines: list[int] = []  # line of every row
         self.lengths: list[int] = []
         self.store: Tensor | None = None
         self.tape: Tape | None = None
-        with torch.inference_mode(False), torch.no_grad():  # the net may be trained again
+        with torch.inference_mode(False), torch.no_grad():  # the model may be trained again
             for weight in net.parameters():
-                if not weight.is_contiguous():  # a file may keep it transposed
+                if not weight.is_contiguous():  # a file may store it transposed
                     weight.data = weight.detach().contiguous()
 
     def read(self, requests: Sequence[GenerationRequest], width: int) -> Tensor:
@@ -131,7 +133,7 @@ class TapeRunner(Runner):
         self.lines, self.lengths = [], []
 
     def held(self) -> Cache:
-        """As the modules would have it, of the only row."""
+        """Returns the cache of the only row, in the form the modules use."""
         assert self.store is not None
         (line,), cache, dtype = self.lines, Cache(), next(self.net.parameters()).dtype
         (cache.length,) = self.lengths
@@ -146,7 +148,7 @@ class TapeRunner(Runner):
         return [line for line in range(self.rows) if line not in taken]
 
     def follow(self, parents: Sequence[int]) -> None:
-        """The first to follow a row takes over its line, the others get copies."""
+        """Reorders rows: the first child of a row takes over its line, the others get copies."""
         assert self.store is not None
         lines = [self.lines[row] for row in parents]
         free = [line for line in range(self.rows) if line not in set(lines)]
@@ -160,7 +162,7 @@ class TapeRunner(Runner):
             self.lines.append(own)
 
     def read_taped(self, prompts: Sequence[Sequence[int]], lines: Sequence[int]) -> Tensor:
-        """The tokens of all prompts as rows; logits of the last of each."""
+        """Reads the tokens of all prompts as rows; returns the logits after the last of each."""
         counts = [len(prompt) for prompt in prompts]
         tokens = [token for prompt in prompts for token in prompt]
         into = [line for line, count in zip(lines, counts, strict=True) for _ in range(count)]
@@ -168,10 +170,10 @@ class TapeRunner(Runner):
         last = [end - 1 for end in accumulate(counts)]
         assert self.tape is not None
         logits = self.tape.logits.new_empty(len(last), self.tape.logits.shape[1])
-        return self.tape.play(tokens, into, slots, last, logits)  # those of a step stay
+        return self.tape.play(tokens, into, slots, last, logits)  # keeps those of a step
 
     def lay(self, lines: Sequence[int]) -> None:
-        """Takes over what the growing cache holds, without its padding."""
+        """Copies the contents of the growing cache, without its padding."""
         cache, self.cache = self.cache, None
         assert self.store is not None and cache is not None
         counts = cache.real_tokens.sum(-1).tolist()
@@ -181,7 +183,7 @@ class TapeRunner(Runner):
                     mine[line, :, :count] = other[row, :, cache.length - count : cache.length]
 
     def make_room(self, longest: int) -> None:
-        """A longer text than ever needs a longer store, and a tape with its addresses."""
+        """Enlarges the store for a longer text, and rebuilds the tape with the new addresses."""
         old = self.store
         if old is not None and old.shape[4] >= longest:
             return
@@ -190,7 +192,7 @@ class TapeRunner(Runner):
         attention = spec.attention_blocks[0].attention
         capacity = -(-longest // PAGE) * PAGE
         lines = (len(spec.order), 2, self.rows, attention.key_heads, capacity)
-        self.store = torch.empty(*lines, attention.head_dim)  # what is not written costs nothing
+        self.store = torch.empty(*lines, attention.head_dim)  # untouched memory is not committed
         if old is not None:
             self.store[..., : old.shape[4], :] = old
         self.tape = Tape(self.net, max(self.rows, SHORT), self.store)

@@ -1,4 +1,4 @@
-"""Prompts come in, `GenerationOutput`s go out."""
+"""The text generator: turns prompts into `GenerationOutput`s."""
 
 from __future__ import annotations
 
@@ -37,7 +37,15 @@ from glassformer.text import Tokenizer
 
 
 class Generator(RequestBuilder):
-    """A net that writes, with its tokenizer and the knobs that were saved with it."""
+    """Generates and scores text with a model.
+
+    Args:
+        net: The model.
+        tokenizer: Its tokenizer; None if prompts are token ids only.
+        saved: Settings of the model's generation_config.json.
+        recorded: Recorded decoding steps (CUDA graphs) to reuse, keyed by shape; see `played`.
+        shelf: Prefix cache to reuse.
+    """
 
     def __init__(
         self,
@@ -48,10 +56,10 @@ class Generator(RequestBuilder):
         shelf: PrefixCache | None = None,
     ) -> None:
         super().__init__(net, tokenizer, saved)
-        self.recorded = {} if recorded is None else recorded  # by shape: see `played`
+        self.recorded = {} if recorded is None else recorded  # keyed by shape, see `played`
         self.shelf = shelf or PrefixCache()
 
-    # --- what a user calls ---------------------------------------------------------------------
+    # --- public methods ------------------------------------------------------------------------
 
     def generate(
         self,
@@ -59,6 +67,20 @@ class Generator(RequestBuilder):
         given: Mapping[str, Any],
         draft: Transformer | None = None,
     ) -> GenerationOutput | list[GenerationOutput]:
+        """Generates text for one prompt or a list of prompts.
+
+        Args:
+            prompt: A text, token ids, or (for speech models) a spectrogram; or a list of these.
+                None starts from the start token.
+            given: Generation settings; see `GenerationConfig`.
+            draft: Smaller model with the same vocabulary, for speculative decoding.
+
+        Returns:
+            One result, or a list of results if `prompt` is a list.
+
+        Raises:
+            GenerationInterrupted: On Ctrl-C, if `prompt` is a list.
+        """
         axes = self.net.encoder.embed.axes if self.net.encoder is not None else 1
         several = is_list_of_prompts(prompt, axes)
         prompts: Sequence[Prompt | None] = prompt if several else [prompt]  # type: ignore[assignment,list-item]
@@ -79,7 +101,7 @@ class Generator(RequestBuilder):
         given: Mapping[str, Any],
         draft: Transformer | None = None,
     ) -> Iterator[tuple[int, GenerationOutput]]:
-        """Results as they are finished, with the number of their prompt."""
+        """Yields (index of the prompt, result) in the order in which the results are finished."""
         knobs = self.knobs(given)
         try:
             yield from self.results(self.requests(prompts, knobs), knobs, draft)
@@ -92,6 +114,7 @@ class Generator(RequestBuilder):
         knobs: GenerationConfig,
         draft: Transformer | None = None,
     ) -> Iterator[tuple[int, GenerationOutput]]:
+        """Yields (request number, result) for prepared requests, in the order of completion."""
         asked = {request.number: request for request in requests}
         parts: dict[int, list[FinishedSequence]] = {}
         for news in self.run(requests, knobs, draft):
@@ -104,6 +127,10 @@ class Generator(RequestBuilder):
     def stream(
         self, prompt: Prompt | None, given: Mapping[str, Any], draft: Transformer | None = None
     ) -> Iterator[GenerationChunk]:
+        """Yields the generated tokens of one prompt one by one.
+
+        The text of a chunk is held back while it may be the beginning of a stop string.
+        """
         knobs = self.knobs(given)
         if not streams(knobs):
             raise GlassformerError(
@@ -130,6 +157,14 @@ class Generator(RequestBuilder):
     def score(
         self, text: Prompt, target: Prompt | None, window: int | None, stride: int | None
     ) -> Score:
+        """Returns the log-probability of each token of a text.
+
+        Args:
+            text: The text to score; for an encoder-decoder, the input of the encoder.
+            target: For an encoder-decoder, the text to score.
+            window: Tokens per window for a text longer than the context.
+            stride: Tokens by which the window advances.
+        """
         knobs = self.knobs({})
         frame = windows(context_length(self.net.decoder), window, stride)
         if not self.translates:
@@ -145,7 +180,7 @@ class Generator(RequestBuilder):
         found = score(self.net, [*begun, *wanted], frame, source)
         return Score(wanted, found.logprobs[len(begun) - 1 :])
 
-    # --- how it is done ------------------------------------------------------------------------
+    # --- implementation ------------------------------------------------------------------------
 
     def run(
         self,
@@ -153,6 +188,7 @@ class Generator(RequestBuilder):
         knobs: GenerationConfig,
         draft: Transformer | None = None,
     ) -> Iterator[StepOutput]:
+        """Runs the requests with the decoding algorithm and runner that the settings select."""
         stops = StoppingCriteria(knobs, self.decode if knobs.stop_strings else None)
         processors = make_processors(knobs)
         if knobs.regex is not None:
@@ -184,7 +220,7 @@ class Generator(RequestBuilder):
             return
         strategy = self.strategy(knobs)(knobs, processors, stops)
         rows = strategy.width * max(1, min(knobs.batch_size // strategy.width, len(requests)))
-        # no other runner lets a prompt see what follows, or tensors be changed
+        # only the plain runner supports bidirectional prompts and edited activations
         plain = knobs.both_ways or is_edited(self.net)
         if knobs.graph and rows <= ROWS and knows(self.net) and not plain:
             runner = TapeRunner(self.net, rows=rows, chunk=knobs.prefill_chunk)
@@ -197,7 +233,7 @@ class Generator(RequestBuilder):
     def share(
         self, runner: Runner, requests: Sequence[GenerationRequest], knobs: GenerationConfig
     ) -> None:
-        """Lets a runner use what was read in earlier calls, where the model allows it."""
+        """Gives a runner access to the prefix cache if the model supports it."""
         runner.shelf = None
         longest = max((len(one.prompt) + one.limit for one in requests), default=0)
         if not knobs.prefix_cache_bytes:
@@ -207,11 +243,11 @@ class Generator(RequestBuilder):
             runner.shelf = self.shelf
 
     def on_gpu(self, knobs: GenerationConfig) -> bool:
-        """Whether steps are recorded and played back."""
+        """Returns whether decoding steps are recorded as CUDA graphs."""
         plain = not knobs.graph or knobs.both_ways or is_edited(self.net)
         if plain or next(self.net.parameters()).device.type != "cuda":
             return False
-        from glassformer.generate.static import fits  # triton is there only beside a GPU
+        from glassformer.generate.static import fits  # triton is installed only with CUDA builds
 
         return fits(self.net)
 
@@ -222,7 +258,10 @@ class Generator(RequestBuilder):
         processors: list[Processor],
         stops: StoppingCriteria,
     ) -> Iterator[StepOutput]:
-        """Recordings are kept: the next call of the same shape plays them at once."""
+        """Runs the requests with recorded decoding steps on a GPU.
+
+        Recordings are kept: the next call of the same shape replays them at once.
+        """
         from glassformer.generate.beam_burst import BeamRunner, bursts_fit, run_beams
         from glassformer.generate.burst import BurstRunner, run_bursts
         from glassformer.generate.static import StaticRunner
@@ -246,7 +285,7 @@ class Generator(RequestBuilder):
         taste = (knobs.do_sample, knobs.temperature, knobs.top_k, knobs.top_p, knobs.min_p)
         plain = bool(processors) or knobs.num_beams > 1
         key = shape if plain else (shape, taste, knobs.typical_p)
-        runner = self.recorded.pop(key, None)  # by another call, meanwhile, it is not to be found
+        runner = self.recorded.pop(key, None)  # a concurrent call must not find it
         if runner is None and plain:
             runner = StaticRunner(
                 self.net, rows=rows, chunk=knobs.prefill_chunk, compiled=knobs.compile
@@ -270,7 +309,7 @@ class Generator(RequestBuilder):
         return PhraseBeam if knobs.force_words_ids else BeamSearch
 
     def before(self, request: GenerationRequest) -> Sequence[int]:
-        """The tokens that the new text goes on from; that of an encoder-decoder stands alone."""
+        """Returns the tokens that the new text continues; none for an encoder-decoder."""
         return () if self.translates else request.prompt
 
     def decode(self, request: GenerationRequest, tokens: Sequence[int]) -> str:
@@ -280,7 +319,7 @@ class Generator(RequestBuilder):
     def whole(
         self, request: GenerationRequest, finished: list[FinishedSequence], knobs: GenerationConfig
     ) -> GenerationOutput:
-        """The sequences of one request as a Generation with its alternatives."""
+        """Combines the sequences of one request into a `GenerationOutput` with alternatives."""
         stops = StoppingCriteria(knobs, self.decode)
         best, *others = (
             GenerationOutput(
@@ -306,19 +345,22 @@ class Generator(RequestBuilder):
 
 
 def streams(knobs: GenerationConfig) -> bool:
-    """Whether tokens are final as they come."""
+    """Returns whether tokens are final as soon as they are chosen."""
     return knobs.num_beams == 1 and knobs.num_return_sequences == 1
 
 
 def alone(requests: Sequence[GenerationRequest], knobs: GenerationConfig) -> bool:
-    """Whether there is one row to write."""
+    """Returns whether the batch is a single row."""
     return len(requests) == 1 and streams(knobs)
 
 
 def kept(
     runner: Runner, request: GenerationRequest, all_news: Iterator[StepOutput]
 ) -> Iterator[StepOutput]:
-    """The same news; a text that is whole is kept, for a prompt that goes on from it."""
+    """Passes step outputs on and stores finished texts in the prefix cache.
+
+    A later prompt may continue such a text.
+    """
     for news in all_news:
         for one in news.finished:
             runner.keep((*request.prompt, *one.tokens[:-1]))
@@ -326,7 +368,7 @@ def kept(
 
 
 def unsure(text: str, strings: Sequence[str]) -> int:
-    """How much of the text's end may be the beginning of a stop string."""
+    """Returns how many trailing characters may be the beginning of a stop string."""
     longest = max((len(string) - 1 for string in strings), default=0)
     for count in range(min(longest, len(text)), 0, -1):
         if any(string.startswith(text[-count:]) for string in strings):

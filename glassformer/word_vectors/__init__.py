@@ -1,4 +1,4 @@
-"""Word vectors: plain text comes in, a row for every word goes out (word2vec, GloVe)."""
+"""Training, evaluation and files of word vectors (word2vec, GloVe)."""
 
 from glassformer.word_vectors.corpus import Corpus, read_corpus
 from glassformer.word_vectors.evaluate import Likeness, Section, analogies, similarities

@@ -1,4 +1,4 @@
-"""Files become a vocabulary and a row of word numbers."""
+"""Vocabulary and word indices of text files."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import numpy.typing as npt
 
 from glassformer.errors import GlassformerError
 
-LONGEST = 10_000  # words of a sentence; a longer line is several
+LONGEST = 10_000  # words per sentence; a longer line is split
 
 Ids = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
-Watch = Callable[[int], None]  # is told how far the work is
+Watch = Callable[[int], None]  # called with the amount of work done
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Words from the most frequent on, and the text as their numbers, without the rare ones."""
+    """Vocabulary from the most frequent word on, and the text as indices without rare words."""
 
     words: list[str]
     counts: npt.NDArray[np.int64]
-    ids: Ids  # in a file that goes away with it, so that it may be larger than memory
+    ids: Ids  # memory-mapped temporary file, so that it may be larger than memory
     bounds: npt.NDArray[np.int64]  # sentence i is ids[bounds[i] : bounds[i + 1]]
 
     def keep(self, sample: float) -> Floats:
-        """How probably an occurrence of each word is kept (word2vec's subsampling)."""
+        """Returns the probability of keeping an occurrence of each word (word2vec subsampling)."""
         if not sample:
             return np.ones(len(self.words), np.float32)
         share = self.counts / (sample * self.counts.sum())
@@ -40,7 +40,7 @@ class Corpus:
         return chance
 
     def chunks(self, size: int) -> list[tuple[int, int]]:
-        """Runs of whole sentences, each of about `size` words: pieces of work."""
+        """Splits the text into ranges of whole sentences with about `size` words each."""
         steps = np.arange(0, len(self.ids), size)
         cuts = np.unique([*np.searchsorted(self.bounds, steps), len(self.bounds) - 1])
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
@@ -49,14 +49,20 @@ class Corpus:
 def read_corpus(
     files: Sequence[Path], *, min_count: int = 5, lower: bool = False, watch: Watch = lambda _: None
 ) -> Corpus:
-    """Words stand between spaces, sentences are lines. The files are read twice; `watch` is told
-    how many bytes have been."""
+    """Reads text files: words are separated by whitespace, sentences are lines.
+
+    Args:
+        files: Text files in UTF-8; they are read twice.
+        min_count: Minimum number of occurrences of a word.
+        lower: Whether to convert the text to lowercase.
+        watch: Called with the number of bytes read so far, over both passes.
+    """
     counter: Counter[str] = Counter()
     for sentence in sentences(files, lower, watch):
         counter.update(sentence)
     if not counter:
         raise GlassformerError(f"There are no words in {names(files)}.")
-    # words that are equally frequent in the order of the alphabet: order never depends on chance
+    # equally frequent words are sorted alphabetically, so that the order is deterministic
     kept = sorted((-count, word) for word, count in counter.items() if count >= min_count)
     if len(kept) < 2:
         raise GlassformerError(
@@ -76,7 +82,7 @@ def read_corpus(
                     file.write(part.data)
                     bounds.append(bounds[-1] + len(part))
             file.flush()
-            whole: Any = np.memmap(file, np.int32, "r")  # keeps the nameless file
+            whole: Any = np.memmap(file, np.int32, "r")  # keeps the unnamed file open
     except OSError as error:
         raise GlassformerError(
             f"The temporary folder {tempfile.gettempdir()} cannot be written: {error.strerror}; "
@@ -86,6 +92,7 @@ def read_corpus(
 
 
 def sentences(files: Sequence[Path], lower: bool, watch: Watch) -> Iterator[list[str]]:
+    """Yields the words of each line; `watch` is called with the number of bytes read."""
     read = 0
     for path in files:
         try:

@@ -1,5 +1,6 @@
-"""Analogies, and similarities beside what people said, both counted as
-gensim counts them: letters' case makes no difference, questions with an unknown word are left out.
+"""Evaluation of word vectors by analogies and by human similarity judgments.
+
+Both are computed as in gensim: case is ignored, and questions with an unknown word are skipped.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ import numpy.typing as npt
 from glassformer.errors import GlassformerError
 from glassformer.word_vectors.space import Vectors
 
-FREQUENT = 300_000  # words that are looked at, from the first on
-TOGETHER = 256  # questions that are answered at once
+FREQUENT = 300_000  # only the first so many words are considered
+TOGETHER = 256  # questions per batch
 
 Floats64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Section:
+    """Results of one section of an analogy file."""
+
     name: str
     right: int
-    asked: int  # questions all of whose words are known
+    asked: int  # questions with known words only
     unknown: int = 0
 
     @property
@@ -34,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How the cosines of pairs go with people's judgments."""
+    """Correlation of the cosines of word pairs with human judgments."""
 
     spearman: float
     pearson: float
@@ -43,8 +46,7 @@ class Likeness:
 
 
 class KnownWords:
-    """The most frequent words with their case taken away; the most frequent of several stands for
-    all of them."""
+    """The most frequent words in uppercase; the most frequent of words that differ in case."""
 
     def __init__(self, vectors: Vectors, limit: int) -> None:
         upper = [word.upper() for word in vectors.words[:limit]]
@@ -60,8 +62,18 @@ class KnownWords:
 
 
 def analogies(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> list[Section]:
-    """A file of lines "a b c d" under titles ": name": a is to b as c is to d. The answer is the
-    word nearest to b - a + c that is none of the three (3CosAdd). The last section is the total."""
+    """Evaluates analogies: a is to b as c is to d.
+
+    The answer is the word nearest to b - a + c that is none of the three (3CosAdd).
+
+    Args:
+        vectors: The word vectors.
+        path: File of lines "a b c d", with titles ": name" before the sections.
+        limit: Number of most frequent words to consider.
+
+    Returns:
+        The sections, and the total as the last one.
+    """
     known = KnownWords(vectors, limit)
     sections: dict[str, list[list[str]]] = {}
     name = "questions"
@@ -86,7 +98,7 @@ def section(known: KnownWords, name: str, questions: list[list[str]]) -> Section
         part = np.array(found[begin : begin + TOGETHER])  # [question, 4]
         a, b, c, wanted = part.T
         goal = known.unit[b] - known.unit[a] + known.unit[c]
-        cosines = known.unit @ goal.T  # [word, question]; lengths do not matter to which is largest
+        cosines = known.unit @ goal.T  # [word, question]; scaling `goal` does not matter
         for given in (a, b, c):
             cosines[known.same[:, None] == given] = -np.inf
         right += int((known.same[cosines.argmax(0)] == wanted).sum())
@@ -94,7 +106,10 @@ def section(known: KnownWords, name: str, questions: list[list[str]]) -> Section
 
 
 def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> Likeness:
-    """A file of lines "a, tab, b, tab, judgment", such as WordSim-353."""
+    """Evaluates similarities against human judgments.
+
+    `path` is a file of lines "a, tab, b, tab, judgment", such as WordSim-353.
+    """
     known = KnownWords(vectors, limit)
     ours, theirs, unknown = [], [], 0
     for row, line in rows(Path(path)):
@@ -116,7 +131,7 @@ def similarities(vectors: Vectors, path: str | Path, limit: int = FREQUENT) -> L
 
 
 def rows(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers."""
+    """Yields the lines that are neither empty nor comments, with their numbers."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -129,7 +144,7 @@ def rows(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def ranks(values: Floats64) -> Floats64:
-    """From the smallest on; equal values share the mean of their ranks."""
+    """Returns ranks from the smallest on; equal values share the mean of their ranks."""
     _, which, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[which]

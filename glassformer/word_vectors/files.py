@@ -1,8 +1,8 @@
-"""The word2vec program's text and binary formats, as gensim writes them.
+"""Text and binary formats of the word2vec program, as gensim writes them.
 
-Text: "words size", then a line for each word, the word and its numbers. Binary: the same first
-line, then the word, a space and float32 numbers, with (word2vec) or without (gensim) a line's end.
-GloVe's text has no first line.
+Text: "words size", then a line for each word with the word and its numbers. Binary: the same first
+line, then the word, a space and float32 numbers, with (word2vec) or without (gensim) a newline.
+GloVe's text format has no first line.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from glassformer.storage.files import atomic_file
 from glassformer.word_vectors.space import Vectors
 
 HEADER = re.compile(rb"(\d+) (\d+)\s*\n")
-PROBE = 1 << 20  # bytes looked at to tell text from binary
+PROBE = 1 << 20  # bytes inspected to distinguish text from binary
 
 
 def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = None) -> None:
-    """Binary if the name ends in .bin, unless said otherwise. A space inside of a word becomes _,
-    since the formats cannot have it."""
+    """Writes vectors to a file; binary if its name ends in .bin, unless `binary` is given.
+
+    Whitespace within a word becomes _, since the formats do not allow it.
+    """
     path = Path(path)
     binary = path.suffix == ".bin" if binary is None else binary
     check_target(path)
@@ -40,7 +42,7 @@ def write_vectors(path: str | Path, vectors: Vectors, *, binary: bool | None = N
 
 
 def check_target(path: Path) -> None:
-    """Before hours of work rather than after them."""
+    """Raises an error if the file cannot be written, before hours of training rather than after."""
     if path.is_dir():
         raise GlassformerError(f"{path} is a folder; name a file.")
     if path.exists() and not path.is_file():
@@ -50,7 +52,7 @@ def check_target(path: Path) -> None:
 
 
 def read_vectors(path: str | Path) -> Vectors:
-    """Text or binary, with a first line or without, also compressed (.gz)."""
+    """Reads a text or binary file, with or without a first line, also compressed (.gz)."""
     path = Path(path)
     try:
         with cast(IO[bytes], (gzip.open if path.suffix == ".gz" else open)(path, "rb")) as file:
@@ -69,7 +71,7 @@ def read_vectors(path: str | Path) -> Vectors:
 
 
 def is_text(start: bytes, size: int) -> bool:
-    """Whether a word and its numbers, written out, come first; an empty file may be either."""
+    """Returns whether a word and numbers in text form come first; an empty file may be either."""
     line = start.partition(b"\n")[0].rstrip()
     try:
         return len([float(part) for part in line.rsplit(b" ", size)[1:]]) == size or not line
@@ -85,12 +87,12 @@ def text_vectors(path: Path, file: IO[bytes], sizes: tuple[int, int] | None) -> 
         line = line.rstrip()
         if size is None:
             size = line.count(b" ")
-        # some of GloVe's words have spaces, so numbers are counted from the end
+        # some of GloVe's words contain spaces, so the numbers are split from the end
         word, *parts = line.rsplit(b" ", size)
         try:
             rows.append(np.array(parts, np.float32))
             words.append(word.decode("utf-8"))
-        except ValueError:  # UnicodeDecodeError is one
+        except ValueError:  # includes UnicodeDecodeError
             parts = []
         if not size or len(parts) != size:
             raise GlassformerError(f"{path}:{number} is not a word and {size or 'some'} numbers.")

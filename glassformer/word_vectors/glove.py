@@ -1,4 +1,4 @@
-"""Products of vectors become the logarithms of how often words stand together."""
+"""GloVe: products of vectors approximate the logarithms of co-occurrence counts."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from glassformer.word_vectors.word2vec import check
 from glassformer.word_vectors.work import work
 
 COUNTED = 1_000_000  # words whose pairs are sorted at once
-CHUNK = 100_000  # pairs of a piece of work
-BATCH = 1024  # pairs of a step where the kernel does not do it
+CHUNK = 100_000  # pairs per chunk of work
+BATCH = 1024  # pairs per step without the compiled kernel
 
 Order = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
-Piece = tuple[int, int]  # places of the order
+Piece = tuple[int, int]  # range of the order
 
 
 @dataclass(frozen=True, kw_only=True)
 class GloVe:
-    """How to learn. The defaults are those of the authors' program."""
+    """Training settings. The defaults are those of the authors' program."""
 
     size: int = 100
     window: int = 15
     epochs: int = 25
-    x_max: float = 100.0  # counts from here on matter equally
-    alpha: float = 0.75  # below, they matter as this power of their share
+    x_max: float = 100.0  # counts above this have weight 1
+    alpha: float = 0.75  # exponent of the weight (count / x_max) below it
     rate: float = 0.05
     seed: int = 1
-    workers: int = 1  # with one, the same seed gives the same vectors to the bit
+    workers: int = 1  # with one, the same seed gives bitwise identical vectors
 
     def __post_init__(self) -> None:
         check(self, size=1, window=1, epochs=1, x_max=0, alpha=0, rate=0, seed=0, workers=1)
@@ -48,7 +48,7 @@ class GloVe:
 
 @dataclass(frozen=True)
 class Counts:
-    """Pairs of words that stand together, both ways round; a pair d words apart counts 1/d."""
+    """Co-occurrence counts of word pairs, in both orders; a pair d words apart counts 1/d."""
 
     first: Ids
     second: Ids
@@ -56,6 +56,7 @@ class Counts:
 
 
 def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) -> Counts:
+    """Counts co-occurrences within a window; `watch` is called with the number of words done."""
     words = len(corpus.words)
     keys: Keys = np.empty(0, np.int64)
     values: Values = np.empty(0)
@@ -67,7 +68,7 @@ def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) ->
         for apart in range(1, min(window, len(ids) - 1) + 1):
             together = sentence[apart:] == sentence[:-apart]
             pair = ids[:-apart][together] * words + ids[apart:][together]
-            found.append(pair * window + apart - 1)  # so that sorting needs no weights beside it
+            found.append(pair * window + apart - 1)  # sortable without separate weights
         triples, count = np.unique(np.concatenate(found), return_counts=True)
         new, apart_of = np.divmod(triples, window)
         keys, values = summed(
@@ -80,8 +81,8 @@ def cooccurrences(corpus: Corpus, window: int, watch: Watch = lambda _: None) ->
 
 
 def summed(keys: Keys, values: Values) -> tuple[Keys, Values]:
-    """Every key once, in order, with the sum of its values."""
-    order = np.argsort(keys, kind="stable")  # quick where runs are sorted already
+    """Returns the sorted unique keys with the sums of their values."""
+    order = np.argsort(keys, kind="stable")  # fast if runs are already sorted
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
     return keys[first], np.add.reduceat(values[order], first)
@@ -94,8 +95,15 @@ def learn_glove(
     watch: Watch = lambda _: None,
     batch: int | None = None,
 ) -> Vectors:
-    """`watch` is told how many pairs of all epochs are done. A word's vector is the sum of what it
-    is as a word and as a context. With `batch`, torch computes, that many pairs a step."""
+    """Trains GloVe vectors. A word's vector is the sum of its word and context vectors.
+
+    Args:
+        words: The vocabulary.
+        counts: Co-occurrence counts.
+        settings: Training settings.
+        watch: Called with the number of pairs done, over all epochs.
+        batch: Pairs per step, computed by torch; None uses the compiled kernel if possible.
+    """
     rng = np.random.default_rng(settings.seed)
     fit = GloVeSteps(counts, two_sides(len(words), settings.size, rng), settings)
     total, fast = len(counts.value), None if batch else kernel()
@@ -123,6 +131,8 @@ def fresh(words: int, size: int, rng: np.random.Generator) -> GloVeSide:
 
 
 class GloVeSteps:
+    """Training steps over co-occurrence counts, by the compiled kernel or by torch."""
+
     def __init__(self, counts: Counts, sides: tuple[GloVeSide, GloVeSide], settings: GloVe) -> None:
         self.counts, self.settings, self.sides = counts, settings, sides
         self.wanted = np.log(counts.value).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Vectors, the way to kernel.cpp: what it is given, field by field."""
+"""Interface to the compiled kernel.cpp: its structures, field by field."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 from glassformer.native import library
 
-LANES = 8  # of kernel.cpp: widths of rows are multiples
+LANES = 8  # as in kernel.cpp: row widths are multiples of it
 
 
 class KernelWords(Structure):
+    """Arguments of word2vec training, as in kernel.cpp."""
+
     _fields_ = (
         *((name, c_void_p) for name in ("ids", "bounds", "keep", "threshold", "alias")),
         *((name, c_void_p) for name in ("inputs", "outputs")),
@@ -21,6 +23,8 @@ class KernelWords(Structure):
 
 
 class Pairs(Structure):
+    """Arguments of GloVe training, as in kernel.cpp."""
+
     _fields_ = (
         *((name, c_void_p) for name in ("first", "second", "wanted", "weight", "order")),
         *((name, c_void_p * 2) for name in ("tables", "squares", "biases")),
@@ -30,7 +34,10 @@ class Pairs(Structure):
 
 
 def kernel() -> CDLL | None:
-    """None where it cannot be compiled; steps.py does the same, more slowly."""
+    """Returns the compiled kernel, or None if it cannot be compiled.
+
+    steps.py does the same, more slowly.
+    """
     made = library(Path(__file__).with_name("kernel.cpp"))
     if made is not None:
         made.train.argtypes = (POINTER(KernelWords), c_int64, c_int64, c_uint64, c_float)
@@ -41,4 +48,5 @@ def kernel() -> CDLL | None:
 
 
 def padded(size: int) -> int:
+    """Returns the width of a row: `size` rounded up to a multiple of `LANES`."""
     return -(-size // LANES) * LANES

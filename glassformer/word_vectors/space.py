@@ -1,4 +1,4 @@
-"""Which words lie near, and what is to b as c is to d."""
+"""Word vectors with nearest neighbors and analogies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.word_vectors.corpus import Floats
 
 
 class Vectors:
-    """Words, mostly from the most frequent on, and a row for each.
+    """Words, usually from the most frequent on, with one vector each.
 
     >>> vectors.nearest("king", 3)
     [("queen", 0.71), ("prince", 0.68), ("throne", 0.64)]
@@ -26,7 +26,7 @@ class Vectors:
 
     @property
     def size(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return int(self.table.shape[1])
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Vectors:
 
     @cached_property
     def unit(self) -> Floats:
-        """The table with rows of length 1."""
+        """The table with rows normalized to length 1."""
         length = np.linalg.norm(self.table, axis=1, keepdims=True)
         length[length == 0] = 1
         unit: Floats = (self.table / length).astype(np.float32)
@@ -59,15 +59,18 @@ class Vectors:
         return found
 
     def similarity(self, a: str, b: str) -> float:
-        """The cosine of two words' angle."""
+        """Returns the cosine similarity of two words."""
         return float(self.unit[self.at(a)] @ self.unit[self.at(b)])
 
     def nearest(self, word: str, count: int = 10) -> list[tuple[str, float]]:
-        """The words at the smallest angle, with its cosine."""
+        """Returns the `count` words with the highest cosine similarity, with their similarities."""
         return self._most(self.unit[self.at(word)], {self.at(word)}, count)
 
     def analogy(self, a: str, b: str, c: str, count: int = 10) -> list[tuple[str, float]]:
-        """`a` is to `b` as `c` is to what? The nearest to b - a + c, of length 1 each (3CosAdd)."""
+        """Returns the words that are to `c` as `b` is to `a`, with their cosine similarities.
+
+        They are the nearest to b - a + c, each normalized to length 1 (3CosAdd).
+        """
         places = [self.at(word) for word in (a, b, c)]
         goal = self.unit[places[1]] - self.unit[places[0]] + self.unit[places[2]]
         return self._most(goal / (np.linalg.norm(goal) or 1), set(places), count)

@@ -1,4 +1,4 @@
-"""Rows of a model's token tables that are learned already."""
+"""Initialization of a model's token embeddings from word vectors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from glassformer.word_vectors.space import Vectors
 
 
 def start_embedding(model: Model, vectors: Vectors) -> int:
-    """Puts the vector of every token that is a word of theirs into the model's table (or tables,
-    where an encoder and a decoder have one each) and says how many rows these are. The text of a
-    token decides, without spaces around it, as it is or else in small letters."""
+    """Copies word vectors into the rows of matching tokens in the model's embedding tables.
+
+    A token matches by its text without surrounding spaces, as it is or else in lowercase. An
+    encoder-decoder may have two tables.
+
+    Returns:
+        The number of initialized rows.
+    """
     if model.tokenizer is None:
         raise GlassformerError("Vectors go by the text of tokens, and the model has no tokenizer.")
     sides = ((model.net.encoder, model.tokenizer), (model.net.decoder, model.tokenizer.target))
-    tables: dict[Tensor, Tokenizer] = {}  # one that both share is in it once
+    tables: dict[Tensor, Tokenizer] = {}  # a shared table occurs once
     for stack, tokenizer in sides:
         if stack is not None:
             lookup = getattr(stack.embed, "token", None)

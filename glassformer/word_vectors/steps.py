@@ -1,7 +1,8 @@
-"""One step of each kind for a batch of windows or pairs.
+"""Training steps in torch for a batch of windows or pairs.
 
-All of a batch sees the tables as they were before. The kernel does the same with batches of one
-window or pair; on a GPU, for the full softmax and where there is no compiler, this is what runs.
+All of a batch sees the tables as they were before the step. The compiled kernel does the same with
+batches of one window or pair; this module is used on a GPU, for the full softmax, and without a
+compiler.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tables:
+    """Input and output vectors of word2vec."""
+
     inputs: Tensor  # [word, width]
     outputs: Tensor  # [word, width]
 
 
 def gathered(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows [..., width] and which are real; -1 is none, and zero."""
+    """Returns rows of [..., width], and a mask of the real ones; the row of id -1 is zero."""
     real = (ids >= 0).to(table.dtype)[..., None]
     return table[ids.clamp(min=0)] * real, real
 
@@ -31,10 +34,11 @@ def add_rows(table: Tensor, ids: Tensor, change: Tensor) -> None:
 def negative_sampling(
     tables: Tables, center: Tensor, context: Tensor, negative: Tensor, rate: float, mean: bool
 ) -> None:
-    """Every word of a context (or, CBOW, their mean) predicts the center, and none of the words
-    drawn for it: log s(x.y) + sum of log s(-x.y'), the drawn ones shared by the whole window.
+    """Every context word (for CBOW, their mean) predicts the center and none of the negative words.
 
-    As in word2vec, what the mean learns is added to each of its words in full."""
+    Maximizes log s(x.y) + sum of log s(-x.y'), with the negative words shared by the whole window.
+    As in word2vec, the update of the mean is added to each of its words in full.
+    """
     x, real = gathered(tables.inputs, context)  # [batch, context, width]
     shown = torch.cat((center[:, None], negative), 1)
     y, valid = gathered(tables.outputs, shown)  # [batch, shown, width]
@@ -51,8 +55,10 @@ def negative_sampling(
 
 
 def full_softmax(tables: Tables, center: Tensor, context: Tensor, rate: float, mean: bool) -> None:
-    """Skip-gram: the center predicts every word of its context, one softmax for all of them. CBOW:
-    the mean of the context predicts the center."""
+    """Skip-gram: the center predicts every context word, with one softmax for all of them.
+
+    CBOW: the mean of the context predicts the center.
+    """
     rows, real = gathered(tables.inputs, context)
     if mean:
         x, times = rows.sum(1) / real.sum(1), torch.ones_like(real[:, 0])
@@ -73,7 +79,7 @@ def full_softmax(tables: Tables, center: Tensor, context: Tensor, rate: float, m
 
 @dataclass(frozen=True)
 class GloVeSide:
-    """One of GloVe's two halves, words or contexts, with AdaGrad's sums."""
+    """One of GloVe's two tables, words or contexts, with AdaGrad's sums of squares."""
 
     table: Tensor  # [word, width]
     squares: Tensor
@@ -87,8 +93,11 @@ def regression(
     weight: Tensor,
     rate: float,
 ) -> None:
-    """GloVe: weight (a.b + bias + bias' - log count)^2 / 2, by AdaGrad as its authors' program has
-    it: the gradient is multiplied by the rate before it is squared, and sums start at 1."""
+    """GloVe step: minimizes weight (a.b + bias + bias' - log count)^2 / 2 by AdaGrad.
+
+    As in the authors' program, the gradient is multiplied by the learning rate before it is
+    squared, and the sums of squares start at 1.
+    """
     a, b = (side.table[rows] for side, rows in zip(sides, ids, strict=True))  # [pair, width]
     bias = sides[0].bias[ids[0], 0] + sides[1].bias[ids[1], 0]
     pull = rate * weight * ((a * b).sum(-1) + bias - wanted)  # [pair]

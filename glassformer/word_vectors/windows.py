@@ -1,7 +1,8 @@
-"""Which words are kept, how far each looks, which others are shown to it.
+"""Subsampling, context windows and negative samples of word2vec.
 
-Every draw is number n of one sequence (SplitMix64), n given by the place in the text and the epoch.
-So what is drawn depends on the seed alone, not on how the work is cut up or who does it.
+Every random number is number n of one sequence (SplitMix64), where n follows from the position in
+the text and the epoch. The samples therefore depend on the seed alone, not on how the work is split
+or which thread does it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mixed(bits: Bits) -> Bits:
+    """The mixing function of SplitMix64."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -28,17 +30,21 @@ def key_of(seed: int) -> int:
 
 
 def draws(key: int, numbers: npt.NDArray[np.int64]) -> Bits:
+    """Returns the random numbers with the given indices in the sequence of a key."""
     return mixed(np.uint64(key) + (numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN)
 
 
 def below(bits: Bits, limit: int) -> npt.NDArray[np.int64]:
+    """Maps random bits to integers from 0 to `limit` - 1."""
     return (((bits >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Lottery:
-    """Draws a word as probably as its count to the power of 0.75 says, by the alias method: a slot,
-    and one of the two words that share it."""
+    """Draws words in proportion to their count to the power of 0.75, by the alias method.
+
+    The method draws a slot, and then one of the two words that share it.
+    """
 
     threshold: npt.NDArray[np.uint32]
     alias: Ids
@@ -46,7 +52,7 @@ class Lottery:
     @classmethod
     def of(cls, counts: npt.NDArray[np.int64], power: float = 0.75) -> Lottery:
         weight = counts.astype(np.float64) ** power
-        share = weight * (len(counts) / weight.sum())  # 1 is a slot's worth
+        share = weight * (len(counts) / weight.sum())  # 1 fills one slot
         alias = np.arange(len(counts), dtype=np.int32)
         small = [int(i) for i in np.flatnonzero(share < 1)]
         large = [int(i) for i in np.flatnonzero(share >= 1)]
@@ -57,7 +63,7 @@ class Lottery:
             if share[donor] < 1:
                 small.append(large.pop())
         threshold = np.minimum(share * 2.0**32, 2.0**32 - 1).astype(np.uint32)
-        return cls(threshold, alias)  # a slot that nobody shares has itself as alias
+        return cls(threshold, alias)  # an unshared slot has itself as alias
 
     def words(self, bits: Bits) -> npt.NDArray[np.int64]:
         slot = below(bits, len(self.alias))
@@ -67,7 +73,7 @@ class Lottery:
 
 @dataclass(frozen=True)
 class Windows:
-    """Words that were kept, each with its context and words that others may stand for."""
+    """Center words that were kept, each with its context and negative samples."""
 
     center: npt.NDArray[np.int64]  # [word]
     context: npt.NDArray[np.int64]  # [word, 2 window], -1 where there is none
@@ -85,7 +91,10 @@ def windows(
     window: int,
     negative: int,
 ) -> Windows:
-    """What a run of sentences gives in an epoch; a word without a context is left out."""
+    """Returns the windows of a range of sentences in an epoch.
+
+    Words without context are left out.
+    """
     first, last = sentences
     begin, end = int(corpus.bounds[first]), int(corpus.bounds[last])
     ids = np.asarray(corpus.ids[begin:end], np.int64)

@@ -1,4 +1,4 @@
-"""Words that stand in the same places come to lie in the same direction."""
+"""word2vec: skip-gram and CBOW."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from glassformer.word_vectors.steps import Tables, full_softmax, negative_sampli
 from glassformer.word_vectors.windows import Lottery, key_of, windows
 from glassformer.word_vectors.work import work
 
-CHUNK = 10_000  # words of a piece of work; the rate falls from piece to piece
-BATCH = 32  # windows of a step where the kernel does not do it
+CHUNK = 10_000  # words per chunk of work; the learning rate decreases from chunk to chunk
+BATCH = 32  # windows per step without the compiled kernel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Word2Vec:
-    """How to learn. The defaults are those of word2vec and gensim."""
+    """Training settings. The defaults are those of word2vec and gensim."""
 
-    kind: str = "skip-gram"  # or cbow
+    kind: str = "skip-gram"  # or "cbow"
     size: int = 100
-    window: int = 5  # the farthest that a word looks; each draws 1 to this
-    negative: int = 5  # words drawn against each that is there; 0: all words (full softmax)
+    window: int = 5  # maximum window size; each word draws its own from 1 to this
+    negative: int = 5  # negative samples per word; 0: full softmax over all words
     epochs: int = 5
-    sample: float = 1e-3  # words more frequent than this share are thinned out; 0: none
-    rate: float = 0.025  # falls to `floor` in a line
+    sample: float = 1e-3  # words with a higher relative frequency are subsampled; 0: none
+    rate: float = 0.025  # decreases linearly to `floor`
     floor: float = 1e-4
     seed: int = 1
-    workers: int = 1  # with one, the same seed gives the same vectors to the bit
+    workers: int = 1  # with one, the same seed gives bitwise identical vectors
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -44,6 +44,7 @@ class Word2Vec:
 
 
 def check(settings: object, **least: float) -> None:
+    """Raises an error if a setting is below its minimum."""
     for name, limit in least.items():
         if getattr(settings, name) < limit:
             given = getattr(settings, name)
@@ -53,8 +54,15 @@ def check(settings: object, **least: float) -> None:
 def learn_word2vec(
     corpus: Corpus, settings: Word2Vec, watch: Watch = lambda _: None, batch: int | None = None
 ) -> Vectors:
-    """`watch` is told how many of the words of all epochs are done. With `batch`, that many windows
-    are a step, computed by torch; without, the kernel does one after another."""
+    """Trains word2vec vectors.
+
+    Args:
+        corpus: The training text.
+        settings: Training settings.
+        watch: Called with the number of words done, over all epochs.
+        batch: Windows per step, computed by torch; None uses the compiled kernel if possible, one
+            window after another.
+    """
     fast = None if batch or not settings.negative or settings.device != "cpu" else kernel()
     tables = fresh(corpus, settings)
     if fast is None:
@@ -67,6 +75,7 @@ def learn_word2vec(
 
 
 def fresh(corpus: Corpus, settings: Word2Vec) -> Tables:
+    """Returns initial tables: random inputs and zero outputs."""
     shape = (len(corpus.words), padded(settings.size))
     inputs = np.zeros(shape, np.float32)
     rng = np.random.default_rng(settings.seed)
@@ -80,6 +89,8 @@ Piece = tuple[int, tuple[int, int]]  # epoch, sentences
 
 
 class Word2VecRun:
+    """Data and learning rate schedule of a training run."""
+
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables) -> None:
         self.corpus, self.settings, self.tables = corpus, settings, tables
         self.keep, self.lottery = corpus.keep(settings.sample), Lottery.of(corpus.counts)
@@ -95,6 +106,8 @@ class Word2VecRun:
 
 
 class KernelRun(Word2VecRun):
+    """Training with the compiled kernel."""
+
     def __init__(
         self, corpus: Corpus, settings: Word2Vec, tables: Tables, train: Callable[..., None]
     ) -> None:
@@ -124,6 +137,8 @@ class KernelRun(Word2VecRun):
 
 
 class TorchRun(Word2VecRun):
+    """Training with torch, in batches of windows."""
+
     def __init__(self, corpus: Corpus, settings: Word2Vec, tables: Tables, batch: int) -> None:
         super().__init__(corpus, settings, tables)
         self.batch = batch

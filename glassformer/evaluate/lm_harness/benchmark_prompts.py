@@ -1,8 +1,8 @@
-"""What a benchmark's record asks.
+"""Prompts of the benchmarks.
 
-Each reader knows its benchmark's published records and prepared ones, in which the prompt is
-written out: `query`, `choices`, `gold`; `context_options`, `continuation`, `gold`; or `context`,
-`continuation`. The words around them are the harness's.
+Each function reads the published records of its benchmark, and prepared ones with a complete
+prompt: `query`, `choices`, `gold`; `context_options`, `continuation`, `gold`; or `context`,
+`continuation`. The wording of the prompts is that of lm-evaluation-harness.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from typing import Any
 from glassformer.errors import GlassformerError
 
 Record = Mapping[str, Any]
-DELIMITER = " "  # between what is asked and what is answered
+DELIMITER = " "  # between question and answer
 
 
 @dataclass(frozen=True)
 class BenchmarkQuestion:
-    """How probable is each continuation behind its context? `choices` are the answers as their
-    length is counted, `gold` is the right one's number, and `shown` the whole, answered rightly,
-    as an example before another question."""
+    """Question answered by comparing the log-probabilities of continuations.
+
+    Attributes:
+        contexts: Context of each choice.
+        continuations: Scored text of each choice.
+        choices: The answers whose length normalizes the score.
+        gold: Index of the correct choice.
+        shown: The whole question with its correct answer, as a few-shot example.
+    """
 
     contexts: tuple[str, ...]
     continuations: tuple[str, ...]
@@ -32,7 +38,7 @@ class BenchmarkQuestion:
 
     @classmethod
     def of_choices(cls, context: str, choices: Sequence[str], gold: int) -> BenchmarkQuestion:
-        """One context; its continuations are to choose from."""
+        """Makes a question of one context with several continuations."""
         number = within(gold, choices)
         return cls(
             contexts=(context,) * len(choices),
@@ -44,7 +50,7 @@ class BenchmarkQuestion:
 
     @classmethod
     def of_contexts(cls, contexts: Sequence[str], end: str, gold: int) -> BenchmarkQuestion:
-        """Contexts are to choose from, which all end alike: only the end is scored."""
+        """Makes a question of several contexts with the same continuation; only that is scored."""
         number = within(gold, contexts)
         return cls(
             contexts=tuple(contexts),
@@ -56,7 +62,7 @@ class BenchmarkQuestion:
 
     @classmethod
     def of_word(cls, context: str, word: str) -> BenchmarkQuestion:
-        """Nothing to choose from: would the model say this word?"""
+        """Makes a question without choices: whether the model predicts this word."""
         said = " " + word
         return cls((context,), (said,), (said,), 0, context + DELIMITER + said)
 
@@ -81,7 +87,7 @@ def hellaswag(record: Record) -> BenchmarkQuestion:
 
 
 def cleaned(text: str) -> str:
-    """Of what WikiHow's pages have in brackets."""
+    """Removes the bracketed markup of WikiHow pages."""
     text = re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". "))
     return text.replace("  ", " ")
 
@@ -110,8 +116,11 @@ def openbookqa(record: Record) -> BenchmarkQuestion:
 
 
 def keyed(record: Record, name: str) -> tuple[str, list[str], int]:
-    """The question, the choices and the right one's number of AllenAI's records: as the authors
-    published them, the question an object with its stem, or in columns."""
+    """Returns the question, the choices and the correct index of a record by AllenAI.
+
+    The record is either as published by the authors, with the question as an object with a stem, or
+    in columns.
+    """
     inner = record.get("question")
     if isinstance(inner, Mapping):
         question, given = text_of(inner, "stem"), inner.get("choices")
@@ -142,7 +151,7 @@ def boolq(record: Record) -> BenchmarkQuestion:
 
 
 def copa(record: Record) -> BenchmarkQuestion:
-    """Two spaces stand before a choice, as in the harness."""
+    """Reads a COPA record. Two spaces precede a choice, as in the harness."""
     if "premise" not in record:
         asked = prepared(record)
         choices = [" " + choice.lstrip() for choice in asked.choices]
@@ -167,7 +176,7 @@ def winogrande(record: Record) -> BenchmarkQuestion:
 
 
 def prepared(record: Record, before: str = "", after: str = "") -> BenchmarkQuestion:
-    """Of a record in which the prompt is written out, but for these words around it."""
+    """Makes a question of a record with a complete prompt, except for the words around it."""
     if "context_options" in record:
         contexts, end = texts_of(record, "context_options"), text_of(record, "continuation")
         return BenchmarkQuestion.of_contexts(

@@ -1,4 +1,4 @@
-"""The benchmarks by name."""
+"""Table of the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion,
 
 @dataclass(frozen=True)
 class Plain:
+    """Layout of a plain text file: lines per record, and the function that makes the record."""
+
     lines: int
     record: Callable[[list[str]], Record]
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`ask` makes a question of a record. `by_length`: accuracy is also counted by the log-
-    probability a character, and a byte, of the choices. `word`: the accuracy is whether greedy
-    search would write the word, and its perplexity counts. `plain`: what so many lines of a file of
-    plain text are, where the benchmark is told so."""
+    """Definition of a benchmark.
+
+    Attributes:
+        about: Short description.
+        ask: Makes a question of a record.
+        by_length: Whether accuracy is also computed with log-probabilities per character and per
+            byte.
+        word: Whether to predict a single word: accuracy is that of greedy search, with the
+            perplexity.
+        plain: Layout of plain text files, if the benchmark is distributed as such.
+    """
 
     about: str
     ask: Callable[[Record], BenchmarkQuestion]

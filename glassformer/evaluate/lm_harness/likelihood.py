@@ -1,7 +1,7 @@
-"""How probable continuations are. Requests come in, in any order;
-results go out in the same order, computed in batches of about equal length.
+"""Log-probabilities of continuations, computed in batches of similar length.
 
-A context that several requests share is read once: its keys and values serve all of them.
+Results are in the order of the requests. A context that several requests share is read once: they
+all use its keys and values.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from glassformer.generate.prefix import can_share
 from glassformer.generate.runner import padded
 from glassformer.tasks.batching import ROOMS, BatchLimits, batched, buckets, device_of
 
-LEAST = 8  # tokens; a shorter context is read again for less than a pass of its own costs
+LEAST = 8  # tokens; reading a shorter context again costs less than a separate pass
 
 
 class Likelihood(NamedTuple):
-    """`total` is the log-probability of all tokens; `greedy`: each was the most probable one."""
+    """Log-probability of a target.
+
+    `total` is the log-probability of all tokens; `greedy` is whether each was the most probable
+    one.
+    """
 
     total: float
     greedy: bool
@@ -31,7 +35,7 @@ class Likelihood(NamedTuple):
 def likelihoods(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> Iterator[list[Likelihood]]:
-    """Of groups of requests, the choices of a question each."""
+    """Yields the likelihoods of each group of requests, such as the choices of one question."""
     room = ROOMS.get(device_of(net).type, ROOMS["cuda"])
     shares = can_share(net)
     for pool in batched(groups):
@@ -50,12 +54,13 @@ def likelihoods(
 
 
 def worth_sharing(group: Sequence[LikelihoodRequest]) -> bool:
+    """Returns whether all requests have the same context, which is long enough to share."""
     first = group[0].context
     return len(group) > 1 and len(first) > LEAST and all(one.context == first for one in group)
 
 
 def size_of(group: Sequence[LikelihoodRequest]) -> int:
-    """What a group takes of a batch: its context, or where that is more, all its targets."""
+    """Returns the size of a group in a batch: the larger of its context and its padded targets."""
     longest = max(len(one.target) for one in group)
     return max(len(group[0].context), len(group) * longest)
 
@@ -63,8 +68,10 @@ def size_of(group: Sequence[LikelihoodRequest]) -> int:
 def fitting(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]], rows: list[int]
 ) -> Iterator[list[int]]:
-    """Parts of a batch in which the longest target of any has room behind the longest context of
-    any, since both are padded."""
+    """Splits a batch so that padded contexts and targets together fit in the position table.
+
+    The longest target must fit after the longest context, since both are padded.
+    """
     table = net.spec.last_stack.embed.position
     part: list[int] = []
     context = target = 0
@@ -82,6 +89,7 @@ def fitting(
 def read_apart(
     net: Transformer, requests: Sequence[LikelihoodRequest], room: BatchLimits
 ) -> list[Likelihood]:
+    """Computes each request on its own, in batches of similar length."""
     found: dict[int, Likelihood] = {}
     sizes = {i: len(one.context) + len(one.target) - 1 for i, one in enumerate(requests)}
     for rows in buckets(sizes, room):
@@ -98,7 +106,7 @@ def read_apart(
 def read_shared(
     net: Transformer, groups: Sequence[Sequence[LikelihoodRequest]]
 ) -> list[list[Likelihood]]:
-    """The contexts, but for their last tokens; behind the cache of these a row a request."""
+    """Reads each context except its last token, then one row per request after its cache."""
     requests = [one for group in groups for one in group]
     cache, device = Cache(), device_of(net)
     with torch.inference_mode():
@@ -114,14 +122,17 @@ def read_shared(
 
 
 def read_of(request: LikelihoodRequest) -> tuple[int, ...]:
-    """What the net reads: all but the last token, which is only asked for."""
+    """Returns the tokens that the model reads: all but the last, which is only predicted."""
     return (request.context + request.target)[:-1]
 
 
 def judged(
     logits: Tensor, requests: Sequence[LikelihoodRequest], ends: Sequence[int]
 ) -> Iterator[Likelihood]:
-    """Of logits, [request, slot, token], the slots before `ends` are about a request's target."""
+    """Yields likelihoods from logits of [request, slot, token].
+
+    The logits of a request's target end before slot `ends`.
+    """
     for row, request, end in zip(logits, requests, ends, strict=True):
         target = torch.tensor(request.target, device=logits.device)
         said = row[end - len(target) : end].float()

@@ -1,4 +1,4 @@
-"""Requests as tokens. A context and a continuation come in."""
+"""Tokenization of a context and its continuation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ Ids = tuple[int, ...]
 
 
 class LikelihoodRequest(NamedTuple):
-    """How probable is `target` behind `context`?"""
+    """Request for the probability of `target` after `context`."""
 
     context: Ids
     target: Ids
 
 
 def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> LikelihoodRequest:
-    """Both are read as one text, and the context's own tokens are taken off its beginning. Spaces
-    that end a context belong to the word behind them: tokens begin with their space."""
+    """Encodes a context and its continuation.
+
+    Both are encoded as one text, from which the tokens of the context are removed. Trailing spaces
+    of the context belong to the following word, because tokens begin with their space.
+    """
     if not context:
         target = tuple(tokenizer.encode(continuation, special=False).ids)
         first = tokenizer.special.get("bos", tokenizer.special.get("eos"))
@@ -37,15 +40,17 @@ def encode_request(tokenizer: Tokenizer, context: str, continuation: str) -> Lik
 
 
 def text_ids(tokenizer: Tokenizer, text: str) -> Ids:
-    """With what the tokenizer puts around a text, unless the text says it itself."""
+    """Encodes a text with the tokenizer's special tokens, unless the text contains them itself."""
     first = tokenizer.special.get("bos", tokenizer.special.get("eos"))
     begun = first is not None and text.startswith(tokenizer.token(first))
     return tuple(tokenizer.encode(text, special=not begun).ids)
 
 
 def fitted(request: LikelihoodRequest, limit: int | None) -> LikelihoodRequest:
-    """What the net reads is at most so many tokens, without the last of all, which is only asked
-    for: the context loses its beginning."""
+    """Truncates the beginning of the context so that the model reads at most `limit` tokens.
+
+    The last token of the target is not read, only predicted.
+    """
     context, target = request
     if not target:
         raise GlassformerError("A continuation has no tokens beside those of its context.")

@@ -1,5 +1,4 @@
-"""A benchmark's questions, put to a model. Records come in, one
-judgment a question goes out; and of all of them the figures."""
+"""Evaluator of the benchmarks."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from glassformer.generate.context import context_length
 from glassformer.metrics.bootstrap import MetricWithCI, Numbers, Resamples, bootstrap_sums
 from glassformer.tasks.model_protocol import TaskModel, purpose, require_tokenizer
 
-BETWEEN = "\n\n"  # examples
-LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # in config.json
-SEED = 1234  # from which the harness draws examples
+BETWEEN = "\n\n"  # between few-shot examples
+LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")  # context length in config.json
+SEED = 1234  # seed of the harness for drawing examples
 
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """`likelihoods` has one for every choice."""
+    """Likelihood of every choice of a question."""
 
     question: BenchmarkQuestion
     likelihoods: tuple[Likelihood, ...]
@@ -41,7 +40,7 @@ class BenchmarkResult:
 
     @property
     def right_by_letters(self) -> bool:
-        """By the log-probability a character of the choice."""
+        """Whether the choice with the highest log-probability per character is correct."""
         return self._by([len(choice) for choice in self.question.choices])
 
     @property
@@ -54,7 +53,7 @@ class BenchmarkResult:
 
 
 def best(numbers: Sequence[float]) -> int:
-    """The first of the largest."""
+    """Returns the index of the largest number, the first one of ties."""
     return int(np.argmax(numbers))
 
 
@@ -64,8 +63,14 @@ def with_examples(
     pool: Sequence[BenchmarkQuestion] | None = None,
     seed: int = SEED,
 ) -> list[BenchmarkQuestion]:
-    """Questions behind so many others with their answers: from `pool`, or else from among
-    themselves, but for the question itself. They are drawn as the harness draws them."""
+    """Prepends few-shot examples to questions, drawn as in the harness.
+
+    Args:
+        questions: The questions.
+        shots: Number of examples per question.
+        pool: Questions to draw from; by default `questions` without the question itself.
+        seed: Seed of the draw.
+    """
     if not shots:
         return list(questions)
     given = questions if pool is None else pool
@@ -77,7 +82,7 @@ def with_examples(
     for question in questions:
         drawn = rng.sample(list(given), shots + (pool is None))
         some = [one for one in drawn if pool is not None or one != question][:shots]
-        if len(some) < shots:  # there were copies of the question among them
+        if len(some) < shots:  # the sample contained copies of the question
             some = rng.sample([one for one in given if one != question], shots)
         before = "".join(one.shown + BETWEEN for one in some)
         told.append(replace(question, contexts=tuple(before + c for c in question.contexts)))
@@ -85,7 +90,10 @@ def with_examples(
 
 
 class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
-    """Questions behind so many `shots`, drawn from `examples` or else from among themselves."""
+    """Evaluates a language model by a benchmark.
+
+    `shots` is the number of few-shot examples, drawn from `examples` or else from the questions.
+    """
 
     def __init__(self, model: TaskModel, benchmark: Benchmark) -> None:
         require_language_model(model)
@@ -95,7 +103,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
         self.examples: list[BenchmarkQuestion] | None = None
 
     def records(self, record: Record) -> Iterable[Record]:
-        """A file of plain text holds one in every so many lines."""
+        """Splits a plain text file into records of a fixed number of lines."""
         plain = self.benchmark.plain
         if "ends" not in record or plain is None:
             return [record]
@@ -137,6 +145,7 @@ class BenchmarkEvaluator(Evaluator[BenchmarkQuestion, BenchmarkResult]):
 
 
 def requests_of(model: TaskModel, question: BenchmarkQuestion) -> list[LikelihoodRequest]:
+    """Returns one request per choice of a question, truncated to the context length."""
     tokenizer, limit = require_tokenizer(model), context_of(model)
     pairs = zip(question.contexts, question.continuations, strict=True)
     return [fitted(encode_request(tokenizer, *pair), limit) for pair in pairs]
@@ -152,8 +161,7 @@ def requests_or_error(
 
 
 def context_of(model: TaskModel) -> int | None:
-    """How many tokens are read at most: as many as the model was made for, also where it has no
-    table that ends."""
+    """Returns the context length the model was made for, also if its position table has no end."""
     said = next((model.config[key] for key in LENGTHS if model.config.get(key)), None)
     if said is None:
         said = require_tokenizer(model).max_length
@@ -162,6 +170,7 @@ def context_of(model: TaskModel) -> int | None:
 
 
 def require_language_model(model: TaskModel) -> None:
+    """Raises an error unless the model is a decoder with a language model head."""
     spec = model.spec
     if (
         spec.decoder is None
@@ -177,8 +186,10 @@ def require_language_model(model: TaskModel) -> None:
 def figures(
     benchmark: Benchmark, judgments: Sequence[BenchmarkResult], draws: Resamples | None = None
 ) -> dict[str, MetricWithCI]:
-    """Named, and defined, as in the harness. Of a word the perplexity is that of all words: of a
-    word's tokens together, not of each."""
+    """Computes the metrics, named and defined as in the harness.
+
+    Word perplexity is per word, that is of all tokens of a word together.
+    """
     draws = draws or Resamples()
     if benchmark.word:
         hits = [one.likelihoods[0].greedy for one in judgments]
@@ -193,7 +204,7 @@ def figures(
 
 
 def perplexities(sums: Numbers) -> Numbers:
-    """Of sums of log-probabilities and of how many these were, [draw, 2]."""
+    """Computes perplexities from sums of log-probabilities and their counts, [draw, 2]."""
     with np.errstate(over="ignore"):
         found: Numbers = np.exp(-sums[:, 0] / sums[:, 1])
     return found
