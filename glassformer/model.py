@@ -454,7 +454,7 @@ class Model:
     def edit(self, *edits: Edit | Mapping[str, Any]) -> AbstractContextManager[Any]:
         """Changes what is computed, while the context lasts: see `inside.Edit`.
 
-        >>> with model.edit(inside.heads_off(3, [1, 2])): model.generate("To be, or")
+        >>> with model.edit(inside.ablate_heads(3, [1, 2])): model.generate("To be, or")
         """
         return edit(self, edits)
 

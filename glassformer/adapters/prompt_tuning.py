@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from glassformer.core import Cache, Transformer
 from glassformer.core.stack import Stack
 from glassformer.errors import GlassformerError
-from glassformer.spec import BlockSpec, ModelSpec
-from glassformer.spec import StackSpec as StackSpec
+from glassformer.spec import BlockSpec, ModelSpec, StackSpec
 
 Pass = Callable[..., Tensor]
 

@@ -7,10 +7,8 @@ from glassformer.baselines.convolutional import ConvolutionalLayer
 from glassformer.baselines.memory_network import MemoryNetworkHop
 from glassformer.baselines.recurrent import RecurrentLayer
 from glassformer.core.stack import LAYERS
-from glassformer.spec import ConvolutionalSpec as ConvolutionalSpec
-from glassformer.spec import MemoryHopSpec as HopSpec
-from glassformer.spec import RecurrentSpec as RecurrentSpec
+from glassformer.spec import ConvolutionalSpec, MemoryHopSpec, RecurrentSpec
 
 LAYERS[RecurrentSpec] = RecurrentLayer
 LAYERS[ConvolutionalSpec] = ConvolutionalLayer
-LAYERS[HopSpec] = MemoryNetworkHop
+LAYERS[MemoryHopSpec] = MemoryNetworkHop

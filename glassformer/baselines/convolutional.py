@@ -10,7 +10,7 @@ from glassformer.baselines.left_align import left_align
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import ConvolutionalSpec as ConvolutionalSpec
+from glassformer.spec import ConvolutionalSpec
 
 
 class ConvolutionalLayer(nn.Module):

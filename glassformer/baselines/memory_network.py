@@ -13,14 +13,13 @@ from glassformer.core.embedding import Embedding
 from glassformer.core.linear import Linear
 from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import AttentionSpec
-from glassformer.spec import MemoryHopSpec as HopSpec
+from glassformer.spec import AttentionSpec, MemoryHopSpec
 
 
 class MemoryNetworkHop(nn.Module):
     """Attention of one head and no projections: keys and values are embedded sentences."""
 
-    def __init__(self, width: int, spec: HopSpec) -> None:
+    def __init__(self, width: int, spec: MemoryHopSpec) -> None:
         super().__init__()
         self.key = Embedding(width, spec.memory)
         self.value = Embedding(width, spec.memory)

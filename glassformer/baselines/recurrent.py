@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.baselines.left_align import LeftAlignment, left_align
 from glassformer.core.pass_context import PassContext
 from glassformer.errors import GlassformerError
-from glassformer.spec import RecurrentSpec as RecurrentSpec
+from glassformer.spec import RecurrentSpec
 
 State = tuple[Tensor, Tensor]  # what is handed on, and the cell: [batch, state] each
 SHUT = 1e4  # a gate's sigmoid is 0 or 1 to the bit so far out

@@ -10,7 +10,7 @@ from glassformer.core.attention.self_attention import SelfAttention
 from glassformer.core.ffn import FeedForward
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.spec import BlockSpec as BlockSpec
+from glassformer.spec import BlockSpec
 
 
 class Block(nn.Module):

@@ -12,9 +12,7 @@ from glassformer.core.linear import Linear
 from glassformer.core.norm import make_norm
 from glassformer.core.shift import last_slots
 from glassformer.errors import GlassformerError
-from glassformer.spec import HeadSpec as HeadSpec
-from glassformer.spec import SpecialTokens
-from glassformer.spec import TransformSpec as TransformSpec
+from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 
 
 class Transform(nn.Module):

@@ -7,9 +7,7 @@ from torch import Tensor
 
 from glassformer.core.heads import Head, Transform
 from glassformer.core.linear import Linear
-from glassformer.spec import HeadSpec as HeadSpec
-from glassformer.spec import SpanBeamSpec
-from glassformer.spec import TransformSpec as TransformSpec
+from glassformer.spec import HeadSpec, SpanBeamSpec, TransformSpec
 
 
 class SpanHead(Head):

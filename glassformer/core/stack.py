@@ -19,9 +19,7 @@ from glassformer.core.positions.deberta import DisentangledPosition
 from glassformer.core.positions.deberta_convolution import DebertaConvolution
 from glassformer.core.positions.modules import make_position
 from glassformer.errors import GlassformerError
-from glassformer.spec import BlockSpec as BlockSpec
-from glassformer.spec import LayerSpec, PositionSpec
-from glassformer.spec import StackSpec as StackSpec
+from glassformer.spec import BlockSpec, LayerSpec, PositionSpec, StackSpec
 
 LAYERS: dict[type, Callable[[int, Any], nn.Module]] = {}
 """Layers that are not blocks, by the kind of their spec; the room `baselines` fills it."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -17,12 +16,12 @@ CLASSES = {
     "BartForSequenceClassification": "model.",
     "BartForQuestionAnswering": "model.",
 }
-IGNORED = seq2seq.IGNORED
+IGNORED = fairseq_like.IGNORED
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
-    {**seq2seq.SMALL, "vocab_size": 99},
+    {**fairseq_like.SMALL, "vocab_size": 99},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "scale_embedding": True,
         "activation_function": "relu",
@@ -66,7 +65,7 @@ def assemble(
         length=config.integer("max_position_embeddings", 1024), offset=2
     )
     encoder, decoder = (
-        seq2seq.stack(config, side, vocabulary, positions, norm=spec.NormSpec(), pre=pre)
+        fairseq_like.stack(config, side, vocabulary, positions, norm=spec.NormSpec(), pre=pre)
         for side in ("encoder", "decoder")
     )
     count = len(labels)
@@ -85,7 +84,7 @@ def assemble(
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=seq2seq.ties(stacks, chosen) if tied else (),
+        tie=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=tokens,
         labels=labels,
         shift_text=kind in ("ForSequenceClassification", "ForQuestionAnswering"),
@@ -95,8 +94,8 @@ def assemble(
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
-        *seq2seq.embeddings(shared=bool(model.tie)),
-        *seq2seq.BODY,
+        *fairseq_like.embeddings(shared=bool(model.tie)),
+        *fairseq_like.BODY,
         WeightRule("classification_head.dense", "heads.classify.transform.dense"),
         WeightRule("classification_head.out_proj", "heads.classify.out"),
         WeightRule("qa_outputs", "heads.span.out"),

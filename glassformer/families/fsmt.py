@@ -4,8 +4,7 @@ the output layer, in the bare model too, so that both classes give logits."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -13,15 +12,15 @@ NAME = "FSMT (Transformer of 2017)"
 MODEL_TYPES = ("fsmt",)
 CLASSES = {"FSMTModel": "", "FSMTForConditionalGeneration": "model."}
 IGNORED = {
-    **seq2seq.IGNORED,
+    **fairseq_like.IGNORED,
     "langs": "names the two languages, read by the tokenizer",
     "decoder": "a copy of settings that the reference drops too",
 }
 DROPPED: dict[str, str] = {}
 TINY = (
-    {**seq2seq.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
+    {**fairseq_like.SMALL, "src_vocab_size": 99, "tgt_vocab_size": 87},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "src_vocab_size": 61,
         "tgt_vocab_size": 61,
         "scale_embedding": False,
@@ -46,10 +45,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config = config.assuming({"activation_function": "relu", "scale_embedding": True})
     tied = config.flag("tie_word_embeddings", False)
     return spec.ModelSpec(
-        encoder=seq2seq.stack(config, "encoder", source, positions, norm=None),
-        decoder=seq2seq.stack(config, "decoder", target, positions, norm=None),
+        encoder=fairseq_like.stack(config, "encoder", source, positions, norm=None),
+        decoder=fairseq_like.stack(config, "decoder", target, positions, norm=None),
         heads=chosen,
-        tie=seq2seq.ties(("decoder", "encoder"), chosen) if tied else (),
+        tie=fairseq_like.ties(("decoder", "encoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -59,7 +58,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     return (
         WeightRule("{base}decoder.output_projection", "heads.lm.out"),
-        *seq2seq.embeddings(shared=False),
-        *seq2seq.FIXED_POSITIONS,
-        *seq2seq.BODY,
+        *fairseq_like.embeddings(shared=False),
+        *fairseq_like.FIXED_POSITIONS,
+        *fairseq_like.BODY,
     )

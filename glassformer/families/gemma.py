@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import spec
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -73,7 +73,7 @@ TINY: tuple[dict[str, Any], ...] = (
         "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
     },
 )
-FIRST = decoder.LlamaDefaults(
+FIRST = llama_like.LlamaDefaults(
     width=3072,
     ffn=24576,
     layers=28,
@@ -121,37 +121,41 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         return second(config, architecture)
     model = body(config, architecture.removeprefix("Gemma"), FIRST)
     if config.optional("hidden_act") == "gelu":  # its first files say so and mean the tanh one
-        model = decoder.each_layer(
+        model = llama_like.each_layer(
             model, lambda _, b: replace(b, ffn=replace(b.ffn, activation="gelu_tanh"))
         )
-    return decoder.with_rotary(config, model, FIRST)
+    return llama_like.with_rotary(config, model, FIRST)
 
 
 def second(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     model = capped(body(config, architecture.removeprefix("Gemma2"), SECOND), config, 30.0)
     softcap = config.nullable("attn_logit_softcapping", 50.0)
-    local = decoder.local_layers(config, [i % 2 == 0 for i in range(len(model.last_stack.blocks))])
+    local = llama_like.local_layers(
+        config, [i % 2 == 0 for i in range(len(model.last_stack.blocks))]
+    )
     size = config.nullable("sliding_window", 4096)
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         return replace(
             block,
             attention=replace(block.attention, softcap=softcap),
-            pattern=decoder.window(size if local[layer] else None),
+            pattern=llama_like.window(size if local[layer] else None),
         )
 
-    return decoder.each_layer(decoder.with_rotary(config, model, SECOND), change)
+    return llama_like.each_layer(llama_like.with_rotary(config, model, SECOND), change)
 
 
-def body(config: ConfigReader, kind: str, default: decoder.LlamaDefaults) -> spec.ModelSpec:
+def body(config: ConfigReader, kind: str, default: llama_like.LlamaDefaults) -> spec.ModelSpec:
     """What all of Gemma has: scaled embeddings, norms with an offset of one."""
     config.only("use_bidirectional_attention", False)
-    model = decoder.llama_like_spec(config, kind, default, unit_offset=True)
+    model = llama_like.llama_like_spec(config, kind, default, unit_offset=True)
     biased = config.flag("attention_bias", False)
     assert model.decoder is not None
     embed = replace(model.decoder.embed, scale=model.decoder.width**0.5)
     model = replace(model, decoder=replace(model.decoder, embed=embed))
-    return decoder.each_layer(model, lambda _, b: decoder.with_bias(b, qkv=biased, out=biased))
+    return llama_like.each_layer(
+        model, lambda _, b: llama_like.with_bias(b, qkv=biased, out=biased)
+    )
 
 
 def capped(model: spec.ModelSpec, config: ConfigReader, default: float | None) -> spec.ModelSpec:
@@ -163,17 +167,21 @@ def capped(model: spec.ModelSpec, config: ConfigReader, default: float | None) -
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
         return replace(block, placement="sandwich", attention=replace(block.attention, scale=scale))
 
-    return decoder.each_layer(replace(model, heads=heads), change)
+    return llama_like.each_layer(replace(model, heads=heads), change)
 
 
 SANDWICH_RULES = (
-    *decoder.BODY_RULES,
-    WeightRule(f"{decoder.THEIRS}.post_attention_layernorm", f"{decoder.OURS}.attention_norm_out"),
-    WeightRule(f"{decoder.THEIRS}.pre_feedforward_layernorm", f"{decoder.OURS}.ffn_norm"),
-    WeightRule(f"{decoder.THEIRS}.post_feedforward_layernorm", f"{decoder.OURS}.ffn_norm_out"),
+    *llama_like.BODY_RULES,
+    WeightRule(
+        f"{llama_like.THEIRS}.post_attention_layernorm", f"{llama_like.OURS}.attention_norm_out"
+    ),
+    WeightRule(f"{llama_like.THEIRS}.pre_feedforward_layernorm", f"{llama_like.OURS}.ffn_norm"),
+    WeightRule(
+        f"{llama_like.THEIRS}.post_feedforward_layernorm", f"{llama_like.OURS}.ffn_norm_out"
+    ),
 )
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     sandwich = model.last_stack.attention_blocks[0].placement == "sandwich"
-    return SANDWICH_RULES if sandwich else decoder.RULES
+    return SANDWICH_RULES if sandwich else llama_like.RULES

@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer import spec
 from glassformer.families import gemma
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.rotary import rope_by_layer, rotary_of
 from glassformer.families._shared.weight_rules import WeightRule
@@ -102,7 +102,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     model = gemma.capped(gemma.body(config, kind, DEFAULTS), config, None)
     every = config.integer("sliding_window_pattern", config.integer("_sliding_window_pattern", 6))
     layers = range(len(model.last_stack.blocks))
-    local = decoder.local_layers(config, [(i + 1) % every != 0 for i in layers])
+    local = llama_like.local_layers(config, [(i + 1) % every != 0 for i in layers])
     size = config.nullable("sliding_window", 4096)
     near, far = _positions(config, model.last_stack.attention_blocks[0].attention.head_dim)
 
@@ -111,10 +111,10 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             block,
             attention=replace(block.attention, qk_norm=block.norm),
             position=near if local[layer] else far,
-            pattern=decoder.window(size if local[layer] else None),
+            pattern=llama_like.window(size if local[layer] else None),
         )
 
-    return decoder.each_layer(model, change)
+    return llama_like.each_layer(model, change)
 
 
 def _positions(config: ConfigReader, dim: int) -> tuple[spec.RotarySpec, spec.RotarySpec]:

@@ -8,8 +8,7 @@ from typing import Any
 from glassformer import spec
 from glassformer.errors import GlassformerError
 from glassformer.families import gpt2
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import common, heads, llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule, projections
 
@@ -99,7 +98,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
             attention=attention,
             ffn=ffn,
             norm=norm,
-            pattern=decoder.window(size if kind == "local" else None),
+            pattern=llama_like.window(size if kind == "local" else None),
             dropout=dropout,
         )
         for kind in _layers(config)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -83,7 +83,7 @@ TINY = (
         "rope_scaling": {"type": "linear", "factor": 2.0},
     },
 )
-DEFAULTS = decoder.LlamaDefaults(bos=1, eos=2)
+DEFAULTS = llama_like.LlamaDefaults(bos=1, eos=2)
 PRESETS = {
     name: ("LlamaForCausalLM", config)
     for name, config in (
@@ -118,15 +118,15 @@ PRESETS = {
 
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
-    model = decoder.llama_like_spec(config, architecture.removeprefix("Llama"), DEFAULTS)
+    model = llama_like.llama_like_spec(config, architecture.removeprefix("Llama"), DEFAULTS)
     biased, ffn_biased = config.flag("attention_bias", False), config.flag("mlp_bias", False)
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
-        block = decoder.with_bias(block, qkv=biased, out=biased)
+        block = llama_like.with_bias(block, qkv=biased, out=biased)
         return replace(block, ffn=replace(block.ffn, bias=ffn_biased))
 
-    return decoder.each_layer(decoder.with_rotary(config, model, DEFAULTS), change)
+    return llama_like.each_layer(llama_like.with_rotary(config, model, DEFAULTS), change)
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    return decoder.RULES
+    return llama_like.RULES

@@ -4,24 +4,23 @@ languages. Norms before the parts; sinusoid positions of which padding takes non
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import UNWRITTEN, WeightRule
 
 NAME = "M2M-100, NLLB-200"
 MODEL_TYPES = ("m2m_100",)
 CLASSES = {"M2M100Model": "", "M2M100ForConditionalGeneration": "model."}
-IGNORED = {**seq2seq.IGNORED, "classifier_dropout": "no class of this family classifies"}
+IGNORED = {**fairseq_like.IGNORED, "classifier_dropout": "no class of this family classifies"}
 DROPPED = {
     "{base}shared.weight": "a copy that is not used where embeddings are not tied",
     "{base}encoder.embed_positions.weights": "sines and cosines, which are computed",
     "{base}decoder.embed_positions.weights": "sines and cosines, which are computed",
 }
 TINY = (
-    {**seq2seq.SMALL, "vocab_size": 99},
+    {**fairseq_like.SMALL, "vocab_size": 99},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "scale_embedding": False,
         "activation_function": "gelu",
@@ -62,7 +61,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         pad=pad,
     )
     encoder, decoder = (
-        seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
+        fairseq_like.stack(config, side, vocabulary, positions, norm=None, pre=True)
         for side in ("encoder", "decoder")
     )
     bare = architecture == "M2M100Model"
@@ -72,7 +71,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=encoder,
         decoder=decoder,
         heads=chosen,
-        tie=seq2seq.ties(("encoder", "decoder"), chosen) if tied else (),
+        tie=fairseq_like.ties(("encoder", "decoder"), chosen) if tied else (),
         tokens=common.special_tokens(config, pad=1, bos=0, eos=2, start=2),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -82,4 +81,4 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = bool(model.tie)
     fixed = WeightRule((), "{stack}.embed.position", UNWRITTEN, optional=True)
-    return (*seq2seq.embeddings(shared), fixed, *seq2seq.BODY)
+    return (*fairseq_like.embeddings(shared), fixed, *fairseq_like.BODY)

@@ -4,8 +4,7 @@ sinusoid positions, norm after the sum, one matrix for both inputs and the outpu
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -13,15 +12,15 @@ NAME = "Marian (Transformer of 2017)"
 MODEL_TYPES = ("marian",)
 CLASSES = {"MarianModel": "", "MarianMTModel": "model.", "MarianForCausalLM": "model."}
 IGNORED = {
-    **seq2seq.IGNORED,
+    **fairseq_like.IGNORED,
     "classifier_dropout": "no class of this family classifies",
     "init_std": "fresh models are drawn as in 2017",
 }
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
-    {**seq2seq.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
+    {**fairseq_like.SMALL, "vocab_size": 99, "pad_token_id": 98, "decoder_start_token_id": 98},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "pad_token_id": 60,
         "decoder_start_token_id": 60,
@@ -31,7 +30,7 @@ TINY = (
         "share_encoder_decoder_embeddings": False,
     },
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "pad_token_id": 60,
         "decoder_start_token_id": 60,
@@ -74,8 +73,8 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     positions = spec.PositionTableSpec(
         length=config.integer("max_position_embeddings", 1024), layout="halves"
     )
-    encoder = seq2seq.stack(config, "encoder", vocabulary, positions, norm=None)
-    decoder = seq2seq.stack(config, "decoder", target, positions, norm=None)
+    encoder = fairseq_like.stack(config, "encoder", vocabulary, positions, norm=None)
+    decoder = fairseq_like.stack(config, "decoder", target, positions, norm=None)
     chosen: tuple[spec.HeadSpec, ...] = {
         "MarianModel": (),
         "MarianMTModel": (heads.language_model(target, bias="fixed"),),
@@ -87,7 +86,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=seq2seq.ties(stacks, chosen) if tied else (),
+        tie=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=58100, eos=0, start=58100),
         labels=common.labels(config),
         init=spec.InitSpec(kind="xavier", std=1.0),
@@ -96,4 +95,4 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = ("encoder.embed.token.weight", "decoder.embed.token.weight") in model.tie
-    return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)
+    return (*fairseq_like.embeddings(shared), *fairseq_like.FIXED_POSITIONS, *fairseq_like.BODY)

@@ -7,20 +7,19 @@ from dataclasses import replace
 
 from glassformer import spec
 from glassformer.families import bart
-from glassformer.families._shared import common
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
 NAME = "mBART"
 MODEL_TYPES = ("mbart",)
 CLASSES = {name.replace("Bart", "MBart"): base for name, base in bart.CLASSES.items()}
-IGNORED = seq2seq.IGNORED
+IGNORED = fairseq_like.IGNORED
 DROPPED = bart.DROPPED
 TINY = (
-    {**seq2seq.SMALL, "vocab_size": 99},
+    {**fairseq_like.SMALL, "vocab_size": 99},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "scale_embedding": True,
         "activation_function": "relu",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -51,7 +51,7 @@ TINY = (
         "rope_theta": 1000.0,
     },
 )
-DEFAULTS = decoder.LlamaDefaults(ffn=14336, kv_heads=8, longest=4096 * 32, bos=1, eos=2)
+DEFAULTS = llama_like.LlamaDefaults(ffn=14336, kv_heads=8, longest=4096 * 32, bos=1, eos=2)
 PRESETS = {
     name: ("MistralForCausalLM", {"rms_norm_eps": 1e-5, "max_position_embeddings": 32768, **config})
     for name, config in (
@@ -63,10 +63,12 @@ PRESETS = {
 
 def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     kind = architecture.removeprefix("Mistral")
-    model = decoder.with_rotary(config, decoder.llama_like_spec(config, kind, DEFAULTS), DEFAULTS)
-    pattern = decoder.window(config.nullable("sliding_window", 4096))
-    return decoder.each_layer(model, lambda _, block: replace(block, pattern=pattern))
+    model = llama_like.with_rotary(
+        config, llama_like.llama_like_spec(config, kind, DEFAULTS), DEFAULTS
+    )
+    pattern = llama_like.window(config.nullable("sliding_window", 4096))
+    return llama_like.each_layer(model, lambda _, block: replace(block, pattern=pattern))
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    return decoder.RULES
+    return llama_like.RULES

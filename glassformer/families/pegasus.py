@@ -4,8 +4,7 @@ out of a text. Sinusoid positions, norms before the parts."""
 from __future__ import annotations
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -14,15 +13,15 @@ MODEL_TYPES = ("pegasus",)
 HEADS = ("ForConditionalGeneration", "ForCausalLM")
 CLASSES = {"PegasusModel": "", **{f"Pegasus{head}": "model." for head in HEADS}}
 IGNORED = {
-    **seq2seq.IGNORED,
+    **fairseq_like.IGNORED,
     "classifier_dropout": "no class of this family classifies",
     "extra_pos_embeddings": "fixed positions count from 0",
 }
 DROPPED = {"{base}shared.weight": "a copy that is not used where embeddings are not tied"}
 TINY = (
-    {**seq2seq.SMALL, "vocab_size": 99},
+    {**fairseq_like.SMALL, "vocab_size": 99},
     {
-        **seq2seq.UNEVEN,
+        **fairseq_like.UNEVEN,
         "vocab_size": 61,
         "scale_embedding": True,
         "activation_function": "relu",
@@ -50,7 +49,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         length=config.integer("max_position_embeddings", 1024), layout="halves"
     )
     encoder, decoder = (
-        seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
+        fairseq_like.stack(config, side, vocabulary, positions, norm=None, pre=True)
         for side in ("encoder", "decoder")
     )
     chosen: tuple[spec.HeadSpec, ...] = {
@@ -65,7 +64,7 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
         encoder=None if alone else encoder,
         decoder=decoder,
         heads=chosen,
-        tie=seq2seq.ties(stacks, chosen) if tied else (),
+        tie=fairseq_like.ties(stacks, chosen) if tied else (),
         tokens=common.special_tokens(config, pad=0, eos=1, start=0),
         labels=common.labels(config),
         init=spec.InitSpec(std=config.number("init_std", 0.02)),
@@ -74,4 +73,4 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
     shared = bool(model.tie)
-    return (*seq2seq.embeddings(shared), *seq2seq.FIXED_POSITIONS, *seq2seq.BODY)
+    return (*fairseq_like.embeddings(shared), *fairseq_like.FIXED_POSITIONS, *fairseq_like.BODY)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families._shared import llama_like as decoder
+from glassformer.families._shared import llama_like
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import WeightRule
 
@@ -66,7 +66,7 @@ TINY = (
         "layer_types": ["sliding_attention", "full_attention"],
     },
 )
-BASE = decoder.LlamaDefaults(ffn=22016, kv_heads=32, vocabulary=151936, longest=32768)
+BASE = llama_like.LlamaDefaults(ffn=22016, kv_heads=32, vocabulary=151936, longest=32768)
 DEFAULTS = {"qwen2": BASE, "qwen3": replace(BASE, head_dim=128)}
 
 
@@ -101,29 +101,29 @@ def spec_from_config(config: ConfigReader, architecture: str) -> spec.ModelSpec:
     config.only("use_mrope", False)
     model_type = config.word("model_type")
     default = DEFAULTS[model_type]
-    model = decoder.llama_like_spec(
+    model = llama_like.llama_like_spec(
         config, architecture.removeprefix(f"Qwen{model_type[-1]}"), default
     )
-    model = decoder.with_rotary(config, model, default)
+    model = llama_like.with_rotary(config, model, default)
     layers = len(model.last_stack.blocks)
     first = config.integer("max_window_layers", 28)
     size = config.nullable("sliding_window", 4096)
     windowed = config.flag("use_sliding_window", False) and size is not None
-    local = decoder.local_layers(config, [windowed and i >= first for i in range(layers)])
+    local = llama_like.local_layers(config, [windowed and i >= first for i in range(layers)])
     normed = model_type == "qwen3"
     biased = config.flag("attention_bias", False) if normed else True
 
     def change(layer: int, block: spec.BlockSpec) -> spec.BlockSpec:
-        block = decoder.with_bias(block, qkv=biased, out=biased and normed)
+        block = llama_like.with_bias(block, qkv=biased, out=biased and normed)
         norm = block.norm if normed else None
         return replace(
             block,
             attention=replace(block.attention, qk_norm=norm),
-            pattern=decoder.window(size if local[layer] else None),
+            pattern=llama_like.window(size if local[layer] else None),
         )
 
-    return decoder.each_layer(model, change)
+    return llama_like.each_layer(model, change)
 
 
 def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
-    return decoder.RULES
+    return llama_like.RULES

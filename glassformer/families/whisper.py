@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from glassformer import spec
-from glassformer.families._shared import common, heads
-from glassformer.families._shared import fairseq_like as seq2seq
+from glassformer.families._shared import common, fairseq_like, heads
 from glassformer.families._shared.config_reader import ConfigReader
 from glassformer.families._shared.weight_rules import JOINED, WeightRule
 
@@ -20,7 +19,7 @@ CLASSES = {
     "WhisperForAudioClassification": "",
 }
 IGNORED = {
-    **seq2seq.IGNORED,
+    **fairseq_like.IGNORED,
     "classifier_dropout": "the published classifier has none",
     "median_filter_width": "smooths the times of words, after the model",
     **dict.fromkeys(
@@ -45,7 +44,7 @@ IDS = {
     "begin_suppress_tokens": [7, 2],
 }
 SMALL = {
-    **seq2seq.SMALL,
+    **fairseq_like.SMALL,
     **IDS,
     "vocab_size": 99,
     "num_mel_bins": 8,
@@ -166,7 +165,7 @@ def stack(
 ) -> spec.StackSpec:
     """Keys have no bias, neither in self-attention nor across; and the published code reads
     scale_embedding but never scales."""
-    plain = seq2seq.stack(config, side, vocabulary, positions, norm=None, pre=True)
+    plain = fairseq_like.stack(config, side, vocabulary, positions, norm=None, pre=True)
     block = plain.attention_blocks[0]
     attention = replace(block.attention, key_bias=False)
     block = replace(block, attention=attention, cross=block.cross and attention)
@@ -175,7 +174,7 @@ def stack(
     )
 
 
-LAYER, OURS = seq2seq.LAYER, seq2seq.OURS
+LAYER, OURS = fairseq_like.LAYER, fairseq_like.OURS
 BIASES = (f"{LAYER}.self_attn.q_proj.bias", f"{LAYER}.self_attn.v_proj.bias")
 
 
@@ -190,6 +189,6 @@ def weight_rules(model: spec.ModelSpec) -> tuple[WeightRule, ...]:
         WeightRule("classifier", "heads.classify.out"),
         WeightRule(BIASES, f"{OURS}.attention.qkv.bias", JOINED),
         WeightRule(f"{LAYER}.encoder_attn.v_proj.bias", f"{OURS}.cross.kv.bias"),
-        *seq2seq.embeddings(shared=False),
-        *seq2seq.BODY,
+        *fairseq_like.embeddings(shared=False),
+        *fairseq_like.BODY,
     )

@@ -6,12 +6,12 @@ import ctypes
 from pathlib import Path
 
 from glassformer import native
-from glassformer.weights import int4 as nibbles
+from glassformer.weights import int4
 
 SOURCE = Path(__file__).with_name("step.cpp")
 HEADERS = (
     *(SOURCE.with_name("linear.h"), SOURCE.with_name("ops.h")),
-    *(native.NUMBERS, *nibbles.HEADERS),
+    *(native.NUMBERS, *int4.HEADERS),
 )
 
 

@@ -20,11 +20,10 @@ from glassformer.core.heads import Head
 from glassformer.core.linear import Linear
 from glassformer.core.norm import LayerNorm, RMSNorm
 from glassformer.core.positions.modules import RotaryPosition
-from glassformer.generate import fused_kernels as kernels
+from glassformer.generate import fused_kernels
 from glassformer.generate.fused_attention import attend
 from glassformer.generate.slots import StaticCache
-from glassformer.spec import AttentionPattern, RotarySpec, TokenEmbeddingSpec
-from glassformer.spec import BlockSpec as BlockSpec
+from glassformer.spec import AttentionPattern, BlockSpec, RotarySpec, TokenEmbeddingSpec
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "linear")
 QUERIES = 16  # the least that a matrix product takes; a group of heads fills some of them
@@ -126,7 +125,7 @@ class FusedStep:
         stack, slots = self.stack, self.slots
         spec, width = self.embed.spec, stack.spec.width
         table = self.none if spec.position is None else self.embed.position.weight
-        kernels.embed[(self.rows,)](
+        fused_kernels.embed[(self.rows,)](
             tokens, self.words, table, slots.position, self.stream, spec.scale,
             0 if spec.position is None else spec.position.offset, width,
             spec.position is not None, triton.next_power_of_2(width),
@@ -192,7 +191,7 @@ class FusedStep:
             return out
         columns = triton.next_power_of_2(width)
         normed = torch.empty(self.rows, width, dtype=self.dtype, device=self.device)
-        kernels.add_and_norm[(self.rows,)](
+        fused_kernels.add_and_norm[(self.rows,)](
             self.stream, self.none if change is None else change, *self.weights(norm), normed,
             width, kind_of(norm), change is not None, self.early, columns, num_warps=4,
             **self.launch,
@@ -207,7 +206,7 @@ class FusedStep:
         if activation == "linear" and not gated:
             return x
         out = x.new_empty(self.rows, height)
-        kernels.activate[(self.rows, triton.cdiv(height, 1024))](
+        fused_kernels.activate[(self.rows, triton.cdiv(height, 1024))](
             x, out, height, gated, activation, self.early, 1024, num_warps=4, **self.launch
         )
         return out
@@ -238,7 +237,7 @@ class FusedStep:
         height = height // 2 if gated else height
         columns, at_once, splits = (64, 128, 1) if gated else (32, 256, 2)
         bias = linear.whole_bias
-        kernels.project_rows[(triton.cdiv(height, columns), splits)](
+        fused_kernels.project_rows[(triton.cdiv(height, columns), splits)](
             x, linear.weight, self.none if bias is None else bias, out, self.parts,
             self.arrived, self.rows, height, width, activation, bias is not None, gated,
             out is self.stream, self.early, max(16, triton.next_power_of_2(self.rows)),
@@ -258,8 +257,8 @@ class FusedStep:
     ) -> None:
         width = linear.weight.shape[1]
         bias = linear.whole_bias
-        rows, warps = kernels.row_shape(width, gated)
-        kernels.project_row[(triton.cdiv(height, rows),)](
+        rows, warps = fused_kernels.row_shape(width, gated)
+        fused_kernels.project_row[(triton.cdiv(height, rows),)](
             x, *self.weights(norm), linear.weight, self.none if bias is None else bias, out,
             height, width, kind_of(norm), activation, bias is not None, gated, adds, self.early,
             rows, triton.next_power_of_2(width), num_warps=warps, **self.launch,
@@ -292,11 +291,11 @@ class BestToken:
     def __call__(
         self, logits: Tensor, tokens: Tensor, made: Tensor, logprobs: Tensor, count: Tensor
     ) -> None:
-        kernels.best_of_part[(self.rows, self.parts)](
+        fused_kernels.best_of_part[(self.rows, self.parts)](
             logits, logits.stride(0), self.best, self.where, self.total, self.height, self.parts,
             PART, num_warps=4,
         )  # fmt: skip
-        kernels.choose_best[(self.rows,)](
+        fused_kernels.choose_best[(self.rows,)](
             self.best, self.where, self.total, tokens, made, logprobs, count, made.shape[1],
             self.height, self.parts, triton.next_power_of_2(self.parts), num_warps=1,
         )  # fmt: skip

@@ -18,9 +18,14 @@ from glassformer.generate.build import library
 from glassformer.generate.runner import Runner
 from glassformer.generate.strategy import GenerationRequest
 from glassformer.generate.tape import ACTIVATIONS, FORMS, Tape
-from glassformer.spec import AlibiSpec, AttentionPattern, RotarySpec, TokenEmbeddingSpec
-from glassformer.spec import BlockSpec as BlockSpec
-from glassformer.spec import HeadSpec as HeadSpec
+from glassformer.spec import (
+    AlibiSpec,
+    AttentionPattern,
+    BlockSpec,
+    HeadSpec,
+    RotarySpec,
+    TokenEmbeddingSpec,
+)
 from glassformer.weights.quantization import QuantizedLinear
 
 PAGE = 64  # the store's lines are a multiple of it

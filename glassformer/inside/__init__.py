@@ -6,8 +6,7 @@ from glassformer.inside.capture.look import look
 from glassformer.inside.capture.named_tensor import NamedTensor
 from glassformer.inside.capture.stack_view import LayerTensors, StackView
 from glassformer.inside.capture.view import View
-from glassformer.inside.explain import attention_neurons as neurons
-from glassformer.inside.explain import head_types as kinds
+from glassformer.inside.explain import attention_neurons, head_types
 from glassformer.inside.explain.max_activating import max_activating
 from glassformer.inside.intervene import patching
 from glassformer.inside.intervene.ablations import (
@@ -35,18 +34,18 @@ __all__ = [
     "View",
     "ablate_heads",
     "ablate_layer",
+    "attention_neurons",
     "causal_basis",
     "circuit",
     "composition",
     "direction",
     "early_exit",
-    "kinds",
+    "head_types",
     "lens_divergence",
     "lens_transfer",
     "look",
     "max_activating",
     "mean",
-    "neurons",
     "parameters",
     "patch",
     "patching",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.generate.beam import BeamCandidate as Branch
+from glassformer.generate.beam import BeamCandidate
 from glassformer.generate.result import GenerationOutput
 from glassformer.generate.runner import Runner
 from glassformer.generate.sampling import chances, draw, largest, shaped
@@ -148,7 +148,7 @@ def beam_tree(
 
 
 def _node(
-    view: View, nodes: list[Node], alive: list[int], step: int, branch: Branch, state: str
+    view: View, nodes: list[Node], alive: list[int], step: int, branch: BeamCandidate, state: str
 ) -> Node:
     parent = alive[branch.beam] if alive else None
     before = 0.0 if parent is None else nodes[parent].score

@@ -38,11 +38,11 @@ from glassformer.spec import (
     AlibiSpec,
     AttentionSpec,
     BlockSparsePattern,
+    BlockSpec,
     ModelSpec,
     RotarySpec,
     T5BiasSpec,
 )
-from glassformer.spec import BlockSpec as BlockSpec
 
 FITTING = (T5BiasSpec, AlibiSpec, RotarySpec)  # positions that say something of each head by itself
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer import native
-from glassformer.weights import huge_pages as pages
+from glassformer.weights import huge_pages
 from glassformer.weights.int8 import multiplied
 
 SOURCE = Path(__file__).with_name("int4.cpp")
@@ -39,7 +39,9 @@ class Int4Weight:
         both = torch.stack((first & 15 | second << 4, first >> 4 | second & 240), -1)
         factors = torch.stack((zero, scale), -1).bfloat16()  # which they are numbers of
         size = GROUP // 2 * ABREAST  # bytes of codes
-        self.blocks = pages.empty(blocks * groups * (size + 4 * ABREAST)).view(blocks, groups, -1)
+        self.blocks = huge_pages.empty(blocks * groups * (size + 4 * ABREAST)).view(
+            blocks, groups, -1
+        )
         self.blocks[..., :size].view(blocks, groups, 4, ABREAST, 4).copy_(
             both.view(blocks, ABREAST, groups, 4, 4).permute(0, 2, 3, 1, 4)
         )

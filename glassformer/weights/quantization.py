@@ -12,8 +12,7 @@ from glassformer.core import Transformer
 from glassformer.core.linear import Linear, TensorVersion
 from glassformer.errors import GlassformerError
 from glassformer.native.torch_kernels import has_vnni
-from glassformer.weights import int4 as nibbles
-from glassformer.weights import int8 as eights
+from glassformer.weights import int4, int8
 from glassformer.weights.int4 import GROUP, Int4Weight
 from glassformer.weights.int8 import Int8Weight
 from glassformer.weights.portable_kernels import BlockwiseProduct, PackedProduct
@@ -62,13 +61,13 @@ class QuantizedLinear(Linear):
         """Codes as the kernels want them; done at the first forward on a CPU. All kernels compute
         the same."""
         kernel: Kernel
-        if self.kind == "int8" and eights.library() is not None:
+        if self.kind == "int8" and int8.library() is not None:
             kernel = Int8Weight(self.codes, self.scale)
         elif self.kind == "int8" and has_vnni():
             kernel = PackedProduct(self.codes, self.scale)
         elif self.kind == "int8":
             kernel = BlockwiseProduct(self.codes, self.scale)
-        elif nibbles.library() is not None:
+        elif int4.library() is not None:
             kernel = Int4Weight(self.codes, self.scale, self.zero)
         else:
             kernel = BlockwiseProduct(self.whole_codes, self.scale, self.zero, GROUP)

@@ -27,8 +27,7 @@ from glassformer.errors import GlassformerError
 from glassformer.storage.folders import complete_pending_save
 from glassformer.storage.names import named_in
 from glassformer.weights.dtypes import is_float8
-from glassformer.weights.formats import gguf_config as gguf
-from glassformer.weights.formats import llama2c, openai_whisper
+from glassformer.weights.formats import gguf_config, llama2c, openai_whisper
 from glassformer.weights.formats.gguf import GgufTensors
 from glassformer.weights.formats.gguf_names import SCALED_FREQUENCIES, published
 from glassformer.weights.tensor_names import inside, published_names, whole_weight
@@ -240,7 +239,9 @@ class GgufFile(SingleFile):
         factors = None
         if SCALED_FREQUENCIES in shapes:
             factors = self.file.read(SCALED_FREQUENCIES, mapped=True).tolist()
-        self.config = gguf.config_of(gguf.GgufMetadata(self.file.metadata, shapes, factors))
+        self.config = gguf_config.config_of(
+            gguf_config.GgufMetadata(self.file.metadata, shapes, factors)
+        )
         self.origins = {}
         self.shapes = {}
         for name, shape in shapes.items():

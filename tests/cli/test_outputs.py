@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from glassformer.cli import printing as outputs
+from glassformer.cli import printing
 from glassformer.cli.input_records import InputRecords
 from glassformer.cli.printing import Column, ResultRows, fitted, progress
 
@@ -45,7 +45,7 @@ def test_wide_letters_take_two_columns():
 
 def test_one_place_makes_bars():
     """rich's live displays redirect standard output; `progress_bar` says that they do not."""
-    package = Path(outputs.__file__).parent.parent
+    package = Path(printing.__file__).parent.parent
     found = {
         path.name
         for path in package.rglob("*.py")

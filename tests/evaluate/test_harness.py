@@ -10,7 +10,7 @@ import random
 import pytest
 import tiny_gpt2 as tiny
 
-from glassformer.evaluate.lm_harness import run as judging
+from glassformer.evaluate.lm_harness import run
 from glassformer.evaluate.lm_harness.benchmarks import BENCHMARKS
 from glassformer.evaluate.lm_harness.likelihood import likelihoods
 from glassformer.evaluate.lm_harness.requests import LikelihoodRequest
@@ -124,6 +124,6 @@ def test_examples_from_another_file_are_drawn_without_leaving_any_out(model, rec
     shown = {one.shown for one in questions[3:]}
     for question, bare in zip(told, questions, strict=False):
         before = question.contexts[0].removesuffix(bare.contexts[0])
-        assert {*before.strip("\n").split(judging.BETWEEN)} <= shown
-    with pytest.raises(judging.GlassformerError, match="24 examples cannot be drawn from 23"):
+        assert {*before.strip("\n").split(run.BETWEEN)} <= shown
+    with pytest.raises(run.GlassformerError, match="24 examples cannot be drawn from 23"):
         with_examples(questions, 24)

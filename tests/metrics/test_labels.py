@@ -10,41 +10,41 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.metrics import classification as labels
+from glassformer.metrics import classification
 
 FOUND = [0, 2, 1, 1, 0, 2, 2, 0, 1, 2]
 RIGHT = [0, 1, 1, 1, 0, 2, 0, 0, 2, 2]
 
 
 def test_accuracy():
-    assert labels.accuracy(FOUND, RIGHT) == 0.7
-    assert labels.accuracy([["a"], []], [["a"], ["b"]]) == 0.5
+    assert classification.accuracy(FOUND, RIGHT) == 0.7
+    assert classification.accuracy([["a"], []], [["a"], ["b"]]) == 0.5
 
 
 def test_f1_as_scikit_learn_has_it():
-    assert labels.f1(FOUND, RIGHT, "macro") == pytest.approx(0.6984126984126983)
-    assert labels.f1(FOUND, RIGHT, "micro") == pytest.approx(0.7)
+    assert classification.f1(FOUND, RIGHT, "macro") == pytest.approx(0.6984126984126983)
+    assert classification.f1(FOUND, RIGHT, "micro") == pytest.approx(0.7)
     found, right = ([int(x > 0) for x in side] for side in (FOUND, RIGHT))
-    assert labels.f1(found, right, "binary") == pytest.approx(0.9230769230769231)
-    assert labels.f1(found, right, "binary", positive=0) == pytest.approx(6 / 7)
-    assert labels.f1([0, 0], [0, 0], "binary") == 0.0
+    assert classification.f1(found, right, "binary") == pytest.approx(0.9230769230769231)
+    assert classification.f1(found, right, "binary", positive=0) == pytest.approx(6 / 7)
+    assert classification.f1([0, 0], [0, 0], "binary") == 0.0
 
 
 def test_f1_of_several_labels():
     found = np.array([[0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 1, 0]]) > 0
     right = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]) > 0
     # hits 1, 0, 1, 0 of 4 + 1, 2 + 2, 3 + 1, 0 + 0
-    assert labels.f1(found, right, "macro") == pytest.approx((2 / 5 + 0 + 2 / 4 + 0) / 4)
-    assert labels.f1(found, right, "micro") == pytest.approx(2 * 2 / 13)
+    assert classification.f1(found, right, "macro") == pytest.approx((2 / 5 + 0 + 2 / 4 + 0) / 4)
+    assert classification.f1(found, right, "micro") == pytest.approx(2 * 2 / 13)
 
 
 def test_matthews_as_scikit_learn_has_it():
-    assert labels.matthews(FOUND, RIGHT) == pytest.approx(0.5606060606060606)
+    assert classification.matthews(FOUND, RIGHT) == pytest.approx(0.5606060606060606)
     found, right = ([int(x > 0) for x in side] for side in (FOUND, RIGHT))
-    assert labels.matthews(found, right) == pytest.approx(0.8017837257372732)
+    assert classification.matthews(found, right) == pytest.approx(0.8017837257372732)
     # by the formula of two classes: tp 6, tn 3, fp 1, fn 0
-    assert labels.matthews(found, right) == pytest.approx(18 / math.sqrt(7 * 6 * 4 * 3))
-    assert labels.matthews([1, 1], [0, 1]) == 0.0
+    assert classification.matthews(found, right) == pytest.approx(18 / math.sqrt(7 * 6 * 4 * 3))
+    assert classification.matthews([1, 1], [0, 1]) == 0.0
 
 
 def real_labels() -> tuple[list[str], list[str]]:
@@ -66,12 +66,16 @@ def test_as_scikit_learn_has_it(seed):
         rng = np.random.default_rng(seed)
         right = rng.integers(seed + 2, size=200)
         found = np.where(rng.random(200) < 0.6, right, rng.integers(seed + 2, size=200))
-    assert labels.accuracy(found, right) == pytest.approx(sklearn.accuracy_score(right, found))
-    assert 0.05 < labels.accuracy(found, right) < 0.95
+    assert classification.accuracy(found, right) == pytest.approx(
+        sklearn.accuracy_score(right, found)
+    )
+    assert 0.05 < classification.accuracy(found, right) < 0.95
     for average in ("macro", "micro"):
         theirs = sklearn.f1_score(right, found, average=average)
-        assert labels.f1(found, right, average) == pytest.approx(theirs)
-    assert labels.matthews(found, right) == pytest.approx(sklearn.matthews_corrcoef(right, found))
+        assert classification.f1(found, right, average) == pytest.approx(theirs)
+    assert classification.matthews(found, right) == pytest.approx(
+        sklearn.matthews_corrcoef(right, found)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,4 +87,4 @@ def test_several_labels_as_scikit_learn_has_them(seed):
     found[:, 4] = right[:, 4] = False  # a label that nobody has
     for average in ("macro", "micro"):
         theirs = sklearn.f1_score(right, found, average=average, zero_division=0)
-        assert labels.f1(found, right, average) == pytest.approx(theirs)
+        assert classification.f1(found, right, average) == pytest.approx(theirs)

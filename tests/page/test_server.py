@@ -209,12 +209,12 @@ def test_who_goes_away_ends_what_is_computed_for_them(decoder):
 
 
 def test_a_mistake_in_the_server_is_one_sentence(decoder, monkeypatch, capsys):
-    from glassformer.page import handlers as questions
+    from glassformer.page import handlers
 
     def broken(session, asked):
         raise RuntimeError("a wheel came off")
 
-    monkeypatch.setitem(questions.QUESTIONS, "broken", broken)
+    monkeypatch.setitem(handlers.QUESTIONS, "broken", broken)
     status, said = decoder.refused("broken")
     assert status == 500 and "a wheel came off" in said
     assert "RuntimeError" in capsys.readouterr().err

@@ -85,7 +85,7 @@ def test_neurons_over_many_texts(served, folders, page, axe):
 def test_too_many_texts_are_refused(decoder):
     given = {"model": decoder.ask("models")["start"]["model"], "stack": "decoder", "layer": 0}
     _, said = decoder.refused("strongest", **given, neuron=0, texts=["a"] * 3000)
-    assert "inside.strongest" in said
+    assert "inside.max_activating" in said
     _, said = decoder.refused("strongest", **given, neuron=0, texts=[" "])
     assert "no text" in said
     _, said = decoder.refused("strongest", **given, neuron=10**6, texts=["a"])

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import GlassformerError, spec
-from glassformer.train import fused_cross_entropy as entropy
+from glassformer.train import fused_cross_entropy
 from glassformer.train.fused_cross_entropy import cross_entropy, token_loss
 
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
@@ -25,7 +25,7 @@ def given(dtype=torch.float32, device="cpu", bias=True, ignored=True):
     offset = torch.randn(WORDS, generator=generator, dtype=dtype).to(device) if bias else None
     targets = torch.randint(WORDS, (ROWS,), generator=generator)
     if ignored:
-        targets[::7] = entropy.IGNORE
+        targets[::7] = fused_cross_entropy.IGNORE
     leaves = [None if t is None else t.requires_grad_() for t in (x, weight, offset)]
     return *leaves, targets.to(device)
 
@@ -43,8 +43,8 @@ def gradients(loss, leaves):
 
 @pytest.fixture(params=[128, 10**6], ids=["chunks", "one chunk"])
 def rows_at_once(request, monkeypatch):
-    budget = dict.fromkeys(entropy.BYTES, request.param * WORDS * 4)
-    monkeypatch.setattr(entropy, "BYTES", budget)
+    budget = dict.fromkeys(fused_cross_entropy.BYTES, request.param * WORDS * 4)
+    monkeypatch.setattr(fused_cross_entropy, "BYTES", budget)
 
 
 @pytest.mark.parametrize("device", ["cpu", GPU])
@@ -77,7 +77,7 @@ def test_under_autocast_only_products_are_coarse(rows_at_once, device):
 
 def test_the_full_logits_are_never_there(monkeypatch):
     """300 rows at most 128 at a time are three times 100."""
-    monkeypatch.setattr(entropy, "BYTES", {"cpu": 128 * WORDS * 4})
+    monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 128 * WORDS * 4})
     *leaves, targets = given()
     largest = []
 
@@ -89,7 +89,9 @@ def test_the_full_logits_are_never_there(monkeypatch):
             return out
 
     with Watch():
-        entropy._judged(*[leaf.detach() for leaf in leaves], targets, 0.1, 0.0, [True] * 3)
+        fused_cross_entropy._judged(
+            *[leaf.detach() for leaf in leaves], targets, 0.1, 0.0, [True] * 3
+        )
     assert max(largest) == 100
 
 
@@ -104,7 +106,7 @@ def test_memory_on_a_gpu():
     with torch.autocast("cuda", torch.bfloat16):
         loss = cross_entropy(x, weight, None, targets)
     loss.backward()
-    assert torch.cuda.max_memory_allocated() - before < 1.3 * entropy.BYTES["gpu"]
+    assert torch.cuda.max_memory_allocated() - before < 1.3 * fused_cross_entropy.BYTES["gpu"]
 
 
 def test_what_learns_nothing_gets_no_gradient(rows_at_once):
@@ -148,11 +150,11 @@ HEADS = {
 @pytest.mark.parametrize("make", [tiny.decoder, tiny.encoder])
 def test_every_kind_of_head(name, make, monkeypatch):
     """Through the net, up to the head's hidden state, equals the net's own logits."""
-    monkeypatch.setattr(entropy, "BYTES", {"cpu": 50 * 4})
+    monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     head = replace(tiny.LM, **HEADS[name])
     net = tiny.net(replace(make(), heads=(head, replace(tiny.LM, name="other")))).double()
     inputs = {"tokens": tiny.tokens(2, 9), "mask": torch.arange(9) < torch.tensor([[9], [6]])}
-    targets = tiny.tokens(2, 9, seed=1).masked_fill(~inputs["mask"], entropy.IGNORE)
+    targets = tiny.tokens(2, 9, seed=1).masked_fill(~inputs["mask"], fused_cross_entropy.IGNORE)
     logits = net(**inputs).heads["lm"]
     expected = F.cross_entropy(
         logits.flatten(0, 1), targets.flatten(), reduction="sum", label_smoothing=0.1
@@ -171,7 +173,7 @@ def test_every_kind_of_head(name, make, monkeypatch):
 
 def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
     """Hooks are how adapters are put on; the loss goes through the layer as it is."""
-    monkeypatch.setattr(entropy, "BYTES", {"cpu": 50 * 4})
+    monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 50 * 4})
     net, inputs = tiny.net(tiny.decoder()).double(), {"tokens": tiny.tokens(2, 9)}
     low = torch.randn(50, 32, dtype=torch.float64, requires_grad=True)
     net.heads["lm"].out.register_forward_hook(lambda module, args, out: out + args[0] @ low.T)
@@ -186,15 +188,15 @@ def test_an_adapter_beside_the_output_layer_is_heard(monkeypatch):
 def test_some_slots_alone():
     net = tiny.net(tiny.encoder()).double()
     inputs, at = {"tokens": tiny.tokens(3, 7)}, torch.tensor([1, 8, 20])
-    targets = torch.tensor([4, 5, entropy.IGNORE])
-    everywhere = torch.full((21,), entropy.IGNORE).index_put((at,), targets)
+    targets = torch.tensor([4, 5, fused_cross_entropy.IGNORE])
+    everywhere = torch.full((21,), fused_cross_entropy.IGNORE).index_put((at,), targets)
     some = token_loss(net, inputs, targets, at=at)
     assert torch.allclose(some, token_loss(net, inputs, everywhere.view(3, 7)))
 
 
 def test_a_head_that_is_not_there():
     with pytest.raises(GlassformerError, match="no head 'span'"):
-        entropy.head_of(tiny.net(tiny.decoder()), "span")
+        fused_cross_entropy.head_of(tiny.net(tiny.decoder()), "span")
 
 
 def test_the_net_leaves_out_heads_that_were_not_asked_for():

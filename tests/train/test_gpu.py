@@ -9,8 +9,7 @@ from test_resume import Interrupting, assert_same_run, recipe
 
 import glassformer as gf
 from glassformer.families import families
-from glassformer.train import activation_checkpointing as recompute
-from glassformer.train import cuda_graphs as record
+from glassformer.train import activation_checkpointing, cuda_graphs
 from glassformer.train.cuda_graphs import Recorded
 from glassformer.train.distributed import find_worker
 from glassformer.train.interrupt import TrainingInterrupted
@@ -97,7 +96,7 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
     """Evaluations and checkpoints in between."""
     settings = {"compile": True, "precision": "bfloat16", "deterministic": True, "accumulate": 1}
     gf.train(recipe(tmp_path / "recorded", **settings), device="cuda")
-    monkeypatch.setattr(recompute, "SHAPES", 0)
+    monkeypatch.setattr(activation_checkpointing, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", **settings), device="cuda")
     assert_same_run(tmp_path / "recorded", tmp_path / "plain")
 
@@ -106,7 +105,7 @@ def test_what_is_recorded_gives_the_same_bits(tmp_path, monkeypatch):
 def test_recorded_without_a_compiler_too(tmp_path, monkeypatch, kind):
     settings = {"precision": "bfloat16", "deterministic": True, "accumulate": 1}
     gf.train(recipe(tmp_path / "recorded", kind, **settings), device="cuda")
-    monkeypatch.setattr(record, "SHAPES", 0)
+    monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     gf.train(recipe(tmp_path / "plain", kind, **settings), device="cuda")
     assert_same_run(tmp_path / "recorded", tmp_path / "plain")
 
@@ -133,9 +132,9 @@ def steps(model_type: str, precision: str) -> tuple[list[float], Loop]:
 def test_every_family_is_recorded(model_type, precision, monkeypatch):
     """Dropout included; what Python decides by chance is left as it is."""
     losses, loop = steps(model_type, precision)
-    if record.recordable(loop.model.net) and model_type not in WAITS:
+    if cuda_graphs.recordable(loop.model.net) and model_type not in WAITS:
         assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 1
-    monkeypatch.setattr(record, "SHAPES", 0)
+    monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(steps(model_type, precision)[0], rel=2e-3)
 
 
@@ -165,7 +164,7 @@ def test_every_part_of_a_mixture_is_recorded_and_told_where_texts_end(monkeypatc
     assert isinstance(loop.learn, Recorded) and len(loop.learn._recordings) == 2
     for recording in loop.learn._recordings.values():
         assert any(name.endswith("/runs") for name in recording.batch.inputs)
-    monkeypatch.setattr(record, "SHAPES", 0)
+    monkeypatch.setattr(cuda_graphs, "SHAPES", 0)
     assert losses == pytest.approx(mixed_steps("cuda")[0], rel=2e-3)
 
 

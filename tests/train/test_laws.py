@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.train import scaling_fit as laws
+from glassformer.train import scaling_fit
 from glassformer.train.scaling_fit import Law, fit
 
 COMPUTE = np.logspace(14, 18, 10)[:, None]
@@ -77,8 +77,8 @@ def test_losses_that_follow_no_law_are_fitted_all_the_same():
 def test_slopes_are_those_of_small_steps():
     rng = np.random.default_rng(0)
     at, x = rng.normal(0, 1, (3, 5)), rng.normal(0, 2, (7, 2))
-    slope = laws._slope(at, x)
+    slope = scaling_fit._slope(at, x)
     for parameter in range(5):
         moved = np.eye(5)[parameter] * 1e-6
-        change = laws._predicted(at + moved, x) - laws._predicted(at - moved, x)
+        change = scaling_fit._predicted(at + moved, x) - scaling_fit._predicted(at - moved, x)
         assert slope[..., parameter] == pytest.approx(change / 2e-6, abs=1e-8)

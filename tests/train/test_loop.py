@@ -17,7 +17,7 @@ from torch.utils.flop_counter import sdpa_flop_count
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import train as train_tokenizer
-from glassformer.train import fused_cross_entropy as entropy
+from glassformer.train import fused_cross_entropy
 from glassformer.train.distributed import find_worker
 from glassformer.train.estimate import _attention_flops, estimate_run
 from glassformer.train.loop import Loop
@@ -198,7 +198,7 @@ def test_layers_that_are_computed_again_give_the_same_gradients():
 
 def test_a_plan_counts_the_vocabulary_in_chunks_too(monkeypatch):
     whole = estimate_run(loop_of(recipe())).flops_token
-    monkeypatch.setattr(entropy, "BYTES", {"cpu": 4})
+    monkeypatch.setattr(fused_cross_entropy, "BYTES", {"cpu": 4})
     assert estimate_run(loop_of(recipe())).flops_token == whole > 6 * 16 * TOKENIZER.size
 
 

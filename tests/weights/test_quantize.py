@@ -13,8 +13,7 @@ import glassformer as gf
 from glassformer import native
 from glassformer.core.linear import Linear
 from glassformer.native.instructions import architecture
-from glassformer.weights import huge_pages as pages
-from glassformer.weights import int4 as nibbles
+from glassformer.weights import huge_pages, int4
 from glassformer.weights.quantization import GROUP, QuantizedLinear
 
 KINDS = ["int8", "int4"]
@@ -136,7 +135,7 @@ def test_scales_of_another_dtype_are_read_as_such(kind):
 def test_portions_are_where_they_are_looked_for(height):
     """A group's 32 codes, then scale and zero, for 16 outputs at a time."""
     codes = QuantizedLinear(drawn(64, height - 1 + 14), "int4")
-    laid = nibbles.Int4Weight(codes.codes, codes.scale, codes.zero).blocks
+    laid = int4.Int4Weight(codes.codes, codes.scale, codes.zero).blocks
     assert laid.shape == (-(-codes.out_features // 16), 2, 320)
     for out, row in enumerate(codes.codes.tolist()):
         block, lane = divmod(out, 16)
@@ -152,10 +151,10 @@ def test_portions_are_where_they_are_looked_for(height):
 
 def test_memory_in_large_pages():
     """Tensors do not overlap, begin at a line of the cache, and outlive the slab."""
-    sizes = (1, 100, 64, pages.SLAB - 7, 3 * pages.SLAB, 5)
-    made = [pages.empty(size).fill_(i) for i, size in enumerate(sizes)]
+    sizes = (1, 100, 64, huge_pages.SLAB - 7, 3 * huge_pages.SLAB, 5)
+    made = [huge_pages.empty(size).fill_(i) for i, size in enumerate(sizes)]
     for i, (x, size) in enumerate(zip(made, sizes, strict=True)):
-        assert (len(x), x.data_ptr() % pages.LINE) == (size, 0)
+        assert (len(x), x.data_ptr() % huge_pages.LINE) == (size, 0)
         assert int(x[0]) == int(x[-1]) == i and x[:: 2**12].eq(i).all()
 
 

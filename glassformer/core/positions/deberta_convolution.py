@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from glassformer.core.activation import ACTIVATIONS
 from glassformer.core.norm import make_norm
 from glassformer.core.pass_context import PassContext
-from glassformer.spec import ConvolutionSpec as ConvolutionSpec
+from glassformer.spec import ConvolutionSpec
 
 
 class DebertaConvolution(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glassformer.evaluate.lm_harness import benchmark_prompts as questions
+from glassformer.evaluate.lm_harness import benchmark_prompts
 from glassformer.evaluate.lm_harness.benchmark_prompts import BenchmarkQuestion, Record
 
 
@@ -32,22 +32,26 @@ class Benchmark:
 BENCHMARKS = {
     "lambada": Benchmark(
         "the last word of a passage",
-        questions.lambada,
+        benchmark_prompts.lambada,
         word=True,
         plain=Plain(1, lambda lines: {"text": lines[0]}),
     ),
     "hellaswag": Benchmark(
         "how a scene goes on",
-        questions.hellaswag,
+        benchmark_prompts.hellaswag,
         by_length=True,
         plain=Plain(6, lambda lines: {"query": lines[0], "gold": lines[1], "choices": lines[2:]}),
     ),
-    "piqa": Benchmark("how to do a thing", questions.piqa, by_length=True),
-    "arc_easy": Benchmark("school science", questions.arc, by_length=True),
-    "arc_challenge": Benchmark("school science, the harder part", questions.arc, by_length=True),
-    "openbookqa": Benchmark("facts of science, applied", questions.openbookqa, by_length=True),
-    "winogrande": Benchmark("whom a sentence means", questions.winogrande),
-    "boolq": Benchmark("yes or no to a passage", questions.boolq),
-    "copa": Benchmark("cause or effect", questions.copa),
-    "choices": Benchmark("any query, choices and gold", questions.prepared, by_length=True),
+    "piqa": Benchmark("how to do a thing", benchmark_prompts.piqa, by_length=True),
+    "arc_easy": Benchmark("school science", benchmark_prompts.arc, by_length=True),
+    "arc_challenge": Benchmark(
+        "school science, the harder part", benchmark_prompts.arc, by_length=True
+    ),
+    "openbookqa": Benchmark(
+        "facts of science, applied", benchmark_prompts.openbookqa, by_length=True
+    ),
+    "winogrande": Benchmark("whom a sentence means", benchmark_prompts.winogrande),
+    "boolq": Benchmark("yes or no to a passage", benchmark_prompts.boolq),
+    "copa": Benchmark("cause or effect", benchmark_prompts.copa),
+    "choices": Benchmark("any query, choices and gold", benchmark_prompts.prepared, by_length=True),
 }

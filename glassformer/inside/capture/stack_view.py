@@ -12,8 +12,7 @@ from glassformer.inside.capture.model_inputs import InputToken
 from glassformer.inside.capture.named_tensor import Index, NamedTensor, as_index, check_index
 from glassformer.inside.capture.names import names_of
 from glassformer.inside.displayable import Displayable
-from glassformer.spec import BlockSpec
-from glassformer.spec import StackSpec as StackSpec
+from glassformer.spec import BlockSpec, StackSpec
 
 if TYPE_CHECKING:
     from glassformer.inside.capture.view import View

@@ -81,7 +81,7 @@ def max_activating(
     another tensor than the feed-forward neurons, such as `resid_post`; `stack`: the encoder of an
     encoder-decoder. `progress` is told how many texts have been read.
 
-    >>> inside.strongest(model, texts, layer=3, neuron=17)[17][0].tokens
+    >>> inside.max_activating(model, texts, layer=3, neuron=17)[17][0].tokens
     """
     name = full_name(model.spec, f"{stack and stack + '.'}blocks.{layer}.{tensor}")
     axes = names_of(model.spec).get(name, ())

@@ -40,7 +40,7 @@ def early_exit(
 ) -> Iterator[TaskModel]:
     """`layer` None is the embedding; `part` "resid_mid": behind the layer's attention.
 
-    >>> with inside.speaking(model, layer=3, tuned=lens):
+    >>> with inside.early_exit(model, layer=3, tuned=lens):
     ...     model.generate("Once upon a time")
     """
     stage, last = stage_at(model.spec, layer, part), stage_names(model.spec)[-1]

@@ -10,7 +10,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inside import View
 from glassformer.inside.attribute.predicted import Predicted
 from glassformer.inside.intervene.choices import stage_choice
-from glassformer.page import describe_model as facts
+from glassformer.page import describe_model
 from glassformer.page.binary_response import BinaryResponse
 from glassformer.page.handlers.next_token import MOST, row
 from glassformer.page.request_args import RequestArgs
@@ -106,7 +106,7 @@ def saliency(session: Session, asked: RequestArgs) -> dict[str, Any]:
     if method == "rollout":
         at = looking(view, asked)
         own = view.rollout().array[at].mean(0).tolist()
-        both = len(facts.sights(view.model.spec)) == 3
+        both = len(describe_model.sights(view.model.spec)) == 3
         other = view.cross.rollout().array[at].mean(0).tolist() if both else None
         sides = {"encoder": other, "decoder": None, view.stack: own}
         return {"token": None, "text": None, **sides}
@@ -137,7 +137,7 @@ def outcome(said: Predicted, asked: RequestArgs) -> dict[str, Any]:
 
 def looking(view: View, asked: RequestArgs) -> list[int]:
     """Where what is predicted is read; the selected position of a model that predicts nothing."""
-    if facts.said_by(view.model, view.head)[0] is None:
+    if describe_model.said_by(view.model, view.head)[0] is None:
         return [asked.index("position", most=len(view.tokens) - 1)]
     said = Predicted(view)
     return said.read_at(row(said, asked), asked.index("token") if "token" in asked else None)

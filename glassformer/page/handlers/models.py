@@ -6,7 +6,7 @@ from typing import Any
 
 import glassformer
 from glassformer.inside.lens.tuned_lens import tuned_head
-from glassformer.page import describe_model as facts
+from glassformer.page import describe_model
 from glassformer.page.model_sources import ModelSource
 from glassformer.page.request_args import RequestArgs
 from glassformer.page.session import Session
@@ -42,7 +42,7 @@ def models(session: Session, asked: RequestArgs) -> dict[str, Any]:
 
 def entry(source: ModelSource) -> dict[str, Any]:
     architecture, spec = source.describe()
-    kind = facts.model_kind(spec)
+    kind = describe_model.model_kind(spec)
     return {
         "id": source.id,
         "name": source.id,
@@ -68,4 +68,4 @@ def checkpoint(source: ModelSource) -> dict[str, Any]:
 def structure(session: Session, asked: RequestArgs) -> dict[str, Any]:
     id = asked.text("model")
     tuned = tuned_head(session.source(id).place)
-    return {"model": id, **facts.structure(session.model(id), tuned)}
+    return {"model": id, **describe_model.structure(session.model(id), tuned)}

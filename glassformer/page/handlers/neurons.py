@@ -21,7 +21,7 @@ def strongest(session: Session, asked: RequestArgs) -> dict[str, Any]:
     if len(texts) > MOST or sum(map(len, texts)) > 8 * LETTERS:
         raise GlassformerError(
             f"{len(texts):,} texts are more than the page reads at once: {MOST:,}, with "
-            f"{8 * LETTERS:,} characters. In Python, inside.strongest reads any number."
+            f"{8 * LETTERS:,} characters. In Python, inside.max_activating reads any number."
         )
     real = [(number, text) for number, text in enumerate(texts) if text.strip()]
     runs = [RequestArgs({"model": id, "text": text}) for _, text in real]

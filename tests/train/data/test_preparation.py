@@ -19,7 +19,7 @@ import pytest
 import glassformer as gf
 from glassformer.errors import GlassformerError
 from glassformer.text import Tokenizer, train
-from glassformer.train.data import tokenize_dataset as room
+from glassformer.train.data import tokenize_dataset
 from glassformer.train.data.data_config import DataSettings
 from glassformer.train.data.memmap_dataset import MemmapDataset, MemmapWriter, block_of
 from glassformer.train.data.tokenize_dataset import prepare
@@ -63,8 +63,8 @@ def test_what_was_prepared_is_what_is_read(text, tmp_path):
 @pytest.fixture
 def eager(monkeypatch):
     """Processes are started for little, and get little at a time."""
-    monkeypatch.setattr(room, "WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(room, "BLOCK_RECORDS", 97)
+    monkeypatch.setattr(tokenize_dataset, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(tokenize_dataset, "BLOCK_RECORDS", 97)
 
 
 def test_processes_change_nothing(text, tmp_path, eager):
@@ -103,7 +103,7 @@ def test_a_process_that_dies_is_no_riddle(text, tmp_path, eager):
 def test_blocks_change_nothing(text, tmp_path, monkeypatch):
     first = files(prepare(text, "train", Letters(), tmp_path / "cache", about={}))
     for size in (1, 1001, 5000):
-        monkeypatch.setattr(room, "BLOCK_RECORDS", size)
+        monkeypatch.setattr(tokenize_dataset, "BLOCK_RECORDS", size)
         again = files(prepare(text, "train", Letters(), tmp_path / str(size), about={}))
         assert again == first
 
@@ -279,7 +279,7 @@ def test_a_full_disk(text, tmp_path):
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """A file of 5 MB in blocks of 32 KiB: writing and reading hold a small part of it."""
-    monkeypatch.setattr(room, "BLOCK_BYTES", 2**15)
+    monkeypatch.setattr(tokenize_dataset, "BLOCK_BYTES", 2**15)
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{'a line of text ' * 13} {i}\n" for i in range(26_000)))
     size = path.stat().st_size
