@@ -51,6 +51,6 @@ def test_the_page_runs_as_pasted(tmp_path):
     assert not (ROOT / "glassformer" / "families" / "starcoder2.py").exists()
 
 
-def test_a_family_takes_a_hundred_lines():
+def test_a_family_takes_as_few_lines_as_the_page_says():
     (file,) = (block for block in blocks_of(PAGE.read_text("utf-8")) if block.title)
-    assert len(file.code.splitlines()) <= 100
+    assert len(file.code.splitlines()) <= 120

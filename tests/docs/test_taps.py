@@ -48,8 +48,8 @@ def test_a_family_shows_what_the_table_says(model_type):
 
 
 def test_every_name_that_the_code_calls_is_in_the_table():
-    rooms = [ROOT / "glassformer" / room for room in ("core", "baselines")]
-    code = "".join(path.read_text("utf-8") for room in rooms for path in room.glob("*.py"))
-    called = set(re.findall(r'ctx\.see\("([\w.]+)"', code))
+    folders = [ROOT / "glassformer" / name for name in ("core", "baselines")]
+    code = "".join(path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py"))
+    called = set(re.findall(r'ctx\.hook_point\(\s*"([\w.]+)"', code))
     assert {"q", "final", "walk_out", "cross.attn_out"} <= called
     assert called <= {name.removeprefix("blocks.i.") for name in ROWS}
