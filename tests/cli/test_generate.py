@@ -217,7 +217,7 @@ def test_ctrl_c_in_a_text(monkeypatch, glassformer):
     def press(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("glassformer.generate.stops.Stops.of", press)
+    monkeypatch.setattr("glassformer.generate.stops.StoppingCriteria.of", press)
     code, _, error = glassformer("generate", "shakespeare", PROMPT)
     assert (code, error) == (130, "\ninterrupted before the text was whole.\n")
 

@@ -53,7 +53,7 @@ def test_one_place_makes_bars():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rich")
         if {one.name for one in node.names} & {"Live", "Progress", "Status", "track"}
     }
-    assert found == {"outputs.py"}
+    assert found == {"printing.py"}
 
 
 def test_json_for_programs_at_once(capsys):

@@ -83,8 +83,10 @@ def test_text_is_never_markup():
         assert show not in words._repr_html_()
     view = model.look(TEXT)
     view.seen["decoder.blocks.0.pattern"] = view.attention[0].array[None]
-    tokens = tuple(gf.inside.read.Token(1, "</script><b>") for _ in view.tokens)
-    view.reading = gf.inside.read.Reading(view.reading.inputs, (), tokens)
+    tokens = tuple(
+        gf.inside.capture.model_inputs.InputToken(1, "</script><b>") for _ in view.tokens
+    )
+    view.reading = gf.inside.capture.model_inputs.ModelInputs(view.reading.inputs, (), tokens)
     assert "</script><b>" not in view._repr_html_()
 
 

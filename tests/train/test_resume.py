@@ -21,7 +21,7 @@ from glassformer.train.trainer import dry_run
 
 TEXT = "the cat sat on the mat and the dog sat on the log while the sun went down.\n" * 20
 MOMENTS = [
-    ("glassformer.train.data.memmap_dataset.StoreWriter.close", 0),  # while the data is prepared
+    ("glassformer.train.data.memmap_dataset.MemmapWriter.close", 0),  # while the data is prepared
     ("glassformer.train.loop.Loop.take_step", 0),  # before the first step
     ("glassformer.train.loop.Loop.take_step", 2),  # before the first checkpoint
     # while the first is written
@@ -34,7 +34,7 @@ MOMENTS = [
     ("glassformer.train.state.sync_folder", 3),  # after: the older one is still there
     ("glassformer.train.manifest.Manifest._remove", 0),  # while the older one is taken away
     (
-        "glassformer.train.weight_averaging.Average.update",
+        "glassformer.train.weight_averaging.WeightAverage.update",
         4,
     ),  # weights have changed, averages have not
     ("glassformer.train.run_folder.Run.log", 1),  # a step is done, and not logged

@@ -223,9 +223,9 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Also where that one is killed: they see that nothing will come any more."""
     script = (
         "import sys\n"
-        "from glassformer.train.data.tokenize_workers import Worker, packed\n"
+        "from glassformer.train.data.tokenize_workers import TokenizeWorker, packed\n"
         "from tests.train.data.letters import Letters\n"
-        "worker = Worker(packed(Letters()))\n"
+        "worker = TokenizeWorker(packed(Letters()))\n"
         "worker.prepared([{'text': 'x'}], False)\n"
         "print(worker._process.pid, flush=True)\n"
         "sys.stdin.read()\n"

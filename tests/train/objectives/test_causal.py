@@ -280,7 +280,7 @@ def test_regularizers_of_recurrent_layers(lengths):
     loss.backward()
     ours = material.gradients(objective, net.net)
     torch.manual_seed(1)
-    seen = gf.core.Capture("*.walk_out")
+    seen = gf.core.ActivationCapture("*.walk_out")
     mask = batch.inputs.get("mask")
     said = net.net(batch.inputs["tokens"], mask, tap=seen)
     raw = seen["decoder.blocks.1.walk_out"]
