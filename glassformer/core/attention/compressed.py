@@ -44,8 +44,7 @@ class KeyCompression(nn.Module):
         return torch.where(places[..., None] == 0, x, shares.flatten(1, 2).gather(1, at))
 
     def join(self, shares: Tensor, ctx: PassContext) -> Tensor:
-        """Returns the first token, then groups: [batch, head, position, dim] to [.., group, dim].
-        """
+        """Returns the first token and groups: [batch, head, position, dim] to [.., group, dim]."""
         if ctx.key_mask is not None:  # real tokens first, so that groups align
             order = (~ctx.key_mask).int().argsort(stable=True, dim=-1)[:, None, :, None]
             shares = shares.gather(2, order.expand_as(shares))
