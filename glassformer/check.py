@@ -139,6 +139,7 @@ def check(
 
 
 def import_reference() -> Any:
+    """Imports transformers and silences its logging."""
     try:
         import transformers
     except ImportError:
@@ -152,6 +153,7 @@ def import_reference() -> Any:
 
 
 def load_reference(transformers: Any, folder: Path, architecture: str, **more: Any) -> Any:
+    """Loads a folder or GGUF file with the reference implementation, in float32."""
     known = getattr(transformers, architecture, None)
     if known is None:
         raise GlassformerError(
@@ -188,6 +190,7 @@ def load_adapted_reference(transformers: Any, model: Model) -> Any:
 
 
 def reference_rows(transformers: Any, folder: Path, texts: tuple[str, ...]) -> list[list[int]]:
+    """Returns the token ids that the reference tokenizer gives for the texts."""
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(**reference_place(folder))
         return [tokenizer(text)["input_ids"] for text in texts]

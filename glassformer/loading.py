@@ -85,7 +85,7 @@ def load(
         dtype: None keeps the dtype of the file, or the one that the adapter was trained in; GGUF
             files, zoo models and, on a CPU, OpenAI files are loaded as float32.
         architecture: Another class of the model's family than config.json names.
-        make: Name prefixes of tensors to initialize instead of reading them.
+        make: Name prefixes of tensors that the file lacks, to initialize them.
         drop: Name prefixes of tensors in the file to ignore.
         labels: Class labels of a new classification head.
         seed: Seed of newly initialized tensors.
@@ -408,6 +408,7 @@ def is_named(name: str) -> bool:
 
 
 def as_device(device: str | torch.device) -> torch.device:
+    """Returns the device, or raises an error if this machine does not have it."""
     try:
         found = torch.device(device)
         torch.empty(0, device=found)  # a valid device name may name a missing device
@@ -418,6 +419,7 @@ def as_device(device: str | torch.device) -> torch.device:
 
 
 def read_generation(folder: Path) -> dict[str, Any] | None:
+    """Reads generation_config.json, or returns None if there is none."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return None

@@ -40,6 +40,8 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
+    """One plot: title, axis labels and series."""
+
     title: str
     x: str
     y: str
@@ -61,6 +63,7 @@ class Axis:
     names: Mapping[float, str] = field(default_factory=dict)
 
     def place(self, value: float) -> float:
+        """Returns the pixel of a value."""
         low, high, value = (self._scaled(each) for each in (self.low, self.high, value))
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 

@@ -53,6 +53,7 @@ class Cache:
         return keys[:, :, :end], values[:, :, :end]
 
     def cross(self, depth: int) -> tuple[Tensor, Tensor] | None:
+        """Returns the keys and values of cross-attention at a layer, if they were computed."""
         return self._cross.get(depth)
 
     def keep_cross(self, depth: int, k: Tensor, v: Tensor) -> None:

@@ -16,6 +16,8 @@ from glassformer.spec import HeadSpec, SpecialTokens, TransformSpec
 
 
 class Transform(nn.Module):
+    """Dense layer, activation and norm, optionally with a residual connection."""
+
     def __init__(self, width: int, spec: TransformSpec) -> None:
         super().__init__()
         self.dense = Linear(width, spec.width, bias=spec.bias)

@@ -20,6 +20,7 @@ class TensorVersion:
         self.seen = [(weight.detach(), weight._version) for weight in weights]
 
     def holds(self, *weights: Tensor) -> bool:
+        """Whether these are the same tensors, unchanged."""
         return all(
             weight.data_ptr() == seen.data_ptr() and weight._version == version
             for weight, (seen, version) in zip(weights, self.seen, strict=True)
@@ -53,6 +54,7 @@ class Linear(nn.Linear):
 
     @property
     def whole_bias(self) -> Tensor | None:
+        """The bias of all parts, with zeros for parts without one."""
         if not self.partly:
             return self.bias
         held = zip(torch.split(self.bias, self._heights), self.parts, strict=True)

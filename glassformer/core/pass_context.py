@@ -91,6 +91,7 @@ class PassContext:
         return places
 
     def name(self, tensor: str) -> str:
+        """Returns the full name of a hook point."""
         where = "" if self.depth is None else f"blocks.{self.depth}."
         return f"{self.stack}.{where}{tensor}"
 
@@ -99,6 +100,7 @@ class PassContext:
         return value if self.tap is None else self.tap(self.name(tensor), value)
 
     def asked(self, *tensors: str) -> bool:
+        """Whether the tap wants one of these tensors."""
         return self.tap is not None and wants(self.tap, map(self.name, tensors))
 
 

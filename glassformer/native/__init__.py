@@ -44,6 +44,7 @@ def library(source: Path, *headers: Path) -> ctypes.CDLL | None:
 
 
 def folder() -> Path:
+    """Returns the cache folder of compiled libraries."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "glassformer"
 

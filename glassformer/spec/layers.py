@@ -38,6 +38,7 @@ class AttentionSpec:
 
     @property
     def key_heads(self) -> int:
+        """The number of key and value heads."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
 

@@ -70,6 +70,7 @@ class HeadSpec:
 
     @property
     def auxiliary(self) -> bool:
+        """Whether the head is used only in training."""
         return self.depth is not None or self.ahead > 1
 
 
@@ -91,6 +92,8 @@ def head_among(heads: Sequence[HeadSpec], name: str | None, such: str = "") -> H
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
+    """Ids of special tokens; None if the model has no such token."""
+
     pad: int | None = None
     bos: int | None = None
     eos: int | None = None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 
 def prefers_products(q: Tensor, k: Tensor) -> bool:
+    """Whether there are at most 8 float32 queries on a CPU, without grouped heads or gradients."""
     few = q.device.type == "cpu" and q.dtype == torch.float32 and q.shape[2] <= 8
     return few and q.shape[1] == k.shape[1] and not torch.is_grad_enabled()
 

@@ -193,6 +193,7 @@ def random_blocks(
 
 
 def sees_all(pattern: BlockSparsePattern, query: Tensor, count: Tensor) -> Tensor:
+    """Whether queries, by their indices in a text of `count` tokens, attend to all of it."""
     block = query // pattern.size
     return (block == 0) | (block == (count - 1) // pattern.size) | (count <= pattern.whole)
 
